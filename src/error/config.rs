@@ -1,0 +1,135 @@
+//! Settings that cannot work.
+
+use std::{sync::Arc, time::Duration};
+
+/// A setting that cannot work: which, what was given, and what would be right.
+///
+/// Settings of a quorum are checked when it is built, those of a lock when it is first used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A quorum of nothing.
+    #[error("no nodes were given: name at least one, or an odd number such as 3 or 5 for a quorum")]
+    NoNodes,
+    /// More nodes than a quorum can count.
+    #[error("{given} nodes were given: at most {most} make a quorum")]
+    TooManyNodes {
+        /// How many nodes were given.
+        given: usize,
+        /// How many are possible.
+        most: usize,
+    },
+    /// One server would have two votes.
+    #[error("node {address} was given twice: each server has one vote, name it once")]
+    DuplicateNode {
+        /// The address that stands twice.
+        address: Arc<str>,
+    },
+    /// A node's address cannot be read.
+    #[error("{url:?} is no node address ({reason}): write it like redis://10.0.0.1:6379")]
+    Url {
+        /// What was given, without its password.
+        url: Arc<str>,
+        /// What is wrong with it.
+        reason: Arc<str>,
+    },
+    /// Fewer votes than a majority, or more than there are nodes.
+    #[error(
+        "{given} votes needed of {nodes} nodes: a majority is {majority}, so {majority} to {nodes} would be right"
+    )]
+    VotesNeeded {
+        /// What was asked for.
+        given: usize,
+        /// How many nodes are configured.
+        nodes: usize,
+        /// The least that is accepted.
+        majority: usize,
+    },
+    /// A ttl of which nothing is left after drift and margin, or not much of which.
+    #[error("a ttl of {given:?} leaves no time to work after drift and margin: give {least:?} or more")]
+    TtlTooShort {
+        /// What was asked for.
+        given: Duration,
+        /// The least that is accepted.
+        least: Duration,
+    },
+    /// A ttl above the quorum's largest.
+    #[error(
+        "a ttl of {given:?} is above the quorum's max_ttl of {most:?}: shorten it, or raise max_ttl for all clients"
+    )]
+    TtlTooLong {
+        /// What was asked for.
+        given: Duration,
+        /// The quorum's `max_ttl`.
+        most: Duration,
+    },
+    /// A node timeout that leaves a lock no time.
+    #[error(
+        "a node timeout of {given:?} does not fit a ttl of {ttl:?}: it has to be above zero and below the ttl"
+    )]
+    NodeTimeout {
+        /// What was asked for.
+        given: Duration,
+        /// The ttl that it was checked against.
+        ttl: Duration,
+    },
+    /// An attempt timeout out of range.
+    #[error(
+        "an attempt timeout of {given:?} is out of range: it has to be above zero and at most the max_ttl of {most:?}"
+    )]
+    AttemptTimeout {
+        /// What was asked for.
+        given: Duration,
+        /// The quorum's `max_ttl`.
+        most: Duration,
+    },
+    /// A drift that is no share of time.
+    #[error("a drift of {given} is out of range: give a share from 0 to below 0.5, such as 0.01")]
+    Drift {
+        /// What was asked for, as it was written.
+        given: Arc<str>,
+    },
+    /// A counter life below `max_ttl`.
+    #[error(
+        "a counter ttl of {given:?} is below the max_ttl of {least:?}: a counter has to outlive every lease"
+    )]
+    CounterTtl {
+        /// What was asked for.
+        given: Duration,
+        /// The quorum's `max_ttl`.
+        least: Duration,
+    },
+    /// A limit on holding that allows no holding.
+    #[error("a max_hold of {given:?} is out of range: it has to be above zero")]
+    MaxHold {
+        /// What was asked for.
+        given: Duration,
+    },
+    /// A retry policy that cannot be followed.
+    #[error(
+        "a retry policy that polls every {first:?} to {most:?}: both have to be at least {floor:?}, the first at most the second"
+    )]
+    Retry {
+        /// The first fallback poll.
+        first: Duration,
+        /// The longest.
+        most: Duration,
+        /// The least.
+        floor: Duration,
+    },
+    /// An empty or too long quorum name.
+    #[error("a quorum name of {length} bytes: 1 to 64 letters, digits, '-', '_' or '.' would be right")]
+    QuorumName {
+        /// Its length.
+        length: usize,
+    },
+    /// An empty or too long resource.
+    #[error("a resource of {length} bytes: 1 to 512 bytes would be right")]
+    Resource {
+        /// Its length.
+        length: usize,
+    },
+    /// There is no async runtime to work on.
+    #[error("no tokio runtime: build the quorum inside of one, it runs its tasks there")]
+    NoRuntime,
+}

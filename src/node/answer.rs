@@ -1,0 +1,64 @@
+//! What a node says to one entry of a request.
+
+use std::time::Duration;
+
+use crate::{
+    node::{fault::Fault, terms::Fingerprint},
+    owner_id::OwnerId,
+};
+
+/// A node's answer to one [`Entry`](super::request::Entry).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Lock: ours now (or already: a resend), with this vote for the fencing token.
+    Granted { vote: u64 },
+    /// Lock, renewal: another owner has one of the resources.
+    Held(Holder),
+    /// Lock, renewal: this owner was unlocked here before; its tombstone says so.
+    Gone,
+    /// Any but unlock and inspection: the node belongs to a quorum of another configuration.
+    Foreign { fingerprint: Fingerprint },
+    /// Raise: the counters now stand at the token.
+    Raised,
+    /// Raise: not the owner's, or a counter is above the token already. The largest counter, 0 if none.
+    NotRaised { counter: u64 },
+    /// Renewal: ours, for another ttl. `proves`: no token above the lease's own was given here before.
+    Renewed { proves: bool },
+    /// Unlock, force unlock: how many of the resources were deleted; the others were not ours.
+    Unlocked { deleted: u32 },
+    /// Inspection.
+    Inspected(Inspection),
+    /// Not answered, or answered with an error: never evidence that the resource is held.
+    Fault(Fault),
+}
+
+/// Whoever stands in the way of a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Holder {
+    /// Which of the asked resources, by index: of those held by others, the one that is held longest (the first
+    /// of them if they tie).
+    pub(crate) resource: usize,
+    /// `None` if the key has more than one field: a lock of some other kind.
+    pub(crate) owner: Option<OwnerId>,
+    pub(crate) remaining: Duration,
+    /// The largest fencing counter among the asked resources, 0 where there is none.
+    pub(crate) counter: u64,
+}
+
+/// One resource as one node has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Inspection {
+    /// `None`: free.
+    pub(crate) held: Option<HeldBy>,
+    /// The fencing counter, 0 where there is none.
+    pub(crate) counter: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HeldBy {
+    /// `None` if the key has more than one field: a lock of some other kind.
+    pub(crate) owner: Option<OwnerId>,
+    pub(crate) holds: u32,
+    /// `None`: a key without a ttl, which no lock of ours ever is.
+    pub(crate) remaining: Option<Duration>,
+}

@@ -1,0 +1,72 @@
+//! Why a node gave no vote.
+
+use std::sync::Arc;
+
+/// Why a node gave no vote. A fault is never evidence that a resource is held, nor that it is free.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// No connection: refused, reset, unknown host, or a handshake that failed.
+    #[error("unreachable: {0}")]
+    Unreachable(Arc<str>),
+    /// Asked, but not answered within the node timeout.
+    #[error("no answer within the node timeout")]
+    TimedOut,
+    /// Not asked: the node has left an earlier call unanswered for longer than the node timeout.
+    #[error("not asked: the node is not answering")]
+    Unresponsive,
+    /// Not asked: too many calls of this client are waiting for the node.
+    #[error("not asked: too many calls are waiting for the node")]
+    Overloaded,
+    /// Asked, but the connection broke before the answer came: it may have been executed.
+    #[error("the connection broke before the answer came")]
+    Disconnected,
+    /// Not asked: the quorum was shut down.
+    #[error("the quorum was shut down")]
+    Closed,
+    /// `WRONGTYPE`: the resource's key, or its counter, holds something that is no lock.
+    #[error("the key holds something that is not a lock (WRONGTYPE)")]
+    WrongType,
+    /// `NOAUTH` or `WRONGPASS`: the server wants (other) credentials.
+    #[error("authentication failed: {0}")]
+    NoAuth(Arc<str>),
+    /// `READONLY`: the node is a replica.
+    #[error("the node is a read-only replica (READONLY)")]
+    ReadOnly,
+    /// `OOM`: the node is out of memory and must not evict.
+    #[error("the node is out of memory (OOM)")]
+    OutOfMemory,
+    /// `LOADING`: the node is reading its data set from disk.
+    #[error("the node is loading its data (LOADING)")]
+    Loading,
+    /// `NOPERM`: the ACL user lacks a permission.
+    #[error("permission missing: {0}")]
+    NoPermission(Arc<str>),
+    /// `MISCONF`: the node refuses writes because it cannot persist them.
+    #[error("the node cannot persist writes (MISCONF)")]
+    CannotPersist,
+    /// `BUSY`: the node is running somebody's long script.
+    #[error("the node is busy with a long script (BUSY)")]
+    Busy,
+    /// The fencing counter is used up or unreadable: the value stands here.
+    #[error("the fencing counter cannot be used: {0}")]
+    Counter(Arc<str>),
+    /// The node sent what the protocol does not allow.
+    #[error("protocol error: {0}")]
+    Protocol(Arc<str>),
+    /// Any other error reply of the server.
+    #[error("server error: {0}")]
+    Server(Arc<str>),
+}
+
+impl Fault {
+    /// Whether the node certainly never saw the call, so that nothing has to be taken back there.
+    pub(crate) fn is_unsent(&self) -> bool {
+        matches!(self, Self::Unreachable(_) | Self::Unresponsive | Self::Overloaded | Self::Closed)
+    }
+
+    /// Whether the node itself said this, so that nothing of the call is under way any more.
+    pub(crate) fn is_answer(&self) -> bool {
+        !self.is_unsent() && !matches!(self, Self::TimedOut | Self::Disconnected)
+    }
+}

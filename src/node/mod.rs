@@ -1,0 +1,91 @@
+//! One node of the quorum, as the lock sees it.
+//!
+//! [`Node`] is the seam: everything above it decides and never knows what is below, a Redis server, a map in memory
+//! or a simulated machine behind a bad network.
+
+use std::{fmt, sync::Arc};
+
+use futures::future::BoxFuture;
+
+pub(crate) mod answer;
+pub(crate) mod fault;
+pub(crate) mod memory;
+pub(crate) mod reply;
+pub(crate) mod request;
+pub(crate) mod state;
+pub(crate) mod terms;
+
+pub(crate) use self::{
+    answer::{Answer, HeldBy, Holder, Inspection},
+    reply::{Reply, Responder},
+    request::{Entry, ForceUnlock, Inspect, Lock, Raise, Renew, Request, Resources, Unlock},
+    terms::{GuardMode, Terms},
+};
+pub use self::{fault::Fault, terms::Fingerprint};
+use crate::resource::Resource;
+
+/// One independent master.
+pub(crate) trait Node: fmt::Debug + Send + Sync {
+    /// The address, as it is shown to people and as the arbiter order ranks it.
+    fn address(&self) -> &Arc<str>;
+
+    /// Submits a request; accepted or refused at the call.
+    ///
+    /// # Invariants
+    ///
+    /// 1. The order of calls is the order of execution on one connection.
+    /// 2. What is accepted is sent whether or not the reply is polled or dropped, unless its time is over first or the
+    ///    connection breaks; an unlock survives even that, until its time is over.
+    /// 3. An unlock is never refused for want of room.
+    /// 4. Every reply resolves: with an answer, or with a fault at the latest when the quorum is shut down. It does
+    ///    *not* resolve for a node that is silent: the asker has the deadlines.
+    fn call(&self, request: Request) -> Reply;
+
+    /// Sends the release notices of a resource to `listener` until the subscription is dropped.
+    fn subscribe(&self, resource: &Resource, listener: Arc<dyn Listener>) -> Subscription;
+
+    /// Takes no new requests but unlocks, sends what is owed, and ends. Ready when nothing is owed any more or all that
+    /// is owed is past its time.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// Whoever waits for release notices.
+pub(crate) trait Listener: fmt::Debug + Send + Sync {
+    /// Called by a node, from any thread; must not block.
+    fn notice(&self, notice: Notice);
+}
+
+/// What a subscription says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Notice {
+    /// From now on no release goes unnoticed: first time, or again after a broken connection, in which case releases
+    /// may have been missed.
+    Subscribed,
+    /// A lock that had its quorum was unlocked.
+    Released,
+}
+
+/// Keeps a listener subscribed; dropping it ends the subscription, without waiting.
+pub(crate) struct Subscription {
+    end: Option<Box<dyn FnOnce() + Send + Sync>>,
+}
+
+impl Subscription {
+    pub(crate) fn new(end: impl FnOnce() + Send + Sync + 'static) -> Self {
+        Self { end: Some(Box::new(end)) }
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        if let Some(end) = self.end.take() {
+            end();
+        }
+    }
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscription").finish_non_exhaustive()
+    }
+}

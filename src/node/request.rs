@@ -1,0 +1,101 @@
+//! What a client asks of one node.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{clock::Instant, owner_id::OwnerId, resource::Resource};
+
+/// Resources that are taken all or none: sorted, without repetition, never empty.
+pub(crate) type Resources = Arc<[Resource]>;
+
+/// The most entries that travel in one call, so that no call keeps a server busy for more than a few milliseconds.
+pub(crate) const MOST_ENTRIES: usize = 64;
+
+/// A run of entries for one node, executed in order, each with its own answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    /// Shared by all nodes that are asked the same. One to [`MOST_ENTRIES`].
+    pub(crate) entries: Arc<[Entry]>,
+    /// Until when the request is of use. What is still unsent by then is dropped; an unlock is owed (kept over
+    /// reconnections) until then.
+    pub(crate) until: Instant,
+}
+
+impl Request {
+    pub(crate) fn one(entry: Entry, until: Instant) -> Self {
+        Self { entries: Arc::new([entry]), until }
+    }
+}
+
+/// One question to a node. Ttls are whole milliseconds once on the wire, rounded up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// Take all resources for the first time, or none.
+    Lock(Lock),
+    /// Raise the counters of all resources to `token` if they are `owner`'s and none is above it, or of none.
+    Raise(Raise),
+    /// Keep all resources, taking again those that the node lost, or none.
+    Renew(Renew),
+    /// Delete what is still `owner`'s.
+    Unlock(Unlock),
+    /// Delete whoever's lock this is, and refuse its renewals.
+    ForceUnlock(ForceUnlock),
+    /// Tell who holds a resource.
+    Inspect(Inspect),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lock {
+    pub(crate) resources: Resources,
+    pub(crate) owner: OwnerId,
+    pub(crate) ttl: Duration,
+    /// One more than the largest counter the waiter has seen, or 0: brings counters back in step.
+    pub(crate) hint: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Raise {
+    pub(crate) resources: Resources,
+    pub(crate) owner: OwnerId,
+    pub(crate) token: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Renew {
+    pub(crate) resources: Resources,
+    pub(crate) owner: OwnerId,
+    /// Absolute, never an increment: a duplicate or a resend changes nothing.
+    pub(crate) holds: u32,
+    pub(crate) ttl: Duration,
+    pub(crate) token: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unlock {
+    pub(crate) resources: Resources,
+    pub(crate) owner: OwnerId,
+    /// The lease's token, carried to every counter; 0 for an attempt that had none.
+    pub(crate) token: u64,
+    /// Whether the attempt had its quorum. Only then are waiters told: a notice on a loser's rollback would wake
+    /// them all to split again.
+    pub(crate) real: bool,
+    /// Whether a lock or renewal of this owner is unanswered by this node, so that a tombstone has to refuse it
+    /// should it land later.
+    pub(crate) leave: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ForceUnlock {
+    pub(crate) resources: Resources,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Inspect {
+    pub(crate) resource: Resource,
+}
+
+impl Entry {
+    /// Whether a node still owes the execution of this entry after its connection broke.
+    pub(crate) fn is_owed(&self) -> bool {
+        matches!(self, Self::Unlock(_))
+    }
+}

@@ -1,0 +1,1 @@
+//! The whole behaviour of a node.

@@ -1,0 +1,78 @@
+//! Who holds a key on a node: the owner as it stands on the wire.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use uuid::Uuid;
+
+/// The owner of a lock on the wire: `<client uuid>:<number>`, as in Redisson's `RLock`.
+///
+/// Foreign owners are any bytes. Ours are made by [`OwnerIds`] and never used for a second attempt: with a reused
+/// id, a delayed rollback of one attempt would delete the vote that the next one was given.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OwnerId(Arc<[u8]>);
+
+impl OwnerId {
+    pub(crate) fn from_wire(bytes: &[u8]) -> Self {
+        Self(bytes.into())
+    }
+
+    /// The owner as it stands on the wire.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Display for OwnerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.escape_ascii())
+    }
+}
+
+impl fmt::Debug for OwnerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// The source of one client's owner ids: its uuid, and a number that is never given twice.
+#[derive(Debug)]
+pub(crate) struct OwnerIds {
+    client: Uuid,
+    next: AtomicU64,
+}
+
+impl OwnerIds {
+    /// `client` has at least 122 random bits, from the operating system outside of tests and simulations.
+    pub(crate) fn new(client: Uuid) -> Self {
+        Self { client, next: AtomicU64::new(1) }
+    }
+
+    pub(crate) fn client(&self) -> Uuid {
+        self.client
+    }
+
+    /// An owner id that no other attempt has.
+    pub(crate) fn fresh(&self) -> OwnerId {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        OwnerId(format!("{}:{number}", self.client).into_bytes().into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_id_is_the_client_and_a_number_that_never_repeats() {
+        let ids = OwnerIds::new(Uuid::from_u128(7));
+        assert_eq!(ids.fresh().to_string(), format!("{}:1", Uuid::from_u128(7)));
+        assert_eq!(ids.fresh().to_string(), format!("{}:2", Uuid::from_u128(7)));
+    }
+}
