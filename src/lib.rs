@@ -1,5 +1,6 @@
 //! Quorum locks over independent Redis masters.
 
+mod algorithm;
 mod clock;
 mod error;
 mod node;

@@ -1,0 +1,508 @@
+//! One attempt to lock: a lock round, and a raise where the votes differ.
+
+use std::time::Duration;
+
+use crate::{
+    algorithm::{
+        fencing::{Fencing, FencingToken},
+        node_set::NodeSet,
+        round::Round,
+        tally::{Electorate, Verdict},
+        validity::Validity,
+    },
+    clock::Instant,
+};
+
+/// Who is asked first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Plan {
+    /// All nodes at once: one round trip when the resource is free.
+    Parallel,
+    /// These nodes one after the other until one grants, then all others: contenders that agree on the order never split
+    /// the votes.
+    ArbiterFirst(Vec<usize>),
+}
+
+/// What an attempt goes by.
+#[derive(Clone, Debug)]
+pub(crate) struct Terms {
+    pub(crate) electorate: Electorate,
+    pub(crate) validity: Validity,
+    pub(crate) ttl: Duration,
+    pub(crate) node_timeout: Duration,
+    pub(crate) attempt_timeout: Duration,
+    pub(crate) plan: Plan,
+}
+
+/// A node's say in the lock round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ballot {
+    /// Ours there, with this vote for the token.
+    Granted(u64),
+    /// The node answered that it will not: nothing of ours is there.
+    Refused,
+    /// The node answered with an error.
+    Failed,
+    /// The node was never asked.
+    Unsent,
+    /// No answer (yet): it may have granted, or may still.
+    Silent,
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Send the lock to these nodes.
+    Lock(NodeSet),
+    /// Send the raise to these nodes.
+    Raise { token: u64, nodes: NodeSet },
+    /// Wait for a vote, at most until then.
+    Wait(Instant),
+    /// Take everything back now; more steps follow, until it is known why it was lost.
+    Abandon,
+    /// A quorum holds the resource and has confirmed the token.
+    Won { token: FencingToken },
+    /// No quorum, for this reason; everything was taken back.
+    Lost(Loss),
+}
+
+/// Why an attempt was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// A quorum answered, and somebody else has votes.
+    Contended,
+    /// Fewer nodes than a quorum answered.
+    NoQuorum,
+    /// The votes came when the validity was over already.
+    Expired,
+}
+
+/// One attempt: it never reads a clock and never sends anything.
+///
+/// # Invariants
+///
+/// 1. `start` is before the first byte of the attempt: the validity counts from there, a raise included.
+/// 2. [`Step::Won`] is given only before the end of the validity, checked last.
+/// 3. After [`Step::Abandon`] no vote makes it won.
+#[derive(Clone, Debug)]
+pub(crate) struct Attempt {
+    terms: Terms,
+    start: Instant,
+    phase: Phase,
+    lock: Round,
+    ballots: Vec<Ballot>,
+    fencing: Fencing,
+    /// Counts confirmations of the token.
+    confirm: Round,
+    /// When the next arbiter is asked although one is still silent.
+    hedge_at: Instant,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    Locking,
+    Confirming(u64),
+    /// Taken back; waiting to know which of the two reasons it was.
+    Settling,
+    Won(u64),
+    Lost(Loss),
+}
+
+/// The share of the node timeout after which a silent arbiter is passed over.
+const HEDGE_SHARE: u32 = 8;
+
+impl Attempt {
+    /// `start`: the time before anything is sent.
+    pub(crate) fn new(terms: Terms, start: Instant) -> Self {
+        let electorate = terms.electorate;
+        Self {
+            start,
+            phase: Phase::Locking,
+            lock: Round::new(electorate),
+            ballots: vec![Ballot::Unsent; electorate.nodes()],
+            fencing: Fencing::new(electorate.nodes()),
+            confirm: Round::new(electorate),
+            hedge_at: start,
+            terms,
+        }
+    }
+
+    /// A node's answer to the lock; late ones too.
+    pub(crate) fn on_lock(&mut self, node: usize, ballot: Ballot) {
+        if let Some(slot) = self.ballots.get_mut(node) {
+            *slot = ballot;
+        }
+        if let Ballot::Granted(vote) = ballot {
+            self.fencing.vote(node, vote);
+        }
+        self.lock.vote(node, matches!(ballot, Ballot::Granted(_)));
+    }
+
+    /// A node's answer to the raise.
+    pub(crate) fn on_raise(&mut self, node: usize, confirmed: bool) {
+        if confirmed {
+            self.fencing.raised(node);
+        }
+        self.confirm.vote(node, confirmed);
+    }
+
+    /// What to do at `now`. To be asked again after every step but the last two, and whenever something was heard or the
+    /// time of a [`Step::Wait`] has come.
+    pub(crate) fn step(&mut self, now: Instant) -> Step {
+        self.lock.expire(now);
+        self.confirm.expire(now);
+        match self.phase {
+            Phase::Locking => self.step_locking(now),
+            Phase::Confirming(token) => self.step_confirming(token, now),
+            Phase::Settling => self.step_settling(),
+            Phase::Won(token) => Step::Won { token: FencingToken::new(token) },
+            Phase::Lost(loss) => Step::Lost(loss),
+        }
+    }
+
+    /// Nodes at which something of this attempt may be, or may still arrive, and whether each has answered the lock.
+    pub(crate) fn to_roll_back(&self) -> impl Iterator<Item = (usize, bool)> {
+        let asked = self.lock.asked();
+        self.ballots.iter().enumerate().filter_map(move |(node, ballot)| match ballot {
+            Ballot::Granted(_) | Ballot::Failed => Some((node, true)),
+            Ballot::Silent => asked.contains(node).then_some((node, false)),
+            Ballot::Refused | Ballot::Unsent => None,
+        })
+    }
+
+    pub(crate) fn start(&self) -> Instant {
+        self.start
+    }
+
+    fn step_locking(&mut self, now: Instant) -> Step {
+        if now >= self.end() {
+            return self.abandon(now);
+        }
+        match self.lock.verdict() {
+            Verdict::Lost => self.abandon(now),
+            Verdict::Won => {
+                // A quorum of grants has a largest vote.
+                let Some(token) = self.fencing.fix() else { return self.abandon(now) };
+                self.phase = Phase::Confirming(token);
+                self.step_confirming(token, now)
+            }
+            Verdict::Pending => {
+                let next = self.to_ask(now);
+                if !next.is_empty() {
+                    for node in next.iter() {
+                        if let Some(ballot) = self.ballots.get_mut(node) {
+                            *ballot = Ballot::Silent;
+                        }
+                    }
+                    self.lock.ask(next, now + self.terms.node_timeout);
+                    Step::Lock(next)
+                } else if self.arbiter_refused() {
+                    self.abandon(now)
+                } else {
+                    self.wait(self.lock.next_deadline())
+                }
+            }
+        }
+    }
+
+    fn step_confirming(&mut self, token: u64, now: Instant) -> Step {
+        if now >= self.end() {
+            return self.abandon(now);
+        }
+        for node in self.fencing.confirmed().iter() {
+            self.confirm.vote(node, true);
+        }
+        let below = self.fencing.below();
+        let cannot = self.terms.electorate.all().without(self.lock.open()).without(below);
+        for node in cannot.iter() {
+            self.confirm.vote(node, false);
+        }
+        match self.confirm.verdict() {
+            Verdict::Won => {
+                self.phase = Phase::Won(token);
+                Step::Won { token: FencingToken::new(token) }
+            }
+            Verdict::Lost => self.abandon(now),
+            Verdict::Pending => {
+                let raise = below.without(self.confirm.asked());
+                if raise.is_empty() {
+                    self.wait(self.lock.next_deadline().into_iter().chain(self.confirm.next_deadline()).min())
+                } else {
+                    self.confirm.ask(raise, now + self.terms.node_timeout);
+                    Step::Raise { token, nodes: raise }
+                }
+            }
+        }
+    }
+
+    /// Waits for further votes only to tell "held" from "cannot be asked".
+    fn step_settling(&mut self) -> Step {
+        let answered = self.answered();
+        let electorate = self.terms.electorate;
+        if electorate.is_quorum(answered) || !electorate.is_quorum(answered.union(self.lock.pending())) {
+            let loss = self.reason();
+            self.phase = Phase::Lost(loss);
+            return Step::Lost(loss);
+        }
+        self.wait(self.lock.next_deadline())
+    }
+
+    fn abandon(&mut self, now: Instant) -> Step {
+        self.phase = if now >= self.end_of_validity() {
+            Phase::Lost(Loss::Expired)
+        } else if self.arbiter_refused() {
+            Phase::Lost(Loss::Contended)
+        } else if now >= self.end() {
+            Phase::Lost(self.reason())
+        } else {
+            Phase::Settling
+        };
+        Step::Abandon
+    }
+
+    fn reason(&self) -> Loss {
+        let refused = self.ballots.contains(&Ballot::Refused);
+        if refused && self.terms.electorate.is_quorum(self.answered()) {
+            Loss::Contended
+        } else {
+            Loss::NoQuorum
+        }
+    }
+
+    /// Nodes that said something about the resource, an error not being anything.
+    fn answered(&self) -> NodeSet {
+        let answered = |ballot: &Ballot| matches!(ballot, Ballot::Granted(_) | Ballot::Refused);
+        self.ballots
+            .iter()
+            .enumerate()
+            .filter_map(|(node, ballot)| answered(ballot).then_some(node))
+            .collect()
+    }
+
+    /// Whether the last arbiter's word was that the resource is held, so that nobody else needs to be asked.
+    fn arbiter_refused(&self) -> bool {
+        matches!(self.terms.plan, Plan::ArbiterFirst(_))
+            && self.lock.granted().is_empty()
+            && self.ballots.contains(&Ballot::Refused)
+    }
+
+    fn to_ask(&mut self, now: Instant) -> NodeSet {
+        let asked = self.lock.asked();
+        let rest = self.terms.electorate.all().without(asked);
+        let Plan::ArbiterFirst(order) = &self.terms.plan else { return rest };
+        if !self.lock.granted().is_empty() {
+            return rest;
+        }
+        let silent = !self.lock.pending().is_empty() && now < self.hedge_at;
+        if silent || self.arbiter_refused() {
+            return NodeSet::EMPTY;
+        }
+        self.hedge_at = now + self.terms.node_timeout / HEDGE_SHARE;
+        match order.iter().find(|node| rest.contains(**node)) {
+            Some(next) => NodeSet::only(*next),
+            // None of the arbiters serves: as if there were no order.
+            None => rest,
+        }
+    }
+
+    /// When the attempt is over whatever is heard.
+    fn end(&self) -> Instant {
+        self.end_of_validity().min(self.start + self.terms.attempt_timeout)
+    }
+
+    fn end_of_validity(&self) -> Instant {
+        self.terms.validity.valid_until(self.start, self.terms.ttl)
+    }
+
+    fn wait(&self, deadline: Option<Instant>) -> Step {
+        let arbiter = matches!(self.terms.plan, Plan::ArbiterFirst(_))
+            && matches!(self.phase, Phase::Locking)
+            && self.lock.granted().is_empty();
+        let deadline = deadline.unwrap_or(self.end()).min(self.end());
+        Step::Wait(if arbiter { deadline.min(self.hedge_at) } else { deadline })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(10);
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_origin(Duration::from_millis(millis))
+    }
+
+    fn nodes(nodes: &[usize]) -> NodeSet {
+        nodes.iter().copied().collect()
+    }
+
+    fn attempt(count: usize, plan: Plan) -> Attempt {
+        let terms = Terms {
+            electorate: Electorate::new(count, Electorate::majority(count)),
+            validity: Validity::with_drift(0.01).unwrap(),
+            ttl: TTL,
+            node_timeout: Duration::from_millis(1000),
+            attempt_timeout: Duration::from_millis(2000),
+            plan,
+        };
+        Attempt::new(terms, at(0))
+    }
+
+    #[test]
+    fn a_quorum_of_equal_votes_wins_in_one_round() {
+        let mut attempt = attempt(5, Plan::Parallel);
+        assert_eq!(attempt.step(at(0)), Step::Lock(NodeSet::first(5)));
+        assert_eq!(attempt.step(at(0)), Step::Wait(at(1000)));
+        for node in [4, 0, 2] {
+            attempt.on_lock(node, Ballot::Granted(7));
+        }
+        assert_eq!(attempt.step(at(3)), Step::Won { token: FencingToken::new(7) });
+    }
+
+    #[test]
+    fn differing_votes_are_raised_to_the_largest_and_the_raise_needs_its_quorum() {
+        let mut attempt = attempt(3, Plan::Parallel);
+        attempt.step(at(0));
+        attempt.on_lock(0, Ballot::Granted(3));
+        attempt.on_lock(1, Ballot::Granted(8));
+        assert_eq!(attempt.step(at(1)), Step::Raise { token: 8, nodes: nodes(&[0]) });
+        assert_eq!(attempt.step(at(1)), Step::Wait(at(1000)));
+        attempt.on_raise(0, true);
+        assert_eq!(attempt.step(at(2)), Step::Won { token: FencingToken::new(8) });
+    }
+
+    #[test]
+    fn a_late_equal_vote_confirms_instead_of_a_failed_raise() {
+        let mut attempt = attempt(3, Plan::Parallel);
+        attempt.step(at(0));
+        attempt.on_lock(0, Ballot::Granted(3));
+        attempt.on_lock(1, Ballot::Granted(8));
+        attempt.step(at(1));
+        attempt.on_raise(0, false);
+        assert_eq!(attempt.step(at(2)), Step::Wait(at(1000)));
+        attempt.on_lock(2, Ballot::Granted(8));
+        assert_eq!(attempt.step(at(3)), Step::Won { token: FencingToken::new(8) });
+    }
+
+    #[test]
+    fn a_late_larger_vote_does_not_confirm() {
+        let mut attempt = attempt(3, Plan::Parallel);
+        attempt.step(at(0));
+        attempt.on_lock(0, Ballot::Granted(3));
+        attempt.on_lock(1, Ballot::Granted(8));
+        attempt.step(at(1));
+        attempt.on_raise(0, false);
+        attempt.on_lock(2, Ballot::Granted(9));
+        assert_eq!(attempt.step(at(3)), Step::Abandon);
+        assert_eq!(attempt.to_roll_back().collect::<Vec<_>>(), [(0, true), (1, true), (2, true)]);
+    }
+
+    #[test]
+    fn votes_that_come_after_the_validity_are_not_enough() {
+        let mut terms = attempt(1, Plan::Parallel).terms;
+        terms.node_timeout = TTL;
+        terms.attempt_timeout = TTL;
+        let mut attempt = Attempt::new(terms, at(0));
+        attempt.step(at(0));
+        attempt.on_lock(0, Ballot::Granted(1));
+        assert_eq!(attempt.step(at(9_899)), Step::Abandon);
+        assert_eq!(attempt.step(at(9_899)), Step::Lost(Loss::Expired));
+    }
+
+    #[test]
+    fn lost_as_soon_as_it_can_be_and_the_reason_waits_for_a_quorum_of_answers() {
+        let mut attempt = attempt(5, Plan::Parallel);
+        attempt.step(at(0));
+        attempt.on_lock(0, Ballot::Failed);
+        attempt.on_lock(1, Ballot::Refused);
+        attempt.on_lock(2, Ballot::Refused);
+        assert_eq!(attempt.step(at(1)), Step::Abandon);
+        assert_eq!(attempt.step(at(1)), Step::Wait(at(1000)));
+        assert_eq!(attempt.to_roll_back().collect::<Vec<_>>(), [(0, true), (3, false), (4, false)]);
+        attempt.on_lock(3, Ballot::Refused);
+        assert_eq!(attempt.step(at(2)), Step::Lost(Loss::Contended));
+    }
+
+    #[test]
+    fn a_majority_of_faults_is_no_quorum_whoever_else_refuses() {
+        let mut attempt = attempt(5, Plan::Parallel);
+        attempt.step(at(0));
+        for (node, ballot) in [(0, Ballot::Unsent), (1, Ballot::Refused), (2, Ballot::Failed)] {
+            attempt.on_lock(node, ballot);
+        }
+        assert_eq!(attempt.step(at(1)), Step::Abandon);
+        assert_eq!(attempt.step(at(1)), Step::Wait(at(1000)));
+        assert_eq!(attempt.step(at(1000)), Step::Lost(Loss::NoQuorum));
+    }
+
+    #[test]
+    fn an_even_split_is_decided_at_once() {
+        let mut attempt = attempt(4, Plan::Parallel);
+        attempt.step(at(0));
+        for (node, ballot) in
+            [(0, Ballot::Granted(1)), (1, Ballot::Granted(1)), (2, Ballot::Refused), (3, Ballot::Refused)]
+        {
+            attempt.on_lock(node, ballot);
+        }
+        assert_eq!(attempt.step(at(1)), Step::Abandon);
+        assert_eq!(attempt.step(at(1)), Step::Lost(Loss::Contended));
+    }
+
+    #[test]
+    fn the_arbiter_is_asked_alone_and_its_refusal_ends_the_attempt() {
+        let mut attempt = attempt(5, Plan::ArbiterFirst(vec![3, 1]));
+        assert_eq!(attempt.step(at(0)), Step::Lock(nodes(&[3])));
+        assert_eq!(attempt.step(at(0)), Step::Wait(at(125)));
+        attempt.on_lock(3, Ballot::Refused);
+        assert_eq!(attempt.step(at(1)), Step::Abandon);
+        assert_eq!(attempt.to_roll_back().count(), 0);
+        assert_eq!(attempt.step(at(1)), Step::Lost(Loss::Contended));
+    }
+
+    #[test]
+    fn when_the_arbiter_grants_all_others_are_asked() {
+        let mut attempt = attempt(5, Plan::ArbiterFirst(vec![3, 1]));
+        attempt.step(at(0));
+        attempt.on_lock(3, Ballot::Granted(4));
+        assert_eq!(attempt.step(at(1)), Step::Lock(nodes(&[0, 1, 2, 4])));
+        attempt.on_lock(0, Ballot::Granted(4));
+        attempt.on_lock(1, Ballot::Granted(4));
+        assert_eq!(attempt.step(at(2)), Step::Won { token: FencingToken::new(4) });
+    }
+
+    #[test]
+    fn a_silent_or_failing_arbiter_is_passed_over() {
+        let mut attempt = attempt(5, Plan::ArbiterFirst(vec![3, 1, 2]));
+        attempt.step(at(0));
+        assert_eq!(attempt.step(at(125)), Step::Lock(nodes(&[1])), "3 is silent");
+        attempt.on_lock(1, Ballot::Failed);
+        assert_eq!(attempt.step(at(126)), Step::Wait(at(250)), "the next is asked when its time has come");
+        assert_eq!(attempt.step(at(250)), Step::Lock(nodes(&[2])));
+        attempt.on_lock(2, Ballot::Granted(1));
+        assert_eq!(attempt.step(at(251)), Step::Lock(nodes(&[0, 4])));
+    }
+
+    #[test]
+    fn a_node_that_was_never_asked_needs_no_rollback_but_a_silent_one_does() {
+        let mut attempt = attempt(3, Plan::Parallel);
+        attempt.step(at(0));
+        attempt.on_lock(0, Ballot::Unsent);
+        attempt.on_lock(1, Ballot::Silent);
+        assert_eq!(attempt.step(at(1)), Step::Abandon);
+        assert_eq!(attempt.to_roll_back().collect::<Vec<_>>(), [(1, false), (2, false)]);
+    }
+
+    #[test]
+    fn nothing_wins_after_it_was_abandoned() {
+        let mut attempt = attempt(3, Plan::Parallel);
+        attempt.step(at(0));
+        attempt.on_lock(0, Ballot::Silent);
+        attempt.on_lock(1, Ballot::Silent);
+        assert_eq!(attempt.step(at(1)), Step::Abandon);
+        for node in 0..3 {
+            attempt.on_lock(node, Ballot::Granted(1));
+        }
+        assert!(matches!(attempt.step(at(2)), Step::Lost(_)));
+    }
+}

@@ -1,0 +1,149 @@
+//! The fencing token of a quorum.
+
+use std::fmt;
+
+use crate::algorithm::node_set::NodeSet;
+
+/// A number that grows with every lease on a resource: what is protected by the lock should refuse any write that
+/// carries a smaller one than it has seen.
+///
+/// Unique and strictly increasing per resource in real-time order, without any assumption about clocks as long as the
+/// nodes remember their counters. Tokens of different resources, or of different quorums, are not comparable.
+/// Always below 2^53, so it survives JSON and `f64`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FencingToken(u64);
+
+impl FencingToken {
+    pub(crate) const fn new(value: u64) -> Self {
+        Self(value)
+    }
+
+    /// The token as a number.
+    #[must_use]
+    pub const fn as_u64(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for FencingToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl From<FencingToken> for u64 {
+    fn from(token: FencingToken) -> Self {
+        token.0
+    }
+}
+
+impl From<FencingToken> for i64 {
+    fn from(token: FencingToken) -> Self {
+        // Below 2^53 by the nodes' own rule.
+        Self::try_from(token.0).unwrap_or(Self::MAX)
+    }
+}
+
+/// The votes for a lease's token, and who has confirmed it.
+///
+/// Each node that grants votes one more than the largest token it knows. The token is the largest vote; a node
+/// confirms it by having voted it or by raising its counter to it. A lease is granted once a quorum has confirmed.
+///
+/// Why tokens increase: two confirming quorums share a node; there one confirmation came first, and a vote given after
+/// it is larger. So of two leases the later has the larger token, whatever the clocks say.
+///
+/// # Invariants
+///
+/// 1. The token is fixed at the first quorum of grants and never changes: a larger vote that comes late neither
+///    confirms it nor replaces it.
+#[derive(Clone, Debug)]
+pub(crate) struct Fencing {
+    votes: Vec<Option<u64>>,
+    token: Option<u64>,
+    raised: NodeSet,
+}
+
+impl Fencing {
+    pub(crate) fn new(nodes: usize) -> Self {
+        Self { votes: vec![None; nodes], token: None, raised: NodeSet::EMPTY }
+    }
+
+    /// A node granted, with this vote. Its first vote stands.
+    pub(crate) fn vote(&mut self, node: usize, vote: u64) {
+        if let Some(slot) = self.votes.get_mut(node) {
+            slot.get_or_insert(vote);
+        }
+    }
+
+    /// Fixes the token: the largest vote so far. `None` if there is none.
+    pub(crate) fn fix(&mut self) -> Option<u64> {
+        if self.token.is_none() {
+            self.token = self.votes.iter().flatten().copied().max();
+        }
+        self.token
+    }
+
+    /// A node has raised its counter to the token.
+    pub(crate) fn raised(&mut self, node: usize) {
+        self.raised.insert(node);
+    }
+
+    /// Nodes at which the token is confirmed.
+    pub(crate) fn confirmed(&self) -> NodeSet {
+        let voted = self.votes_where(|vote, token| vote == token);
+        voted.union(self.raised)
+    }
+
+    /// Nodes that granted with a smaller vote and have not confirmed the token yet.
+    pub(crate) fn below(&self) -> NodeSet {
+        self.votes_where(|vote, token| vote < token).without(self.raised)
+    }
+
+    fn votes_where(&self, holds: impl Fn(u64, u64) -> bool) -> NodeSet {
+        let Some(token) = self.token else { return NodeSet::EMPTY };
+        let votes = self.votes.iter().enumerate();
+        votes.filter_map(|(node, vote)| vote.is_some_and(|vote| holds(vote, token)).then_some(node)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nodes(nodes: &[usize]) -> NodeSet {
+        nodes.iter().copied().collect()
+    }
+
+    #[test]
+    fn the_token_is_the_largest_vote_and_those_below_it_are_to_raise() {
+        let mut fencing = Fencing::new(5);
+        fencing.vote(0, 7);
+        fencing.vote(1, 9);
+        fencing.vote(3, 9);
+        assert_eq!(fencing.confirmed(), NodeSet::EMPTY);
+        assert_eq!(fencing.fix(), Some(9));
+        assert_eq!((fencing.confirmed(), fencing.below()), (nodes(&[1, 3]), nodes(&[0])));
+        fencing.raised(0);
+        assert_eq!((fencing.confirmed(), fencing.below()), (nodes(&[0, 1, 3]), NodeSet::EMPTY));
+    }
+
+    #[test]
+    fn a_late_vote_confirms_if_equal_but_a_larger_one_changes_nothing() {
+        let mut fencing = Fencing::new(5);
+        fencing.vote(0, 9);
+        fencing.fix();
+        fencing.vote(1, 12);
+        fencing.vote(2, 9);
+        assert_eq!(fencing.fix(), Some(9));
+        assert_eq!((fencing.confirmed(), fencing.below()), (nodes(&[0, 2]), NodeSet::EMPTY));
+    }
+
+    #[test]
+    fn a_node_has_one_vote() {
+        let mut fencing = Fencing::new(1);
+        fencing.vote(0, 3);
+        fencing.vote(0, 4);
+        fencing.vote(7, 9);
+        assert_eq!(fencing.fix(), Some(3));
+    }
+}

@@ -1,0 +1,117 @@
+//! How long a lease lasts.
+
+use std::time::Duration;
+
+use crate::{algorithm::validity::Validity, clock::Instant};
+
+/// One lease: until when it is certainly valid, and what may extend it.
+///
+/// # Invariants
+///
+/// 1. `valid_until` never decreases.
+/// 2. A lease that is over never becomes valid again: somebody else may have held the resource since.
+/// 3. `valid_until` never passes the start plus `max_hold`.
+#[derive(Clone, Debug)]
+pub(crate) struct Lease {
+    ttl: Duration,
+    validity: Validity,
+    valid_until: Instant,
+    /// When the round that made it valid started.
+    renewed_at: Instant,
+    hold_until: Option<Instant>,
+}
+
+impl Lease {
+    /// A lease whose attempt started at `start`.
+    pub(crate) fn granted(
+        start: Instant,
+        ttl: Duration,
+        validity: Validity,
+        max_hold: Option<Duration>,
+    ) -> Self {
+        let hold_until = max_hold.map(|max_hold| start + max_hold);
+        let mut lease = Self { ttl, validity, valid_until: start, renewed_at: start, hold_until };
+        lease.valid_until = lease.end_of(start);
+        lease
+    }
+
+    pub(crate) fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
+    pub(crate) fn valid_until(&self) -> Instant {
+        self.valid_until
+    }
+
+    pub(crate) fn is_valid(&self, now: Instant) -> bool {
+        now < self.valid_until
+    }
+
+    /// Whether the end is that of `max_hold`, which no renewal moves.
+    pub(crate) fn is_at_its_longest(&self) -> bool {
+        self.hold_until.is_some_and(|hold_until| hold_until <= self.valid_until)
+    }
+
+    /// A renewal round that started at `start` has its quorum at `now`: whether it counted.
+    ///
+    /// It counts only inside the old validity (invariant 2).
+    pub(crate) fn renew(&mut self, start: Instant, now: Instant) -> bool {
+        if !self.is_valid(now) {
+            return false;
+        }
+        self.renewed_at = self.renewed_at.max(start);
+        self.valid_until = self.valid_until.max(self.end_of(start));
+        true
+    }
+
+    /// When the next renewal is due: a third of the ttl after the last one started, so that two may fail.
+    pub(crate) fn renewal_due(&self) -> Instant {
+        self.renewed_at + self.ttl / 3
+    }
+
+    fn end_of(&self, start: Instant) -> Instant {
+        let end = self.validity.valid_until(start, self.ttl);
+        self.hold_until.map_or(end, |hold_until| end.min(hold_until))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_origin(Duration::from_millis(millis))
+    }
+
+    fn lease(max_hold: Option<Duration>) -> Lease {
+        Lease::granted(at(0), Duration::from_secs(1), Validity::with_drift(0.0).unwrap(), max_hold)
+    }
+
+    #[test]
+    fn a_renewal_counts_from_its_start_and_only_inside_the_old_validity() {
+        let mut lease = lease(None);
+        assert_eq!(lease.valid_until(), at(998));
+        assert_eq!(lease.renewal_due().saturating_duration_since(at(0)), Duration::from_secs(1) / 3);
+        assert!(lease.renew(at(300), at(997)));
+        assert_eq!(lease.valid_until(), at(1298));
+        assert!(!lease.renew(at(1290), at(1298)), "completed at the very end");
+        assert_eq!(lease.valid_until(), at(1298));
+    }
+
+    #[test]
+    fn a_renewal_that_started_earlier_never_shortens() {
+        let mut lease = lease(None);
+        assert!(lease.renew(at(500), at(510)));
+        assert!(lease.renew(at(400), at(520)));
+        assert_eq!(lease.valid_until(), at(1498));
+    }
+
+    #[test]
+    fn max_hold_is_the_end_whatever_is_renewed() {
+        let mut lease = lease(Some(Duration::from_millis(1500)));
+        assert!(!lease.is_at_its_longest());
+        assert!(lease.renew(at(900), at(910)));
+        assert_eq!(lease.valid_until(), at(1500));
+        assert!(lease.is_at_its_longest());
+    }
+}

@@ -1,0 +1,20 @@
+//! What is decided, and nothing else: time, randomness and identities are arguments, decisions are return values.
+//!
+//! ```text
+//!   answers, timeouts, the time            what to send next, or the decision
+//!  ───────────────────────────► Attempt ─────────────────────────────────────►
+//!                                 │ two rounds: lock, then raise
+//!                               Round ── who was asked, until when
+//!                                 │
+//!                               Tally ── votes over all configured nodes
+//! ```
+
+pub(crate) mod arbiter;
+pub(crate) mod attempt;
+pub(crate) mod fencing;
+pub(crate) mod lease;
+pub(crate) mod node_set;
+pub(crate) mod retry;
+pub(crate) mod round;
+pub(crate) mod tally;
+pub(crate) mod validity;

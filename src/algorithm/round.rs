@@ -1,0 +1,120 @@
+//! One question to the nodes, and when to stop waiting for each.
+
+use crate::{
+    algorithm::{
+        node_set::NodeSet,
+        tally::{Electorate, Tally, Verdict},
+    },
+    clock::Instant,
+};
+
+/// One question to the nodes: who was asked, until when each is waited for, and the count.
+///
+/// A node that lets its time pass is counted as denying; the decision waits for it only if its vote decides.
+#[derive(Clone, Debug)]
+pub(crate) struct Round {
+    tally: Tally,
+    /// Nodes asked at the same time share a deadline; there are few such groups.
+    asked: Vec<(NodeSet, Instant)>,
+}
+
+impl Round {
+    pub(crate) fn new(electorate: Electorate) -> Self {
+        Self { tally: Tally::new(electorate), asked: Vec::new() }
+    }
+
+    /// These nodes are being asked, and waited for until `deadline`.
+    pub(crate) fn ask(&mut self, nodes: NodeSet, deadline: Instant) {
+        if !nodes.is_empty() {
+            self.asked.push((nodes, deadline));
+        }
+    }
+
+    pub(crate) fn vote(&mut self, node: usize, granted: bool) {
+        self.tally.vote(node, granted);
+    }
+
+    /// Counts as denied whoever's time is over at `now`, and returns those nodes.
+    pub(crate) fn expire(&mut self, now: Instant) -> NodeSet {
+        let late = self.overdue(now);
+        for node in late.iter() {
+            self.tally.vote(node, false);
+        }
+        late
+    }
+
+    pub(crate) fn verdict(&self) -> Verdict {
+        self.tally.verdict()
+    }
+
+    pub(crate) fn granted(&self) -> NodeSet {
+        self.tally.granted()
+    }
+
+    /// Nodes that were asked, voted or not.
+    pub(crate) fn asked(&self) -> NodeSet {
+        self.asked.iter().fold(NodeSet::EMPTY, |all, (nodes, _)| all.union(*nodes))
+    }
+
+    /// Nodes that were asked and whose vote is open.
+    pub(crate) fn pending(&self) -> NodeSet {
+        self.asked().intersection(self.tally.open())
+    }
+
+    /// Nodes that could still grant: asked or not, their vote is open.
+    pub(crate) fn open(&self) -> NodeSet {
+        self.tally.open()
+    }
+
+    /// When the next node's time is over.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        let open = self.tally.open();
+        self.asked
+            .iter()
+            .filter(|(nodes, _)| !nodes.intersection(open).is_empty())
+            .map(|(_, deadline)| *deadline)
+            .min()
+    }
+
+    fn overdue(&self, now: Instant) -> NodeSet {
+        let open = self.tally.open();
+        let late = self.asked.iter().filter(|(_, deadline)| *deadline <= now);
+        late.fold(NodeSet::EMPTY, |all, (nodes, _)| all.union(nodes.intersection(open)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_origin(Duration::from_millis(millis))
+    }
+
+    #[test]
+    fn a_node_that_lets_its_time_pass_counts_as_denying() {
+        let mut round = Round::new(Electorate::new(3, 2));
+        round.ask(NodeSet::first(3), at(10));
+        round.vote(0, true);
+        assert_eq!(round.expire(at(9)), NodeSet::EMPTY);
+        assert_eq!(round.verdict(), Verdict::Pending);
+        assert_eq!(round.next_deadline(), Some(at(10)));
+        assert_eq!(round.expire(at(10)), [1, 2].into_iter().collect());
+        assert_eq!(round.verdict(), Verdict::Lost);
+        assert_eq!(round.next_deadline(), None);
+    }
+
+    #[test]
+    fn a_node_not_yet_asked_may_still_grant_and_has_no_deadline() {
+        let mut round = Round::new(Electorate::new(3, 2));
+        round.ask(NodeSet::only(1), at(5));
+        round.vote(1, true);
+        assert_eq!((round.pending(), round.open()), (NodeSet::EMPTY, [0, 2].into_iter().collect()));
+        round.ask(round.open(), at(8));
+        assert_eq!(round.expire(at(7)), NodeSet::EMPTY);
+        round.vote(2, true);
+        assert_eq!(round.verdict(), Verdict::Won);
+    }
+}

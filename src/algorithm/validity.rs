@@ -1,0 +1,138 @@
+//! The window in which a lease is certainly alive on its nodes.
+
+use std::time::Duration;
+
+use crate::clock::Instant;
+
+/// Slack for the granularity of clocks: Redis counts a key's life in whole milliseconds and freezes time for the length
+/// of a script.
+pub(crate) const MARGIN: Duration = Duration::from_millis(2);
+
+/// The rule that turns a ttl into a validity: `valid_until = start + ttl * (1 - drift) - 2 ms`.
+///
+/// `start` is read before the first byte of the attempt leaves. Let every clock's rate be off by at most ε. A key that
+/// a node keeps for `ttl` of its own time lives at least `ttl / (1 + ε)` of real time; a client that counts `v` sees at
+/// most `v / (1 - ε)` of real time pass. So `v <= ttl * (1 - ε) / (1 + ε)` keeps the lease inside the key's life, and
+/// since `(1 - ε) / (1 + ε) >= 1 - 2ε`, a drift of 2ε does. The customary one percent, from the Redis documentation's
+/// page on distributed locks, covers half a percent on each side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Validity {
+    drift_ppm: u32,
+}
+
+impl Validity {
+    const PPM: u32 = 1_000_000;
+
+    /// `None` unless `0 <= drift < 0.5`. Rounded up to whole parts per million.
+    pub(crate) fn with_drift(drift: f64) -> Option<Self> {
+        if !(0.0..0.5).contains(&drift) {
+            return None;
+        }
+        let mut drift_ppm = 0;
+        // The smallest whole number of millionths that is not below it; no cast can lose anything here.
+        let mut step = Self::PPM;
+        while step > 0 {
+            if f64::from(drift_ppm + step) / f64::from(Self::PPM) < drift {
+                drift_ppm += step;
+            }
+            step /= 2;
+        }
+        while f64::from(drift_ppm) / f64::from(Self::PPM) < drift {
+            drift_ppm += 1;
+        }
+        Some(Self { drift_ppm })
+    }
+
+    /// How long a lease of this ttl is certainly alive, counted from its start; zero if nothing is left.
+    pub(crate) fn window(self, ttl: Duration) -> Duration {
+        // Rounded against us; 128 bits hold any Duration times a million.
+        let drift = (ttl.as_nanos() * u128::from(self.drift_ppm)).div_ceil(u128::from(Self::PPM));
+        let drift = Duration::new(
+            u64::try_from(drift / 1_000_000_000).unwrap_or(u64::MAX),
+            u32::try_from(drift % 1_000_000_000).unwrap_or(0),
+        );
+        ttl.saturating_sub(drift).saturating_sub(MARGIN)
+    }
+
+    pub(crate) fn valid_until(self, start: Instant, ttl: Duration) -> Instant {
+        start + self.window(ttl)
+    }
+
+    /// The smallest whole number of milliseconds whose window is at least `least`.
+    pub(crate) fn least_ttl(self, least: Duration) -> Duration {
+        let share = f64::from(Self::PPM - self.drift_ppm) / f64::from(Self::PPM);
+        let estimate = (least + MARGIN).div_f64(share).as_millis();
+        let mut ttl = Duration::from_millis(u64::try_from(estimate).unwrap_or(u64::MAX));
+        while self.window(ttl) < least {
+            ttl += Duration::from_millis(1);
+        }
+        ttl
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_window_is_the_ttl_less_drift_and_margin() {
+        let validity = Validity::with_drift(0.01).unwrap();
+        let window = validity.window(Duration::from_secs(30));
+        assert!(window <= Duration::from_millis(29_698), "{window:?}");
+        assert!(window > Duration::from_millis(29_697), "{window:?}");
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_tiny_ttl_and_nothing_underflows() {
+        let validity = Validity::with_drift(0.49).unwrap();
+        for ttl in
+            [Duration::ZERO, Duration::from_nanos(1), Duration::from_millis(2), Duration::from_millis(3)]
+        {
+            assert_eq!(validity.window(ttl), Duration::ZERO, "{ttl:?}");
+        }
+        assert!(validity.window(Duration::MAX) < Duration::MAX);
+    }
+
+    #[test]
+    fn a_drift_that_is_no_share_below_one_half_is_refused() {
+        for drift in [-0.01, 0.5, 1.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(Validity::with_drift(drift), None, "{drift}");
+        }
+        assert_eq!(Validity::with_drift(0.01), Some(Validity { drift_ppm: 10_000 }));
+        assert_eq!(Validity::with_drift(0.000_000_1), Some(Validity { drift_ppm: 1 }));
+        assert_eq!(Validity::with_drift(0.0), Some(Validity { drift_ppm: 0 }));
+    }
+
+    proptest! {
+        /// The timing rule itself: a slow client and a fast node, each off by half the drift, and the lease is over
+        /// before the key is.
+        #[test]
+        fn a_lease_ends_before_its_key_at_both_extremes_of_the_rates(
+            millis in 3_u32..86_400_000, ppm in 0_u32..400_000,
+        ) {
+            let epsilon = f64::from(ppm) / 2e6;
+            let validity = Validity { drift_ppm: ppm };
+            let ttl = Duration::from_millis(millis.into());
+            let client_sees = validity.window(ttl).as_secs_f64() / (1.0 - epsilon);
+            let key_lives = ttl.as_secs_f64() / (1.0 + epsilon);
+            prop_assert!(client_sees <= key_lives);
+        }
+
+        #[test]
+        fn twice_the_tolerated_drift_breaks_the_rule(millis in 10_000_u32..86_400_000) {
+            let validity = Validity { drift_ppm: 10_000 };
+            let ttl = Duration::from_millis(millis.into());
+            let client_sees = validity.window(ttl).as_secs_f64() / (1.0 - 0.01);
+            prop_assert!(client_sees > ttl.as_secs_f64() / (1.0 + 0.01));
+        }
+
+        #[test]
+        fn the_least_ttl_leaves_what_was_asked_for(millis in 1_u64..10_000, ppm in 0_u32..499_999) {
+            let validity = Validity { drift_ppm: ppm };
+            let least = Duration::from_millis(millis);
+            prop_assert!(validity.window(validity.least_ttl(least)) >= least);
+        }
+    }
+}
