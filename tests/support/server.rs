@@ -31,7 +31,7 @@ pub(crate) struct Server {
 #[derive(Debug)]
 enum Host {
     Process(ServerProcess),
-    Container(ServerContainer),
+    Container(Box<ServerContainer>),
 }
 
 impl Server {
@@ -53,9 +53,9 @@ impl Server {
                 let directory = reaper.directory().join(port.number().to_string());
                 Host::Process(ServerProcess::start(directory, options, port.number()))
             }
-            Kind::Containers => {
-                Host::Container(ServerContainer::start(reaper.name(), options, port.number()).await?)
-            }
+            Kind::Containers => Host::Container(Box::new(
+                ServerContainer::start(reaper.name(), options, port.number()).await?,
+            )),
         };
         let server = Self { host: Mutex::new(host), options: options.clone(), port };
         let mut host = server.host.lock().await;
