@@ -166,6 +166,26 @@ async fn nothing_is_left_of_a_dropped_cluster_with_a_frozen_and_a_dead_server() 
     assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_err());
 }
 
+#[tokio::test]
+async fn nothing_is_left_of_a_cluster_whose_test_panicked() {
+    let cluster = Cluster::start(2).await;
+    let (kind, name) = (cluster.kind(), cluster.name().to_owned());
+    let test = tokio::spawn(async move {
+        cluster.server(0).freeze().await;
+        panic!("this panic is part of the test");
+    });
+    assert!(test.await.is_err_and(|error| error.is_panic()));
+    assert_eq!(remains(kind, &name), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_can_be_dropped_outside_of_its_runtime() {
+    let cluster = Cluster::start(1).await;
+    let (kind, name) = (cluster.kind(), cluster.name().to_owned());
+    std::thread::spawn(move || drop(cluster)).join().unwrap();
+    assert_eq!(remains(kind, &name), Vec::<String>::new());
+}
+
 /// Runs itself once more as the test process that is going to be killed.
 #[tokio::test]
 async fn nothing_is_left_of_a_test_process_that_was_killed() {

@@ -1,12 +1,12 @@
 //! The image of the containers, made from the server that is installed on this machine.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use super::docker::docker;
+use super::lock_file;
 use super::program::{HOW_TO_GET_ONE, find_server, output};
 
 /// The top-level domain `.invalid` is reserved (RFC 2606), so no registry can ever serve an image of this name.
@@ -40,8 +40,7 @@ fn find_or_build() -> Result<Image, String> {
             .ok_or_else(|| format!("there is no server to build an image from: {HOW_TO_GET_ONE}"));
     };
     let tag = tag_of(&program)?;
-    let lock = std::env::temp_dir().join("redquorum-test-image.lock");
-    let lock = File::create(&lock).map_err(|error| format!("{}: {error}", lock.display()))?;
+    let lock = lock_file::open("image")?;
     lock.lock().map_err(|error| format!("the lock of the image: {error}"))?;
     if docker(&["image", "inspect", "--format", "{{.Id}}", &format!("{NAME}:{tag}")]).is_err() {
         import(&program, &tag)?;

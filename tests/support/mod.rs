@@ -26,6 +26,7 @@ mod docker;
 mod eventually;
 mod image;
 mod kind;
+mod lock_file;
 mod options;
 mod port;
 mod process;

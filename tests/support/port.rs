@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};
 
+use super::lock_file;
+
 /// Used where the system does not say; it is the default of Linux.
 const FIRST_EPHEMERAL_PORT: u16 = 32768;
 
@@ -40,9 +42,7 @@ impl Port {
     }
 
     fn try_reserve(number: u16) -> Option<Self> {
-        let directory = std::env::temp_dir().join("redquorum-test-ports");
-        std::fs::create_dir_all(&directory).expect("the directory for temporary files is writable");
-        let reservation = File::create(directory.join(number.to_string())).ok()?;
+        let reservation = lock_file::open(&format!("port-{number}")).expect("temporary files can be written");
         reservation.try_lock().ok()?;
         TcpListener::bind((Ipv4Addr::LOCALHOST, number)).ok()?;
         Some(Self { number, _reservation: reservation })

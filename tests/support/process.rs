@@ -126,11 +126,11 @@ fn on_lasting_thread(command: Command) -> Child {
         });
         Mutex::new(requests)
     });
-    let (reply, spawned) = channel();
+    let (reply, child) = channel();
     spawner
         .lock()
         .expect("no sender panics")
         .send((command, reply))
         .expect("the spawner outlives its requests");
-    spawned.recv().expect("every request is answered").expect("the server program can be started")
+    child.recv().expect("every request is answered").expect("the server program can be started")
 }

@@ -122,7 +122,7 @@ async fn listen(
         connections.lock().await.spawn(async move {
             // A server that is down refuses the connection, and so the client finds this one closed.
             let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, server)).await else { return };
-            client.set_nodelay(true).and(server.set_nodelay(true)).ok();
+            client.set_nodelay(true).and_then(|()| server.set_nodelay(true)).ok();
             let (from_client, to_client) = client.into_split();
             let (from_server, to_server) = server.into_split();
             tokio::join!(pump(from_client, to_server, requests), pump(from_server, to_client, replies));

@@ -6,7 +6,7 @@ use redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue, RedisResult, Val
 use tokio::sync::Mutex;
 
 use super::container::ServerContainer;
-use super::eventually::holds_within;
+use super::eventually::POLL_INTERVAL;
 use super::kind::Kind;
 use super::options::ServerOptions;
 use super::port::Port;
@@ -198,19 +198,28 @@ impl Server {
 
     /// Waits until the server answers PING.
     async fn answers(&self, host: &mut Host) -> Result<(), String> {
-        let mut failure = None;
-        let is_decided = async || {
-            failure = match host {
-                Host::Process(process) => process.failure(),
-                Host::Container(container) => container.failure().await,
-            };
-            failure.is_some() || self.try_query::<String>(&redis::cmd("PING")).await.is_ok()
+        let answer = async {
+            loop {
+                if let Some(failure) = host.failure().await {
+                    return Err(failure);
+                }
+                if self.try_query::<String>(&redis::cmd("PING")).await.is_ok() {
+                    return Ok(());
+                }
+                tokio::time::sleep(POLL_INTERVAL).await;
+            }
         };
-        let in_time = holds_within(PATIENCE, is_decided).await;
-        match failure {
-            Some(failure) => Err(failure),
-            None if in_time => Ok(()),
-            None => Err(format!("the server at {} does not answer", self.url())),
+        let too_late = |_| Err(format!("the server at {} does not answer", self.url()));
+        tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(too_late)
+    }
+}
+
+impl Host {
+    /// Why the server is no longer running, or nothing while it runs.
+    async fn failure(&mut self) -> Option<String> {
+        match self {
+            Self::Process(process) => process.failure(),
+            Self::Container(container) => container.failure().await,
         }
     }
 }
