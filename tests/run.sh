@@ -1,0 +1,155 @@
+#!/usr/bin/env bash
+# Runs every check of this repository, and first installs what the checks need and this machine lacks:
+# a Redis server (apt-get) and cargo-nextest (cargo install).
+#
+#   tests/run.sh
+#
+# Budget on two cores: build 6 minutes, tests on real servers 4, all the rest 5. The time of each stage is on stderr.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+scratch=$(mktemp -d)
+node_pids=()
+clean_up() {
+    if ((${#node_pids[@]})); then
+        kill "${node_pids[@]}" 2>/dev/null || true
+        wait
+    fi
+    rm -rf "$scratch"
+}
+trap clean_up EXIT
+
+say() { printf 'run.sh: %s\n' "$*" >&2; }
+
+# stage NAME COMMAND...: runs the command; with `set -e`, a failing one ends the script here.
+stage() {
+    local name=$1 begin=$SECONDS
+    shift
+    say "$name ..."
+    "$@"
+    say "$name: $((SECONDS - begin)) s"
+}
+
+as_root() {
+    if ((EUID == 0)); then "$@"; else sudo "$@"; fi
+}
+
+server_program() { command -v redis-server || command -v valkey-server; }
+
+# The image of the container tests is made from the installed server too, so Docker alone is not enough.
+install_server() {
+    if server_program >/dev/null; then return; fi
+    if ! command -v apt-get >/dev/null; then
+        say "no redis-server or valkey-server here, and no apt-get to install one with; please install one"
+        return 1
+    fi
+    as_root apt-get update
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends redis-server
+}
+
+install_cargo_tools() {
+    cargo nextest --version >/dev/null 2>&1 || cargo install --locked cargo-nextest
+    cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
+    cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
+}
+
+# Containers must share the network of this machine, which those of a rootless engine and of Docker Desktop cannot.
+docker_runs_tests() {
+    local engine
+    engine=$(docker info --format '{{.OperatingSystem}} {{.SecurityOptions}}' 2>/dev/null) || return 1
+    [[ $engine != *rootless* && $engine != *"Docker Desktop"* ]]
+}
+
+# test_on KIND PROFILE: runs the tests of a nextest profile on servers of this kind.
+test_on() {
+    REDQUORUM_TEST_SERVERS=$1 cargo nextest run --all-features --color never --profile "$2" 2>&1 |
+        tee "$scratch/$1.passed"
+}
+
+doc_tests() { cargo test --doc --all-features --color never 2>&1 | tee "$scratch/documentation.passed"; }
+
+# passed RESULTS: adds up the summaries of nextest and of cargo.
+passed() {
+    grep -E '^ *Summary|^test result' "$scratch/$1.passed" | grep -oE '[0-9]+ passed' |
+        awk '{ sum += $1 } END { print sum + 0 }'
+}
+
+examples() {
+    local example name
+    for example in examples/*.rs; do
+        [[ -e $example ]] || continue
+        name=$(basename "$example" .rs)
+        say "example $name"
+        cargo run --quiet --all-features --example "$name"
+    done
+}
+
+# answers PORT: whether a server answers PING there.
+answers() {
+    local reply=
+    { exec 3<>"/dev/tcp/127.0.0.1/$1"; } 2>/dev/null || return 1
+    printf 'PING\r\n' >&3
+    IFS= read -r -t 5 reply <&3 || true
+    exec 3>&-
+    [[ $reply == +PONG* ]]
+}
+
+# Starts one server on a free port and leaves the port in $port.
+start_node() {
+    local program pid
+    program=$(server_program)
+    for _ in {1..20}; do
+        port=$((15000 + RANDOM % 15000))
+        if answers "$port"; then continue; fi
+        "$program" --port "$port" --bind 127.0.0.1 --save '' --dir "$scratch" >"$scratch/node.log" 2>&1 &
+        pid=$!
+        # A server that loses the race for its port ends at once; then another port is tried.
+        while kill -0 "$pid" 2>/dev/null; do
+            if answers "$port"; then
+                node_pids+=("$pid")
+                return
+            fi
+            sleep 0.05
+        done
+    done
+    cat "$scratch/node.log" >&2
+    return 1
+}
+
+quickstart_on_servers() {
+    [[ -e examples/quickstart.rs ]] || return 0
+    local nodes=() port
+    for _ in 1 2 3 4 5; do
+        start_node
+        nodes+=("redis://127.0.0.1:$port")
+    done
+    REDQUORUM_NODES=$(IFS=,; echo "${nodes[*]}") cargo run --quiet --all-features --example quickstart
+}
+
+documentation() { RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --all-features; }
+
+stage "install a server" install_server
+stage "install cargo's tools" install_cargo_tools
+stage "format" cargo fmt --check
+stage "build" cargo build --all-targets --all-features
+stage "lint" cargo clippy --all-targets --all-features -- -D warnings
+stage "tests, real servers as processes" test_on processes default
+if docker_runs_tests; then
+    stage "tests, real servers as containers" test_on containers containers
+else
+    say "tests, real servers as containers: NOT RUN, no Docker engine that shares this machine's network answers"
+fi
+stage "tests in the documentation" doc_tests
+stage "examples on nodes in memory" examples
+stage "quickstart on five real servers" quickstart_on_servers
+stage "documentation" documentation
+
+# Reached only when every stage has succeeded.
+total=0
+for results in "$scratch"/*.passed; do
+    kind=$(basename "$results" .passed)
+    count=$(passed "$kind")
+    total=$((total + count))
+    echo "$kind: $count passed"
+done
+echo "$total passed, 0 failed in $SECONDS s"

@@ -1,0 +1,41 @@
+//! What the servers of a cluster run as.
+
+use super::{docker, image, program};
+
+/// What the servers of a cluster run as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Child processes of the test.
+    Processes,
+    /// Docker containers that share the network of this machine.
+    Containers,
+}
+
+impl Kind {
+    /// The kind that `REDQUORUM_TEST_SERVERS` names; without it containers where Docker can run them, else processes.
+    ///
+    /// # Panics
+    ///
+    /// The variable holds something else, or neither kind can be had; the message says how to get one.
+    pub(crate) fn choose() -> Self {
+        match std::env::var("REDQUORUM_TEST_SERVERS").as_deref() {
+            Ok("processes") => Self::Processes,
+            Ok("containers") => Self::Containers,
+            Ok(other) => panic!("REDQUORUM_TEST_SERVERS is {other:?}, not `processes` or `containers`"),
+            Err(_) => Self::available(),
+        }
+    }
+
+    fn available() -> Self {
+        let no_containers = match docker::engine_answers().and_then(|()| image::ensure().map(drop)) {
+            Ok(()) => return Self::Containers,
+            Err(reason) => reason,
+        };
+        let how = program::HOW_TO_GET_ONE;
+        assert!(
+            program::find_server().is_some(),
+            "no Redis server to test against: {how}, or start Docker beside it.\nDocker was asked first: {no_containers}"
+        );
+        Self::Processes
+    }
+}

@@ -1,0 +1,64 @@
+//! How a server is configured.
+
+/// The configuration of one server, given on its command line.
+///
+/// Without further words a server keeps nothing on disk: after a crash it comes back empty, as a Redis without
+/// persistence does.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ServerOptions {
+    config: Vec<(String, String)>,
+    password: Option<String>,
+    is_persistent: bool,
+}
+
+impl ServerOptions {
+    /// Options for a server that has every acknowledged write on disk (`appendfsync always`).
+    pub(crate) fn persistent() -> Self {
+        let options = Self { is_persistent: true, ..Self::default() };
+        options.config("appendonly", "yes").config("appendfsync", "always")
+    }
+
+    /// Adds one line of redis.conf; a later line for the same name replaces an earlier one.
+    pub(crate) fn config(mut self, name: &str, value: &str) -> Self {
+        self.config.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Demands a password of clients; it is part of every URL the fixture hands out.
+    pub(crate) fn password(mut self, password: &str) -> Self {
+        self.password = Some(password.to_owned());
+        self.config("requirepass", password)
+    }
+
+    /// Says that data outlives a crash, for options that arrange this by their own config lines (`save 1 1`, say).
+    pub(crate) fn keeping_data(mut self) -> Self {
+        self.is_persistent = true;
+        self
+    }
+
+    pub(super) fn is_persistent(&self) -> bool {
+        self.is_persistent
+    }
+
+    /// The command line for a server on `port`, without the program's name.
+    pub(super) fn arguments(&self, port: u16) -> Vec<String> {
+        let fixed = [("port", port.to_string()), ("bind", "127.0.0.1".to_owned()), ("save", String::new())];
+        let chosen = self.config.iter().map(|(name, value)| (name.as_str(), value.clone()));
+        fixed.into_iter().chain(chosen).flat_map(|(name, value)| argument(name, &value)).collect()
+    }
+
+    /// The URL under which clients reach a server with these options on `port`.
+    pub(super) fn url(&self, port: u16) -> String {
+        match &self.password {
+            Some(password) => format!("redis://:{password}@127.0.0.1:{port}"),
+            None => format!("redis://127.0.0.1:{port}"),
+        }
+    }
+}
+
+/// One config line as Redis wants it on the command line: every word an argument, an empty value an empty argument.
+fn argument(name: &str, value: &str) -> Vec<String> {
+    let words = if value.is_empty() { vec![value] } else { value.split_whitespace().collect() };
+    let name = std::iter::once(format!("--{name}"));
+    name.chain(words.into_iter().map(str::to_owned)).collect()
+}
