@@ -170,6 +170,11 @@ impl Attempt {
         })
     }
 
+    /// Every node's say in the lock round so far.
+    pub(crate) fn ballots(&self) -> &[Ballot] {
+        &self.ballots
+    }
+
     pub(crate) fn start(&self) -> Instant {
         self.start
     }

@@ -134,6 +134,17 @@ impl Retry {
         }
     }
 
+    /// The attempt was won: the next one is for when this lease ends.
+    pub(crate) fn won(&mut self, now: Instant, ttl: Duration) {
+        self.free_from.fill(Some(now + ttl));
+        self.noticed = NodeSet::EMPTY;
+        self.again_at = None;
+        self.not_before = now;
+        (self.splits, self.failures) = (0, 0);
+        self.poll = self.schedule.first_poll;
+        self.poll_at = now + self.poll;
+    }
+
     /// When to try again if nothing more is heard.
     pub(crate) fn next_wake(&self) -> Wake {
         let mut wake = Wake { at: self.poll_at.max(self.not_before), plan: Plan::Parallel };

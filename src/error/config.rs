@@ -117,11 +117,13 @@ pub enum ConfigError {
         /// The least.
         floor: Duration,
     },
-    /// An empty or too long quorum name.
-    #[error("a quorum name of {length} bytes: 1 to 64 letters, digits, '-', '_' or '.' would be right")]
+    /// A quorum name that is empty, too long, or not plain.
+    #[error(
+        "the quorum name \"{given}\" is not plain: 1 to 64 letters, digits, '-', '_' or '.' would be right"
+    )]
     QuorumName {
-        /// Its length.
-        length: usize,
+        /// What was asked for, escaped.
+        given: Arc<str>,
     },
     /// An empty or too long resource.
     #[error("a resource of {length} bytes: 1 to 512 bytes would be right")]

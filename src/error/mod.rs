@@ -1,5 +1,11 @@
 //! What can go wrong, each family of operations with an enum of its own.
 
 mod config;
+mod connect;
+mod lock;
 
-pub use self::config::ConfigError;
+pub use self::{
+    config::ConfigError,
+    connect::ConnectError,
+    lock::{LeaseLost, LockError, LossReason, RenewError, UnlockError},
+};

@@ -1,0 +1,209 @@
+//! What all locks of a quorum share.
+
+use std::time::Duration;
+
+use crate::{
+    algorithm::{node_set::MOST_NODES, tally::Electorate, validity::Validity},
+    error::ConfigError,
+    node::{Fingerprint, GuardMode, Terms},
+};
+
+/// What was asked of a quorum, unchecked.
+#[derive(Clone, Debug)]
+pub(crate) struct QuorumSettings {
+    pub(crate) name: String,
+    pub(crate) votes_needed: Option<usize>,
+    pub(crate) ttl: Duration,
+    pub(crate) max_ttl: Duration,
+    pub(crate) drift: f64,
+    pub(crate) node_timeout: Option<Duration>,
+    pub(crate) attempt_timeout: Duration,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) counter_ttl: Duration,
+}
+
+/// Settings that can work.
+#[derive(Clone, Debug)]
+pub(crate) struct CheckedQuorum {
+    pub(crate) electorate: Electorate,
+    pub(crate) validity: Validity,
+    pub(crate) ttl: Duration,
+    pub(crate) max_ttl: Duration,
+    /// As set for all locks; otherwise each lock's ttl gives its own.
+    pub(crate) node_timeout: Option<Duration>,
+    pub(crate) attempt_timeout: Duration,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) terms: Terms,
+}
+
+impl QuorumSettings {
+    /// Checks everything against a number of nodes.
+    pub(crate) fn check(&self, nodes: usize) -> Result<CheckedQuorum, ConfigError> {
+        let electorate = self.electorate(nodes)?;
+        let validity = Validity::with_drift(self.drift)
+            .ok_or_else(|| ConfigError::Drift { given: self.drift.to_string().into() })?;
+        self.check_name()?;
+        check_ttl(self.ttl, self.max_ttl, validity)?;
+        if let Some(given) = self.node_timeout {
+            check_node_timeout(given, self.ttl)?;
+        }
+        if self.attempt_timeout.is_zero() || self.attempt_timeout > self.max_ttl {
+            return Err(ConfigError::AttemptTimeout { given: self.attempt_timeout, most: self.max_ttl });
+        }
+        if self.counter_ttl < self.max_ttl {
+            return Err(ConfigError::CounterTtl { given: self.counter_ttl, least: self.max_ttl });
+        }
+        Ok(CheckedQuorum {
+            electorate,
+            validity,
+            ttl: self.ttl,
+            max_ttl: self.max_ttl,
+            node_timeout: self.node_timeout,
+            attempt_timeout: self.attempt_timeout,
+            connect_timeout: self.connect_timeout,
+            terms: Terms {
+                fingerprint: self.fingerprint(electorate),
+                guard: GuardMode::Off,
+                max_ttl: self.max_ttl,
+                counter_ttl: self.counter_ttl,
+            },
+        })
+    }
+
+    fn electorate(&self, nodes: usize) -> Result<Electorate, ConfigError> {
+        if nodes == 0 {
+            return Err(ConfigError::NoNodes);
+        }
+        if nodes > MOST_NODES {
+            return Err(ConfigError::TooManyNodes { given: nodes, most: MOST_NODES });
+        }
+        let majority = Electorate::majority(nodes);
+        let needed = self.votes_needed.unwrap_or(majority);
+        if needed < majority || needed > nodes {
+            return Err(ConfigError::VotesNeeded { given: needed, nodes, majority });
+        }
+        Ok(Electorate::new(nodes, needed))
+    }
+
+    fn check_name(&self) -> Result<(), ConfigError> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        if (1..=64).contains(&self.name.len()) && self.name.bytes().all(is_plain) {
+            return Ok(());
+        }
+        Err(ConfigError::QuorumName { given: self.name.escape_debug().to_string().into() })
+    }
+
+    fn fingerprint(&self, electorate: Electorate) -> Fingerprint {
+        Fingerprint::new(&format!(
+            "name={} nodes={} needed={} max_ttl={}ms attempt_timeout={}ms",
+            self.name,
+            electorate.nodes(),
+            electorate.needed(),
+            self.max_ttl.as_millis(),
+            self.attempt_timeout.as_millis(),
+        ))
+    }
+}
+
+impl Default for QuorumSettings {
+    fn default() -> Self {
+        Self {
+            name: "redquorum".to_owned(),
+            votes_needed: None,
+            ttl: Duration::from_secs(30),
+            max_ttl: Duration::from_secs(60),
+            drift: 0.01,
+            node_timeout: None,
+            attempt_timeout: Duration::from_secs(2),
+            connect_timeout: Duration::from_secs(5),
+            counter_ttl: Duration::from_secs(3600),
+        }
+    }
+}
+
+impl CheckedQuorum {
+    /// How long a node is waited for where no lock says otherwise.
+    pub(crate) fn node_timeout_for(&self, ttl: Duration) -> Duration {
+        self.node_timeout.unwrap_or_else(|| (ttl / 10).min(Duration::from_secs(1)))
+    }
+}
+
+/// A ttl must leave at least a millisecond after drift and margin, and must not pass `most`.
+pub(super) fn check_ttl(given: Duration, most: Duration, validity: Validity) -> Result<(), ConfigError> {
+    let least = validity.least_ttl(Duration::from_millis(1));
+    if given < least {
+        return Err(ConfigError::TtlTooShort { given, least });
+    }
+    if given > most {
+        return Err(ConfigError::TtlTooLong { given, most });
+    }
+    Ok(())
+}
+
+pub(super) fn check_node_timeout(given: Duration, ttl: Duration) -> Result<(), ConfigError> {
+    if given.is_zero() || given >= ttl {
+        return Err(ConfigError::NodeTimeout { given, ttl });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(change: impl FnOnce(&mut QuorumSettings)) -> ConfigError {
+        let mut settings = QuorumSettings::default();
+        change(&mut settings);
+        settings.check(5).unwrap_err()
+    }
+
+    #[test]
+    fn the_defaults_work_for_any_number_of_nodes() {
+        for nodes in 1..=MOST_NODES {
+            QuorumSettings::default().check(nodes).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_cannot_work_is_named_with_what_would_be_right() {
+        let settings = QuorumSettings::default();
+        assert_eq!(settings.check(0).unwrap_err(), ConfigError::NoNodes);
+        assert_eq!(settings.check(65).unwrap_err(), ConfigError::TooManyNodes { given: 65, most: 64 });
+        for given in [2, 6] {
+            let expected = ConfigError::VotesNeeded { given, nodes: 5, majority: 3 };
+            assert_eq!(error(|settings| settings.votes_needed = Some(given)), expected);
+        }
+        for given in [0, 3] {
+            let given = Duration::from_millis(given);
+            let least = Duration::from_millis(4);
+            assert_eq!(error(|settings| settings.ttl = given), ConfigError::TtlTooShort { given, least });
+        }
+        let given = Duration::from_secs(61);
+        let most = Duration::from_secs(60);
+        assert_eq!(error(|settings| settings.ttl = given), ConfigError::TtlTooLong { given, most });
+        for given in [Duration::ZERO, Duration::from_secs(30)] {
+            let ttl = Duration::from_secs(30);
+            assert_eq!(
+                error(|settings| settings.node_timeout = Some(given)),
+                ConfigError::NodeTimeout { given, ttl }
+            );
+        }
+        assert_eq!(error(|settings| settings.drift = -0.5), ConfigError::Drift { given: "-0.5".into() });
+        for name in ["", "a b", "line\nbreak"] {
+            let given = name.escape_debug().to_string().into();
+            assert_eq!(error(|settings| settings.name = name.to_owned()), ConfigError::QuorumName { given });
+        }
+    }
+
+    #[test]
+    fn messages_say_the_value_and_the_way_out() {
+        assert_eq!(
+            error(|settings| settings.votes_needed = Some(2)).to_string(),
+            "2 votes needed of 5 nodes: a majority is 3, so 3 to 5 would be right"
+        );
+        assert_eq!(
+            error(|settings| settings.ttl = Duration::ZERO).to_string(),
+            "a ttl of 0ns leaves no time to work after drift and margin: give 4ms or more"
+        );
+    }
+}

@@ -1,0 +1,56 @@
+//! How a waiter paces its attempts.
+
+use std::time::Duration;
+
+use crate::{algorithm::retry::Schedule, error::ConfigError};
+
+/// How a waiter paces the attempts that no release notice has asked for.
+///
+/// Waiters are woken by notices and by the end of the holder's ttl. What is set here bounds what happens when a notice
+/// is missed, and how fast failures are tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryPolicy {
+    first_poll: Duration,
+    longest_poll: Duration,
+    floor: Duration,
+}
+
+impl RetryPolicy {
+    const LEAST: Duration = Duration::from_millis(1);
+
+    /// The fallback polls: the first after `first` (default 500 ms), each next one after twice as long, up to `longest`
+    /// (default 5 s), all with a jitter of 50 %. Shorter costs every waiter more commands; longer delays those whose
+    /// notices are lost.
+    #[must_use]
+    pub fn polls(mut self, first: Duration, longest: Duration) -> Self {
+        self.first_poll = first;
+        self.longest_poll = longest;
+        self
+    }
+
+    /// The least delay between attempts that fail (default 5 ms). It doubles with every failure, up to the fallback poll.
+    #[must_use]
+    pub fn floor(mut self, floor: Duration) -> Self {
+        self.floor = floor;
+        self
+    }
+
+    pub(crate) fn check(self) -> Result<Schedule, ConfigError> {
+        let Self { first_poll, longest_poll, floor } = self;
+        if first_poll < Self::LEAST || floor < Self::LEAST || longest_poll < first_poll {
+            let (first, most) = (first_poll, longest_poll);
+            return Err(ConfigError::Retry { first, most, floor: Self::LEAST });
+        }
+        Ok(Schedule { first_poll, longest_poll, floor })
+    }
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            first_poll: Duration::from_millis(500),
+            longest_poll: Duration::from_secs(5),
+            floor: Duration::from_millis(5),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Why there is no lock, or no longer.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{error::ConfigError, resource::Resource, vote::Votes};
+
+/// Why a resource was not locked. That somebody else holds it is no error of `try_lock`.
+///
+/// Whatever the error, nothing is left behind on nodes that can be reached, and nothing for longer than one ttl on
+/// the others.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LockError {
+    /// The lock's settings cannot work.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Fewer nodes than a quorum gave an answer.
+    #[error("no quorum for {resource}: {needed} votes needed; {votes}")]
+    NoQuorum {
+        /// What was to be locked.
+        resource: Resource,
+        /// How many votes would have won.
+        needed: usize,
+        /// What each node said last.
+        votes: Votes,
+    },
+    /// The time to wait was over while others held the resource.
+    #[error("{resource} was not free within {waited:?}; {votes}")]
+    TimedOut {
+        /// What was to be locked.
+        resource: Resource,
+        /// How long the call waited.
+        waited: Duration,
+        /// What each node said last.
+        votes: Votes,
+    },
+    /// A quorum granted, but too late to leave any validity.
+    #[error("the votes for {resource} came when the lease was over already; {votes}")]
+    Expired {
+        /// What was to be locked.
+        resource: Resource,
+        /// What each node said.
+        votes: Votes,
+    },
+    /// The quorum was shut down.
+    #[error("the quorum was shut down")]
+    Closed,
+}
+
+/// A lease is over before its holder unlocked it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the lease on {resource} is lost: {reason}")]
+#[non_exhaustive]
+pub struct LeaseLost {
+    /// What was locked.
+    pub resource: Resource,
+    /// How it ended.
+    pub reason: LossReason,
+}
+
+/// How a lease was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LossReason {
+    /// Its validity ended: it was not renewed, or no quorum could be reached in time.
+    #[error("its validity ended")]
+    Expired,
+    /// Its `max_hold` was reached.
+    #[error("its max_hold was reached")]
+    MaxHold,
+    /// A quorum of nodes does not know it any more: it was unlocked by force, or the nodes forgot it.
+    #[error("the nodes do not have it any more")]
+    TakenAway,
+    /// The quorum was shut down under it.
+    #[error("the quorum was shut down")]
+    Shutdown,
+}
+
+/// Why a renewal or a verification on request did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RenewError {
+    /// The lease is over.
+    #[error(transparent)]
+    LeaseLost(#[from] LeaseLost),
+    /// Fewer nodes than a quorum renewed it; it stays valid until its own end.
+    #[error("no quorum renewed {resource}; {votes}")]
+    NoQuorum {
+        /// What is locked.
+        resource: Resource,
+        /// What each node said.
+        votes: Votes,
+    },
+}
+
+/// Why an unlock is not confirmed. It goes on in the background until the last key of the lease is over.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnlockError {
+    /// The lease was over before it was unlocked: somebody else may have held the resource meanwhile.
+    #[error("{lost} before it was unlocked")]
+    LeaseLost {
+        /// Which lease, and how it was lost.
+        lost: LeaseLost,
+        /// What each node said.
+        votes: Votes,
+    },
+    /// Fewer nodes than a quorum have confirmed so far.
+    #[error("no quorum confirmed the unlock of {resource} yet; open: {}", .open.join(", "))]
+    NoQuorum {
+        /// What was locked.
+        resource: Resource,
+        /// The nodes that have not confirmed.
+        open: Vec<Arc<str>>,
+        /// What each node said.
+        votes: Votes,
+    },
+}

@@ -1,0 +1,207 @@
+//! What all locks of one client share.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+use tokio::{sync::Notify, task::AbortHandle};
+use uuid::Uuid;
+
+use crate::{
+    algorithm::arbiter,
+    clock::{Clock, Instant},
+    config::CheckedQuorum,
+    error::LossReason,
+    lock::{
+        expiry,
+        held::{Held, Won},
+        schedule::{LeaseId, Schedule},
+        waiting::Waiters,
+        watchdog,
+    },
+    node::{Node, Reply},
+    resource::Resource,
+    vote::{Vote, Votes},
+    owner_id::OwnerIds,
+    mutex::lock,
+};
+
+/// What all locks of one client share, the background tasks included.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) nodes: Vec<Arc<dyn Node>>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) settings: CheckedQuorum,
+    pub(crate) owners: OwnerIds,
+    pub(crate) waiters: Waiters,
+    pub(crate) renewals: Schedule,
+    pub(crate) expiries: Schedule,
+    /// Looked up by id, or drained; its order cannot be observed.
+    leases: Mutex<HashMap<LeaseId, Arc<Held>>>,
+    next_lease: AtomicU64,
+    random: Mutex<StdRng>,
+    is_closed: AtomicBool,
+    closed: Notify,
+}
+
+/// Where a client's identity and its jitter come from.
+#[derive(Debug)]
+pub(crate) struct Entropy {
+    pub(crate) client: Uuid,
+    pub(crate) random: StdRng,
+}
+
+/// A client: the core, and the tasks that end with it.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) core: Arc<Core>,
+    tasks: [AbortHandle; 2],
+}
+
+impl Entropy {
+    /// From the operating system: 122 random bits for the client's uuid.
+    pub(crate) fn from_os() -> Self {
+        let client = Uuid::new_v4();
+        // The jitter needs to differ between clients, not to be secret.
+        let random = StdRng::seed_from_u64(client.as_u64_pair().1);
+        Self { client, random }
+    }
+}
+
+impl Client {
+    /// Starts the tasks of a client on the current runtime.
+    pub(crate) fn start(
+        nodes: Vec<Arc<dyn Node>>, clock: Arc<dyn Clock>, settings: CheckedQuorum, entropy: Entropy,
+    ) -> Arc<Self> {
+        let core = Arc::new(Core {
+            nodes,
+            clock,
+            settings,
+            owners: OwnerIds::new(entropy.client),
+            waiters: Waiters::default(),
+            renewals: Schedule::default(),
+            expiries: Schedule::default(),
+            leases: Mutex::default(),
+            next_lease: AtomicU64::new(1),
+            random: Mutex::new(entropy.random),
+            is_closed: AtomicBool::new(false),
+            closed: Notify::new(),
+        });
+        let tasks = [
+            tokio::spawn(watchdog::run(Arc::clone(&core))).abort_handle(),
+            tokio::spawn(expiry::run(Arc::clone(&core))).abort_handle(),
+        ];
+        Arc::new(Self { core, tasks })
+    }
+
+    /// Ends the watchdog alone, as a panic in it would.
+    #[cfg(test)]
+    pub(crate) fn stop_watchdog(&self) {
+        self.tasks[0].abort();
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+impl Core {
+    pub(crate) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// A number from 0 to below 1.
+    pub(crate) fn jitter(&self) -> f64 {
+        lock(&self.random).random_range(0.0..1.0)
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
+    }
+
+    /// Takes a won attempt into care: from now on it is renewed, and ends in time.
+    pub(crate) fn adopt(&self, won: Won) -> Arc<Held> {
+        let id = self.next_lease.fetch_add(1, Ordering::Relaxed);
+        let held = Arc::new(Held::new(id, won));
+        lock(&self.leases).insert(id, Arc::clone(&held));
+        self.expiries.set(id, held.valid_until());
+        if held.is_renewed {
+            self.renewals.set(id, held.renewal_due());
+        }
+        // Shut down between the attempt and now: nobody else would end it.
+        if self.is_closed() {
+            self.lose(&held, LossReason::Shutdown);
+        }
+        held
+    }
+
+    pub(crate) fn lease(&self, id: LeaseId) -> Option<Arc<Held>> {
+        lock(&self.leases).get(&id).cloned()
+    }
+
+    /// Ends a lease as lost and unlocks it everywhere, as an unlock does. Whether it was held until now.
+    pub(crate) fn lose(&self, held: &Held, reason: LossReason) -> bool {
+        let is_lost = held.lose(reason);
+        if is_lost {
+            tracing::warn!(resource = %held.resource, owner = %held.owner, token = %held.token, %reason, "lease lost");
+            drop(self.unlock_everywhere(held));
+        }
+        is_lost
+    }
+
+    /// Ends a lease as unlocked, and submits that to the nodes; `None` if it had ended before.
+    pub(crate) fn unlock(&self, held: &Held) -> Option<Vec<(usize, Reply)>> {
+        held.unlock().then(|| self.unlock_everywhere(held))
+    }
+
+    /// Ends every lease, and lets nothing new begin.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+        let leases: Vec<_> = lock(&self.leases).values().cloned().collect();
+        for held in leases {
+            self.lose(&held, LossReason::Shutdown);
+        }
+        self.closed.notify_waiters();
+    }
+
+    /// Ready once the client is closed.
+    pub(crate) async fn closed(&self) {
+        let closed = self.closed.notified();
+        let mut closed = std::pin::pin!(closed);
+        closed.as_mut().enable();
+        if !self.is_closed() {
+            closed.await;
+        }
+    }
+
+    /// The order in which the nodes are asked for a resource that others hold.
+    pub(crate) fn arbiters(&self, resource: &Resource) -> Vec<usize> {
+        arbiter::order(resource.as_bytes(), self.nodes.iter().map(|node| &**node.address()))
+    }
+
+    /// The votes when nobody was asked.
+    pub(crate) fn no_votes(&self) -> Votes {
+        Votes::new(self.nodes.iter().map(|node| (Arc::clone(node.address()), Vote::NotAsked)).collect())
+    }
+
+    /// No earlier than this, everything of a lease that a node may have is over.
+    pub(crate) fn owed_until(&self) -> Instant {
+        self.now() + self.settings.max_ttl
+    }
+
+    fn unlock_everywhere(&self, held: &Held) -> Vec<(usize, Reply)> {
+        lock(&self.leases).remove(&held.id);
+        self.renewals.remove(held.id);
+        self.expiries.remove(held.id);
+        held.submit_unlock(&self.nodes, self.owed_until())
+    }
+}

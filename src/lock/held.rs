@@ -1,0 +1,256 @@
+//! A lease that was won, shared by its guard, the watchdog and the expiry.
+
+use std::sync::{Arc, Mutex};
+
+use futures::FutureExt;
+use tokio::sync::Notify;
+
+use crate::{
+    algorithm::{fencing::FencingToken, lease::Lease},
+    clock::Instant,
+    error::{LeaseLost, LossReason},
+    lock::schedule::LeaseId,
+    node::{Answer, Entry, Node, Renew, Reply, Request, Resources, Unlock},
+    owner_id::OwnerId,
+    resource::Resource,
+    mutex::lock,
+    vote::{Vote, Votes},
+};
+
+/// A lease that was won.
+///
+/// # Invariants
+///
+/// 1. A lease that has left [`Phase::Held`] never returns to it.
+/// 2. A renewal is noted as unanswered before it is submitted, and the unlock is submitted after the phase has left
+///    `Held`: so a renewal that races with the unlock is refused by the tombstone that the unlock leaves.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) id: LeaseId,
+    /// The first of the resources, to speak of the lease by.
+    pub(crate) resource: Resource,
+    pub(crate) resources: Resources,
+    pub(crate) owner: OwnerId,
+    pub(crate) token: FencingToken,
+    pub(crate) is_renewed: bool,
+    state: Mutex<State>,
+    /// Told whenever the phase or the validity changes.
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    phase: Phase,
+    lease: Lease,
+    holds: u32,
+    standing: Vec<Standing>,
+    /// Replies to the lock that came after the decision.
+    late: Vec<(usize, Reply)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Held,
+    Unlocked,
+    Lost(LossReason),
+}
+
+/// A won attempt, about to become a lease.
+#[derive(Debug)]
+pub(crate) struct Won {
+    pub(crate) resource: Resource,
+    pub(crate) resources: Resources,
+    pub(crate) owner: OwnerId,
+    pub(crate) token: FencingToken,
+    pub(crate) lease: Lease,
+    pub(crate) is_renewed: bool,
+    pub(crate) standing: Vec<Standing>,
+    pub(crate) late: Vec<(usize, Reply)>,
+}
+
+/// What a node has to do with the lease.
+#[derive(Clone, Debug)]
+pub(crate) struct Standing {
+    /// Its last word on it.
+    pub(crate) vote: Vote,
+    /// Whether anything of the lease may have reached it.
+    pub(crate) is_touched: bool,
+    /// Locks and renewals that it has not answered and may execute yet.
+    pub(crate) unanswered: u32,
+}
+
+impl Held {
+    pub(crate) fn new(id: LeaseId, won: Won) -> Self {
+        let Won { resource, resources, owner, token, lease, is_renewed, standing, late } = won;
+        let state = Mutex::new(State { phase: Phase::Held, lease, holds: 1, standing, late });
+        Self { id, resource, resources, owner, token, is_renewed, state, changed: Notify::new() }
+    }
+
+    pub(crate) fn valid_until(&self) -> Instant {
+        lock(&self.state).lease.valid_until()
+    }
+
+    pub(crate) fn renewal_due(&self) -> Instant {
+        lock(&self.state).lease.renewal_due()
+    }
+
+    pub(crate) fn ttl(&self) -> std::time::Duration {
+        lock(&self.state).lease.ttl()
+    }
+
+    pub(crate) fn holds(&self) -> u32 {
+        lock(&self.state).holds
+    }
+
+    /// Whether it is neither unlocked nor known to be lost; its validity may be over all the same.
+    pub(crate) fn is_held(&self) -> bool {
+        lock(&self.state).phase == Phase::Held
+    }
+
+    /// `Ok` while the lease is certainly valid.
+    pub(crate) fn ensure(&self, now: Instant) -> Result<(), LeaseLost> {
+        self.loss_at(now).map_or(Ok(()), |reason| Err(self.lost(reason)))
+    }
+
+    /// How the lease is lost, if it is at `now`.
+    pub(crate) fn loss_at(&self, now: Instant) -> Option<LossReason> {
+        lock(&self.state).loss_at(now)
+    }
+
+    pub(crate) fn lost(&self, reason: LossReason) -> LeaseLost {
+        LeaseLost { resource: self.resource.clone(), reason }
+    }
+
+    /// Ready at the next change of phase or validity; to be created before looking at either.
+    pub(crate) fn changed(&self) -> tokio::sync::futures::Notified<'_> {
+        self.changed.notified()
+    }
+
+    /// Leaves the held phase as lost, if it is held. Whoever gets `true` has to submit the unlock.
+    pub(crate) fn lose(&self, reason: LossReason) -> bool {
+        self.leave(Phase::Lost(reason))
+    }
+
+    /// Leaves the held phase as unlocked, if it is held. Whoever gets `true` has to submit the unlock.
+    pub(crate) fn unlock(&self) -> bool {
+        self.leave(Phase::Unlocked)
+    }
+
+    /// Submits the unlock to every node that may have the key or profits from the token. Not before [`lose`] or
+    /// [`unlock`] has answered `true`.
+    ///
+    /// [`lose`]: Self::lose
+    /// [`unlock`]: Self::unlock
+    pub(crate) fn submit_unlock(&self, nodes: &[Arc<dyn Node>], until: Instant) -> Vec<(usize, Reply)> {
+        let unlock = |leave| {
+            let (resources, owner) = (Arc::clone(&self.resources), self.owner.clone());
+            let token = self.token.as_u64();
+            Request::one(Entry::Unlock(Unlock { resources, owner, token, real: true, leave }), until)
+        };
+        let (clean, leaving) = (unlock(false), unlock(true));
+        let mut state = lock(&self.state);
+        state.hear_late();
+        let targets = nodes.iter().zip(&state.standing).enumerate();
+        targets
+            .filter(|(_, (_, standing))| standing.is_touched || standing.unanswered > 0)
+            .map(|(index, (node, standing))| {
+                let request = if standing.unanswered > 0 { &leaving } else { &clean };
+                (index, node.call(request.clone()))
+            })
+            .collect()
+    }
+
+    /// The renewal for one node, noted as unanswered there; `None` once the lease is not held any more.
+    pub(crate) fn begin_renewal(&self, node: usize) -> Option<Renew> {
+        let mut state = lock(&self.state);
+        if state.phase != Phase::Held {
+            return None;
+        }
+        if let Some(standing) = state.standing.get_mut(node) {
+            standing.unanswered += 1;
+        }
+        Some(Renew {
+            resources: Arc::clone(&self.resources),
+            owner: self.owner.clone(),
+            holds: state.holds,
+            ttl: state.lease.ttl(),
+            token: self.token.as_u64(),
+        })
+    }
+
+    /// A node's answer to a renewal.
+    pub(crate) fn note_renewal(&self, node: usize, answer: &Answer) {
+        lock(&self.state).note(node, answer);
+    }
+
+    /// A renewal round that started at `start` has its quorum: whether it counts.
+    pub(crate) fn renewed(&self, start: Instant, now: Instant) -> bool {
+        let mut state = lock(&self.state);
+        let counts = state.phase == Phase::Held && state.lease.renew(start, now);
+        drop(state);
+        if counts {
+            self.changed.notify_waiters();
+        }
+        counts
+    }
+
+    /// Every node's last word on the lease.
+    pub(crate) fn votes(&self, nodes: &[Arc<dyn Node>]) -> Votes {
+        let mut state = lock(&self.state);
+        state.hear_late();
+        let votes = nodes.iter().zip(&state.standing);
+        Votes::new(votes.map(|(node, standing)| (Arc::clone(node.address()), standing.vote.clone())).collect())
+    }
+
+    fn leave(&self, phase: Phase) -> bool {
+        let mut state = lock(&self.state);
+        let was_held = state.phase == Phase::Held;
+        if was_held {
+            state.phase = phase;
+        }
+        drop(state);
+        if was_held {
+            self.changed.notify_waiters();
+        }
+        was_held
+    }
+}
+
+impl State {
+    fn loss_at(&self, now: Instant) -> Option<LossReason> {
+        match self.phase {
+            Phase::Lost(reason) => Some(reason),
+            _ if self.lease.is_valid(now) => None,
+            _ if self.lease.is_at_its_longest() => Some(LossReason::MaxHold),
+            _ => Some(LossReason::Expired),
+        }
+    }
+
+    /// Adopts the grants that came after the decision.
+    fn hear_late(&mut self) {
+        let mut heard = Vec::new();
+        self.late.retain_mut(|(node, reply)| match reply.now_or_never() {
+            Some(answers) => {
+                heard.extend(answers.into_iter().next().map(|answer| (*node, answer)));
+                false
+            }
+            None => true,
+        });
+        for (node, answer) in heard {
+            self.note(node, &answer);
+        }
+    }
+
+    fn note(&mut self, node: usize, answer: &Answer) {
+        let Some(standing) = self.standing.get_mut(node) else { return };
+        standing.vote = Vote::of(answer);
+        match answer {
+            Answer::Fault(fault) if fault.is_unsent() => standing.unanswered = standing.unanswered.saturating_sub(1),
+            Answer::Fault(fault) if !fault.is_answer() => standing.is_touched = true,
+            _ => {
+                standing.is_touched = true;
+                standing.unanswered = standing.unanswered.saturating_sub(1);
+            }
+        }
+    }
+}

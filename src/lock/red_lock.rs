@@ -1,0 +1,151 @@
+//! The lock of one resource.
+
+use std::{sync::Arc, time::Duration};
+
+use tracing::Instrument;
+
+use crate::{
+    algorithm::attempt::{Loss, Plan},
+    config::{LockSettings, RetryPolicy},
+    error::{ConfigError, LockError},
+    lock::{
+        core::Client,
+        guard::LockGuard,
+        held::Won,
+        locking::{Attempted, Target, attempt},
+        waiting::lock_waiting,
+    },
+    resource::Resource,
+};
+
+/// A lock on one resource, held by at most one lease at a time among all clients of the quorum.
+///
+/// It is a description, cheap to clone; each successful call gives a guard with a lease and a token of its own. It can be
+/// used again and by several tasks at once. It is not re-entrant: a second `lock` while the first guard lives waits for it.
+#[derive(Clone, Debug)]
+#[must_use = "a lock does nothing until `lock`, `try_lock` or `try_lock_for` is called"]
+pub struct RedLock {
+    client: Arc<Client>,
+    resource: Result<Resource, ConfigError>,
+    settings: LockSettings,
+}
+
+impl RedLock {
+    pub(crate) fn new(client: Arc<Client>, resource: Result<Resource, ConfigError>) -> Self {
+        Self { client, resource, settings: LockSettings::default() }
+    }
+
+    /// How long a node keeps the lock without a renewal (default: the quorum's, 30 s). A crashed holder blocks others
+    /// for this long; a longer pause of the network or of a node costs the lease.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.settings.ttl = Some(ttl);
+        self
+    }
+
+    /// Leaves the lease to its ttl: it is not renewed and ends on time (default: renewed at a third of its ttl for as long as
+    /// the guard lives).
+    pub fn without_renewal(mut self) -> Self {
+        self.settings.is_fixed = true;
+        self
+    }
+
+    /// The longest that a lease lasts however often it is renewed (default: no limit). Without it, a guard that a hung task
+    /// keeps alive is renewed for ever.
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.settings.max_hold = Some(max_hold);
+        self
+    }
+
+    /// How long one node's answer is waited for (default: a tenth of the ttl, at most 1 s; or the quorum's). Only a deciding
+    /// vote is ever waited for. Too short makes faults of slow nodes.
+    pub fn node_timeout(mut self, node_timeout: Duration) -> Self {
+        self.settings.node_timeout = Some(node_timeout);
+        self
+    }
+
+    /// How long `lock` goes on while no quorum can be asked (default: one ttl). For a resource that is held by others it
+    /// waits without limit.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.settings.patience = Some(patience);
+        self
+    }
+
+    /// How attempts are paced where no notice asks for one (default: [`RetryPolicy::default`]).
+    pub fn retry(mut self, retry: RetryPolicy) -> Self {
+        self.settings.retry = retry;
+        self
+    }
+
+    /// Locks the resource, waiting for as long as others hold it.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Config`] if the settings cannot work; [`LockError::NoQuorum`], or [`LockError::Expired`] if the
+    /// votes kept coming too late, when no quorum could be asked for the patience of this lock; [`LockError::Closed`] after
+    /// a shutdown.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it gives up the place in the queue and takes back what was asked of the nodes: nothing of it is left on a node
+    /// after one round trip, or after one ttl on a node that cannot be reached.
+    pub async fn lock(&self) -> Result<LockGuard, LockError> {
+        self.lock_until(None).await
+    }
+
+    /// Locks the resource if that takes no longer than `wait`.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::TimedOut`] after `wait`, with the last votes; otherwise as [`lock`](Self::lock).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lock`](Self::lock).
+    pub async fn try_lock_for(&self, wait: Duration) -> Result<LockGuard, LockError> {
+        self.lock_until(Some(wait)).await
+    }
+
+    /// Makes one attempt: `None` if others hold the resource.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::NoQuorum`] if fewer nodes than a quorum gave an answer, within a node timeout; [`LockError::Expired`] if
+    /// the votes came too late; [`LockError::Config`] and [`LockError::Closed`] as for [`lock`](Self::lock).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lock`](Self::lock).
+    pub async fn try_lock(&self) -> Result<Option<LockGuard>, LockError> {
+        let target = self.target()?;
+        let core = &self.client.core;
+        let span = tracing::debug_span!("try_lock", resource = %target.resource);
+        match attempt(core, &target, Plan::Parallel, 0).instrument(span).await {
+            Attempted::Won(won) => Ok(Some(self.guard(won))),
+            Attempted::Lost(lost) if lost.loss == Loss::Contended => Ok(None),
+            Attempted::Lost(lost) => Err(lost.into_error(core, &target)),
+        }
+    }
+
+    async fn lock_until(&self, wait: Option<Duration>) -> Result<LockGuard, LockError> {
+        let target = self.target()?;
+        let core = &self.client.core;
+        let deadline = wait.map(|wait| core.now() + wait);
+        let span = tracing::debug_span!("lock", resource = %target.resource);
+        let won = lock_waiting(core, &target, deadline).instrument(span).await?;
+        Ok(self.guard(won))
+    }
+
+    fn target(&self) -> Result<Target, LockError> {
+        let core = &self.client.core;
+        if core.is_closed() {
+            return Err(LockError::Closed);
+        }
+        let resource = self.resource.clone()?;
+        let settings = self.settings.check(&core.settings)?;
+        Ok(Target { resources: Arc::new([resource.clone()]), resource, settings })
+    }
+
+    fn guard(&self, won: Won) -> LockGuard {
+        LockGuard::new(Arc::clone(&self.client), self.client.core.adopt(won))
+    }
+}

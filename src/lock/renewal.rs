@@ -1,0 +1,149 @@
+//! One renewal of one lease.
+
+use std::sync::Arc;
+
+use crate::{
+    algorithm::{
+        node_set::NodeSet,
+        tally::{Electorate, Tally, Verdict},
+    },
+    clock::Instant,
+    lock::{
+        core::Core,
+        fanout::{Fanout, Heard},
+        held::Held,
+    },
+    node::{Answer, Entry, Fault, Request},
+    error::{LossReason, RenewError},
+};
+
+/// The count of one renewal of one lease.
+///
+/// A renewal is an acquisition by the same owner, and the same rule applies: a quorum of all configured nodes, inside
+/// the validity, which then counts from the start of this round.
+#[derive(Debug)]
+pub(crate) struct Renewal {
+    pub(crate) held: Arc<Held>,
+    start: Instant,
+    tally: Tally,
+    /// Nodes that gave no larger token before this round.
+    proofs: NodeSet,
+    /// Nodes that do not have the lease and will not take it back.
+    gone: NodeSet,
+    electorate: Electorate,
+    outcome: Option<Outcome>,
+}
+
+/// How a renewal ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The lease is valid for longer now.
+    Renewed,
+    /// No quorum; the lease stays as it is.
+    Failed,
+    /// A quorum can never be had again.
+    Gone,
+    /// A quorum came after the end of the lease, or the lease ended meanwhile.
+    TooLate,
+}
+
+impl Renewal {
+    /// `start`: the time before anything is sent.
+    pub(crate) fn new(held: Arc<Held>, electorate: Electorate, start: Instant) -> Self {
+        let tally = Tally::new(electorate);
+        Self { held, start, tally, proofs: NodeSet::EMPTY, gone: NodeSet::EMPTY, electorate, outcome: None }
+    }
+
+    /// Takes a node's answer. The outcome, when this decides it: once.
+    pub(crate) fn hear(&mut self, node: usize, answer: &Answer, now: Instant) -> Option<Outcome> {
+        self.held.note_renewal(node, answer);
+        match answer {
+            Answer::Renewed { proves } => {
+                if *proves {
+                    self.proofs.insert(node);
+                }
+                self.tally.vote(node, true);
+            }
+            Answer::Gone | Answer::Held(_) => {
+                self.gone.insert(node);
+                self.tally.vote(node, false);
+            }
+            _ => self.tally.vote(node, false),
+        }
+        if self.outcome.is_some() {
+            return None;
+        }
+        self.outcome = match self.tally.verdict() {
+            Verdict::Won if self.held.renewed(self.start, now) => Some(Outcome::Renewed),
+            Verdict::Won => Some(Outcome::TooLate),
+            Verdict::Lost if self.is_gone() => Some(Outcome::Gone),
+            // Not before all have answered: only then it is known whether it is gone.
+            Verdict::Lost if self.tally.open().is_empty() => Some(Outcome::Failed),
+            _ => None,
+        };
+        self.outcome
+    }
+
+    /// Whether a quorum proves that no later lease was granted before this round began.
+    pub(crate) fn is_proven(&self) -> bool {
+        self.electorate.is_quorum(self.proofs)
+    }
+
+    /// Whether proofs may still come.
+    fn may_prove(&self) -> bool {
+        self.electorate.is_quorum(self.proofs.union(self.tally.open()))
+    }
+
+    fn is_gone(&self) -> bool {
+        self.electorate.nodes() - self.gone.len() < self.electorate.needed()
+    }
+}
+
+/// Renews one lease now, waiting for proofs if `prove` says so. Whether it is proven.
+///
+/// # Cancel safety
+///
+/// Dropping it leaves the renewals that were sent; they never shorten a lease, and the unlock takes them back.
+pub(crate) async fn renew_now(core: &Core, held: &Arc<Held>, prove: bool) -> Result<bool, RenewError> {
+    let start = core.now();
+    let electorate = core.settings.electorate;
+    let mut renewal = Renewal::new(Arc::clone(held), electorate, start);
+    let deadline = start + core.settings.node_timeout_for(held.ttl());
+    let mut fanout = Fanout::new();
+    for node in 0..electorate.nodes() {
+        if let Some(renew) = held.begin_renewal(node) {
+            fanout.send(&core.nodes, node, (), Request::one(Entry::Renew(renew), deadline));
+        }
+    }
+    let mut outcome = None;
+    while !renewal.tally.open().is_empty() {
+        held.ensure(core.now())?;
+        match fanout.next(&*core.clock, deadline).await {
+            Heard::Answer { node, answer, .. } => {
+                outcome = renewal.hear(node, &answer, core.now()).or(outcome);
+            }
+            Heard::Silence => {
+                for node in renewal.tally.open().iter() {
+                    let silent = Answer::Fault(Fault::TimedOut);
+                    outcome = renewal.hear(node, &silent, core.now()).or(outcome);
+                }
+            }
+        }
+        if outcome.is_some() && !(prove && !renewal.is_proven() && renewal.may_prove()) {
+            break;
+        }
+    }
+    tracing::debug!(resource = %held.resource, owner = %held.owner, ?outcome, "renewal on request");
+    match outcome {
+        Some(Outcome::Renewed) => Ok(renewal.is_proven()),
+        Some(Outcome::Gone) => {
+            core.lose(held, LossReason::TakenAway);
+            held.ensure(core.now())?;
+            Ok(false)
+        }
+        Some(Outcome::TooLate | Outcome::Failed) | None => {
+            held.ensure(core.now())?;
+            Err(RenewError::NoQuorum { resource: held.resource.clone(), votes: held.votes(&core.nodes) })
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The watchdog: renews what is due, together.
+
+use std::{
+    collections::VecDeque,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures::future::{BoxFuture, poll_fn};
+
+use crate::{
+    clock::Instant,
+    error::LossReason,
+    lock::{
+        core::Core,
+        held::Held,
+        renewal::{Outcome, Renewal},
+    },
+    node::{Answer, Entry, Fault, Reply, Request, request::MOST_ENTRIES},
+    mutex::lock,
+};
+
+/// Leases due within this share of a ttl travel together.
+const WINDOW_SHARE: u32 = 60;
+
+/// A renewal that failed is tried again after this share of the ttl.
+const RETRY_SHARE: u32 = 12;
+
+/// Renews the leases of one client, each at a third of its ttl, until it is dropped.
+///
+/// Every node has a lane of its own with at most one renewal call under way, so a slow node delays nobody else.
+pub(crate) async fn run(core: Arc<Core>) {
+    let mut lanes: Vec<Lane> = core.nodes.iter().map(|_| Lane::default()).collect();
+    loop {
+        let now = core.now();
+        for batch in due_batches(&core, now) {
+            for lane in &mut lanes {
+                lane.waiting.push_back(Arc::clone(&batch));
+            }
+        }
+        for (node, lane) in lanes.iter_mut().enumerate() {
+            lane.send_next(&core, node);
+        }
+        let next_due = core.renewals.arm();
+        let wake = lanes.iter().filter_map(Lane::deadline).chain(next_due).min();
+        let mut timer = wake.map(|wake| core.clock.sleep_until(wake));
+        tokio::select! {
+            biased;
+            () = hear(&core, &mut lanes) => {}
+            () = core.renewals.earlier() => {}
+            () = poll_fn(|context| poll_timer(&mut timer, context)) => {
+                for (node, lane) in lanes.iter_mut().enumerate() {
+                    lane.give_up(&core, node);
+                }
+            }
+        }
+    }
+}
+
+/// Leases that are renewed in one call to each node.
+#[derive(Debug)]
+struct Batch {
+    renewals: Mutex<Vec<Renewal>>,
+}
+
+/// The renewals of one node.
+#[derive(Debug, Default)]
+struct Lane {
+    waiting: VecDeque<Arc<Batch>>,
+    under_way: Option<UnderWay>,
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    batch: Arc<Batch>,
+    /// Which renewals of the batch were sent.
+    sent: Vec<usize>,
+    reply: Reply,
+    deadline: Instant,
+}
+
+/// Everything that is due, or almost, in runs that fit into one call.
+fn due_batches(core: &Core, now: Instant) -> Vec<Arc<Batch>> {
+    let window = core.settings.ttl / WINDOW_SHARE;
+    let first = core.renewals.take_due(now);
+    if first.is_empty() {
+        return Vec::new();
+    }
+    // Something is due, so what is due soon goes along.
+    let along = core.renewals.take_due(now + window);
+    let due: Vec<Arc<Held>> = first.into_iter().chain(along).filter_map(|id| core.lease(id)).collect();
+    let electorate = core.settings.electorate;
+    due.chunks(MOST_ENTRIES)
+        .map(|leases| {
+            let renewals = leases.iter().map(|held| Renewal::new(Arc::clone(held), electorate, now)).collect();
+            Arc::new(Batch { renewals: Mutex::new(renewals) })
+        })
+        .collect()
+}
+
+impl Lane {
+    /// Sends the next batch if nothing is under way.
+    fn send_next(&mut self, core: &Core, node: usize) {
+        while self.under_way.is_none() {
+            let (Some(batch), Some(to)) = (self.waiting.pop_front(), core.nodes.get(node)) else { return };
+            let mut sent = Vec::new();
+            let mut entries = Vec::new();
+            let mut deadline = core.now();
+            for (index, renewal) in lock(&batch.renewals).iter().enumerate() {
+                if let Some(renew) = renewal.held.begin_renewal(node) {
+                    deadline = deadline.max(core.now() + core.settings.node_timeout_for(renew.ttl));
+                    entries.push(Entry::Renew(renew));
+                    sent.push(index);
+                }
+            }
+            if !entries.is_empty() {
+                let reply = to.call(Request { entries: entries.into(), until: deadline });
+                self.under_way = Some(UnderWay { batch, sent, reply, deadline });
+            }
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.under_way.as_ref().map(|under_way| under_way.deadline)
+    }
+
+    /// Stops waiting for what is overdue; it may still be executed.
+    fn give_up(&mut self, core: &Core, node: usize) {
+        if self.deadline().is_some_and(|deadline| deadline <= core.now()) {
+            self.end(core, node, |entries| vec![Answer::Fault(Fault::TimedOut); entries]);
+        }
+    }
+
+    fn poll_answer(&mut self, core: &Core, node: usize, context: &mut Context<'_>) -> Poll<()> {
+        let Some(under_way) = &mut self.under_way else { return Poll::Pending };
+        Pin::new(&mut under_way.reply).poll(context).map(|answers| self.end(core, node, |_| answers))
+    }
+
+    fn end(&mut self, core: &Core, node: usize, answers: impl FnOnce(usize) -> Vec<Answer>) {
+        let Some(under_way) = self.under_way.take() else { return };
+        let mut renewals = lock(&under_way.batch.renewals);
+        for (index, answer) in under_way.sent.iter().zip(answers(under_way.sent.len())) {
+            if let Some(renewal) = renewals.get_mut(*index) {
+                let outcome = renewal.hear(node, &answer, core.now());
+                if let Some(outcome) = outcome {
+                    decided(core, &renewal.held, outcome);
+                }
+            }
+        }
+    }
+}
+
+/// What becomes of a lease after a renewal.
+fn decided(core: &Core, held: &Held, outcome: Outcome) {
+    tracing::debug!(resource = %held.resource, owner = %held.owner, ?outcome, "renewal");
+    if !held.is_held() {
+        return;
+    }
+    match outcome {
+        Outcome::Renewed => core.renewals.set(held.id, held.renewal_due()),
+        Outcome::Failed => core.renewals.set(held.id, core.now() + retry_delay(held.ttl())),
+        Outcome::Gone => drop(core.lose(held, LossReason::TakenAway)),
+        // The expiry ends it.
+        Outcome::TooLate => {}
+    }
+}
+
+fn retry_delay(ttl: Duration) -> Duration {
+    ttl / RETRY_SHARE
+}
+
+/// Ready when a lane has heard something.
+async fn hear(core: &Core, lanes: &mut [Lane]) {
+    poll_fn(|context| {
+        let mut heard = Poll::Pending;
+        for (node, lane) in lanes.iter_mut().enumerate() {
+            if lane.poll_answer(core, node, context).is_ready() {
+                heard = Poll::Ready(());
+            }
+        }
+        heard
+    })
+    .await;
+}
+
+fn poll_timer(timer: &mut Option<BoxFuture<'static, ()>>, context: &mut Context<'_>) -> Poll<()> {
+    timer.as_mut().map_or(Poll::Pending, |timer| timer.as_mut().poll(context))
+}

@@ -1,0 +1,136 @@
+//! What every node said, as errors and reports show it.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use crate::{
+    node::{Answer, Fault, Fingerprint, Holder},
+    owner_id::OwnerId,
+};
+
+/// What one node said to one question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Vote {
+    /// It was not asked: the decision did not need it.
+    NotAsked,
+    /// Yes.
+    Granted,
+    /// No, for this reason.
+    Refused(Refusal),
+    /// Nothing that counts, for this reason. It may have granted.
+    Unknown(Fault),
+}
+
+/// Why a node refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Somebody else holds the resource there.
+    Held {
+        /// Who; `None` for a lock of some other kind.
+        owner: Option<OwnerId>,
+        /// For how long, unless it is renewed.
+        remaining: Duration,
+    },
+    /// This lease was unlocked there already, by its holder or by force.
+    Unlocked,
+    /// The lock is not there any more, or a later one has been granted.
+    Superseded,
+    /// The node belongs to a quorum that is configured otherwise.
+    OtherQuorum {
+        /// That quorum's configuration.
+        theirs: Fingerprint,
+    },
+}
+
+/// The vote of every node, in the order of the configuration.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Votes {
+    votes: Vec<(Arc<str>, Vote)>,
+}
+
+impl Votes {
+    pub(crate) fn new(votes: Vec<(Arc<str>, Vote)>) -> Self {
+        Self { votes }
+    }
+
+    /// Each node's address and vote.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Vote)> {
+        self.votes.iter().map(|(node, vote)| (&**node, vote))
+    }
+
+    /// How many nodes granted.
+    #[must_use]
+    pub fn granted(&self) -> usize {
+        self.votes.iter().filter(|(_, vote)| *vote == Vote::Granted).count()
+    }
+
+    /// How many nodes there are.
+    #[must_use]
+    pub fn nodes(&self) -> usize {
+        self.votes.len()
+    }
+}
+
+impl Vote {
+    /// What an answer to a lock, a raise or a renewal amounts to.
+    pub(crate) fn of(answer: &Answer) -> Self {
+        match answer {
+            Answer::Granted { .. }
+            | Answer::Raised
+            | Answer::Renewed { .. }
+            | Answer::Unlocked { .. }
+            | Answer::Inspected(_) => Self::Granted,
+            Answer::Held(Holder { owner, remaining, .. }) => {
+                Self::Refused(Refusal::Held { owner: owner.clone(), remaining: *remaining })
+            }
+            Answer::Gone => Self::Refused(Refusal::Unlocked),
+            Answer::NotRaised { .. } => Self::Refused(Refusal::Superseded),
+            Answer::Foreign { fingerprint } => {
+                Self::Refused(Refusal::OtherQuorum { theirs: fingerprint.clone() })
+            }
+            Answer::Fault(fault) => Self::Unknown(fault.clone()),
+        }
+    }
+}
+
+impl fmt::Display for Vote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAsked => f.write_str("not asked"),
+            Self::Granted => f.write_str("granted"),
+            Self::Refused(refusal) => refusal.fmt(f),
+            Self::Unknown(fault) => fault.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Held { owner: Some(owner), remaining } => write!(f, "held by {owner} for {remaining:?}"),
+            Self::Held { owner: None, remaining } => {
+                write!(f, "held by a lock of another kind for {remaining:?}")
+            }
+            Self::Unlocked => f.write_str("unlocked before"),
+            Self::Superseded => f.write_str("lost or superseded"),
+            Self::OtherQuorum { theirs } => write!(f, "belongs to another quorum ({theirs})"),
+        }
+    }
+}
+
+impl fmt::Display for Votes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, (node, vote)) in self.votes.iter().enumerate() {
+            let separator = if at == 0 { "" } else { "; " };
+            write!(f, "{separator}{node}: {vote}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Votes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.votes.iter().map(|(node, vote)| (node, vote))).finish()
+    }
+}
