@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 /// The owner of a lock on the wire: `<client uuid>:<number>`, as in Redisson's `RLock`.
 ///
-/// Foreign owners are any bytes. Ours are made by [`OwnerIds`] and never used for a second attempt: with a reused
+/// Foreign owners are any bytes. Ours are made by `OwnerIds` and never used for a second attempt: with a reused
 /// id, a delayed rollback of one attempt would delete the vote that the next one was given.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OwnerId(Arc<[u8]>);

@@ -7,8 +7,16 @@ use std::{fmt, ops::Add, time::Duration};
 
 use futures::future::BoxFuture;
 
+mod alarm;
 mod boot;
+mod boot_time;
+mod queue;
+mod sleepers;
+#[cfg(target_os = "linux")]
+mod timerfd;
 mod virtual_time;
+
+pub(crate) use self::{boot::BootClock, virtual_time::TokioClock};
 
 /// A point in monotonic time, comparable only with others of the same clock.
 ///

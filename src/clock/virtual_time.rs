@@ -2,12 +2,86 @@
 
 use std::time::Duration;
 
-use futures::future::{BoxFuture, FutureExt};
+use futures::future::{self, BoxFuture, FutureExt};
 
 use crate::clock::{Clock, Instant};
 
 /// Tokio's own clock: virtual where a test paused it.
+///
+/// It counts from when it was made, and its copies with it. Sleeps need a tokio runtime with its timer enabled, and
+/// virtual time is seen only inside of the runtime that was paused.
 #[derive(Clone, Debug)]
 pub(crate) struct TokioClock {
     origin: tokio::time::Instant,
+}
+
+impl TokioClock {
+    /// A clock that starts at zero. Outside of a runtime it starts by real time, instead of panicking.
+    #[expect(clippy::disallowed_methods, reason = "this is where virtual time comes from")]
+    pub(crate) fn new() -> Self {
+        Self { origin: tokio::time::Instant::now() }
+    }
+}
+
+impl Clock for TokioClock {
+    #[expect(clippy::disallowed_methods, reason = "this is where virtual time comes from")]
+    fn now(&self) -> Instant {
+        Instant::from_origin(tokio::time::Instant::now().saturating_duration_since(self.origin))
+    }
+
+    /// Tokio's timers count whole milliseconds, rounded up.
+    fn granularity(&self) -> Duration {
+        Duration::from_millis(1)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is where virtual time passes")]
+    fn sleep_until(&self, deadline: Instant) -> BoxFuture<'static, ()> {
+        match self.origin.checked_add(deadline.since_origin()) {
+            Some(deadline) => async move { tokio::time::sleep_until(deadline).await }.boxed(),
+            // Further away than time can be counted.
+            None => future::pending().boxed(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_clock_can_be_made_and_read_outside_of_a_runtime() {
+        let clock = TokioClock::new();
+        assert!(clock.now() <= clock.now());
+        drop(clock.sleep_until(clock.now() + MINUTE));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_paused_clock_passes_only_by_sleeping() {
+        let clock = TokioClock::new();
+        assert_eq!(clock.now().since_origin(), Duration::ZERO);
+        clock.sleep_until(clock.now() + MINUTE).await;
+        assert_eq!(clock.now().since_origin(), MINUTE);
+        clock.sleep_until(Instant::from_origin(MINUTE / 2)).await;
+        assert_eq!(clock.clone().now().since_origin(), MINUTE, "a deadline that is past takes no time");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sleep_ends_within_the_granularity_and_never_early() {
+        let clock = TokioClock::new();
+        for micros in [1, 499, 500, 999, 1000, 1001, 59_999_999] {
+            let deadline = clock.now() + Duration::from_micros(micros);
+            clock.sleep_until(deadline).await;
+            let now = clock.now();
+            assert!(deadline <= now && now <= deadline + clock.granularity(), "{deadline:?}: {now:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_of_time_never_comes() {
+        let clock = TokioClock::new();
+        let end = Instant::from_origin(Duration::MAX);
+        assert_eq!(clock.sleep_until(end).now_or_never(), None);
+    }
 }
