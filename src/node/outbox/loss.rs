@@ -52,11 +52,11 @@ impl Outbox {
         let starts = self.loading.is_none();
         self.loading.get_or_insert(now);
         let items = batch.into_items();
-        let leaving = self.leaving(&items);
+        let last = self.superseding(&items);
         let fault = Fault::Unreachable("not executed: the node had lost the script".into());
         for (place, item) in items {
-            let has_left = item.takers().any(|owner| leaving.get(owner).is_some_and(|left| *left > place));
-            let resend = item.is_owed() || !(item.is_abandoned() || has_left);
+            let is_past = item.takers().any(|owner| last.get(owner).is_some_and(|last| *last > place));
+            let resend = item.is_owed() || !(item.is_abandoned() || is_past);
             if resend && !item.is_over(now) {
                 self.enqueue(place, item);
             } else {
@@ -112,18 +112,22 @@ impl Outbox {
         }
     }
 
-    /// Where the last unlock of each owner stands that has one in flight, in the queue, or among these.
-    fn leaving(&self, items: &[(Place, Item)]) -> HashMap<OwnerId, Place> {
-        let flight = self.flight.items().chain(items).map(|(place, item)| (*place, item));
-        let queue = self.queue.iter().map(|(place, item)| (*place, item));
-        let mut leaving = HashMap::new();
-        for (place, item) in flight.chain(queue) {
-            for owner in item.leavers() {
-                let last = leaving.entry(owner.clone()).or_insert(place);
-                *last = place.max(*last);
-            }
+    /// By owner, the last request that makes sending an earlier one again wrong: an unlock, wherever it is, or
+    /// whatever is in flight, for it may have been executed.
+    fn superseding(&self, items: &[(Place, Item)]) -> HashMap<OwnerId, Place> {
+        let mut last = HashMap::new();
+        let mut note = |owner: &OwnerId, place: Place| {
+            let noted = last.entry(owner.clone()).or_insert(place);
+            *noted = place.max(*noted);
+        };
+        for (place, item) in self.flight.items() {
+            item.takers().chain(item.leavers()).for_each(|owner| note(owner, *place));
         }
-        leaving
+        let kept = items.iter().map(|(place, item)| (place, item)).chain(&self.queue);
+        for (place, item) in kept {
+            item.leavers().for_each(|owner| note(owner, *place));
+        }
+        last
     }
 }
 

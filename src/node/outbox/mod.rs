@@ -59,8 +59,8 @@ const SHORTEST_SILENCE: Duration = Duration::from_secs(3);
 /// 2. Every reply is answered once.
 /// 3. An unlock is kept until the node has answered it, its time is over, or the outbox ends.
 /// 4. Nothing but unlocks is sent twice, and nothing at all on one connection, unless the node said that it was not
-///    executed. That is sent again only while somebody waits for it, its time is not over, and no unlock of its owner
-///    was submitted since: such an unlock may have been executed already.
+///    executed. That is sent again only while somebody waits for it, its time is not over, no unlock of its owner was
+///    submitted since, and nothing else of its owner that may have been executed already.
 /// 5. At most [`IN_FLIGHT`] calls are under way, and none is started while one of them is older than the node timeout.
 #[derive(Debug)]
 pub(crate) struct Outbox {
