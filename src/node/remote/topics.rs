@@ -59,6 +59,11 @@ impl Topics {
         Some(listener)
     }
 
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.topics.is_empty() && self.changed.is_empty()
+    }
+
     /// What has to be told to a connection that stands, now that it is told.
     pub(super) fn changes(&mut self) -> Vec<Change> {
         let mut changes = Vec::new();
