@@ -25,7 +25,7 @@ use crate::{
 mod driver;
 mod redial;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 mod timer;
 mod topics;
 
