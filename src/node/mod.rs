@@ -10,10 +10,15 @@ use futures::future::BoxFuture;
 pub(crate) mod answer;
 pub(crate) mod fault;
 pub(crate) mod memory;
+pub(crate) mod names;
+pub(crate) mod outbox;
+pub(crate) mod redis;
+pub(crate) mod remote;
 pub(crate) mod reply;
 pub(crate) mod request;
 pub(crate) mod state;
 pub(crate) mod terms;
+pub(crate) mod transport;
 
 pub(crate) use self::{
     answer::{Answer, HeldBy, Holder, Inspection},

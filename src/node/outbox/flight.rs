@@ -1,0 +1,95 @@
+//! What was sent on the present connection and is not answered yet.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use crate::{
+    clock::Instant,
+    node::{answer::Answer, fault::Fault, outbox::item::Item, request::Entry, transport::BatchId},
+};
+
+/// Where a request stands in the order of submission.
+pub(super) type Place = u64;
+
+/// Requests that travel in one call.
+#[derive(Debug)]
+pub(super) struct Batch {
+    id: BatchId,
+    sent_at: Instant,
+    items: Vec<(Place, Item)>,
+}
+
+/// The unanswered calls, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Flight {
+    batches: VecDeque<Batch>,
+    next: u64,
+}
+
+impl Flight {
+    pub(super) fn len(&self) -> usize {
+        self.batches.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.batches.is_empty()
+    }
+
+    /// When the oldest unanswered call was sent.
+    pub(super) fn oldest(&self) -> Option<Instant> {
+        self.batches.front().map(|batch| batch.sent_at)
+    }
+
+    /// All that is unanswered, in the order of submission.
+    pub(super) fn items(&self) -> impl Iterator<Item = &(Place, Item)> {
+        self.batches.iter().flat_map(|batch| &batch.items)
+    }
+
+    /// Takes off with these requests; the entries that go on the wire.
+    pub(super) fn start(&mut self, items: Vec<(Place, Item)>, now: Instant) -> (BatchId, Arc<[Entry]>) {
+        let entries = match &*items {
+            [(_, only)] => Arc::clone(&only.entries),
+            several => several.iter().flat_map(|(_, item)| item.entries.iter().cloned()).collect(),
+        };
+        let id = BatchId(self.next);
+        self.next += 1;
+        self.batches.push_back(Batch { id, sent_at: now, items });
+        (id, entries)
+    }
+
+    /// Takes out one call, which is the oldest unless the link errs.
+    pub(super) fn take(&mut self, id: BatchId) -> Option<Batch> {
+        let position = self.batches.iter().position(|batch| batch.id == id)?;
+        self.batches.remove(position)
+    }
+
+    /// Takes out everything, in the order of submission.
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = (Place, Item)> + use<> {
+        std::mem::take(&mut self.batches).into_iter().flat_map(|batch| batch.items)
+    }
+}
+
+impl Batch {
+    pub(super) fn weight(&self) -> usize {
+        self.items.iter().map(|(_, item)| item.weight()).sum()
+    }
+
+    pub(super) fn into_items(self) -> Vec<(Place, Item)> {
+        self.items
+    }
+
+    /// Gives every request its share of the answers.
+    pub(super) fn answer(self, answers: Vec<Answer>) {
+        let asked: usize = self.items.iter().map(|(_, item)| item.entries.len()).sum();
+        if answers.len() != asked {
+            let problem = format!("{} answers to {asked} entries", answers.len());
+            let fault = Fault::Protocol(problem.into());
+            self.items.into_iter().for_each(|(_, item)| item.fault(&fault));
+            return;
+        }
+        let mut answers = answers.into_iter();
+        for (_, item) in self.items {
+            let share = answers.by_ref().take(item.entries.len()).collect();
+            item.answer(share);
+        }
+    }
+}

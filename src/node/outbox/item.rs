@@ -1,0 +1,130 @@
+//! One accepted request, and whoever waits for its answer.
+
+use std::sync::Arc;
+
+use crate::{
+    clock::Instant,
+    node::{
+        answer::Answer,
+        fault::Fault,
+        reply::Responder,
+        request::{Entry, Unlock},
+    },
+    owner_id::OwnerId,
+};
+
+/// A request that was accepted and is not answered yet.
+#[derive(Debug)]
+pub(super) struct Item {
+    pub(super) entries: Arc<[Entry]>,
+    pub(super) until: Instant,
+    /// Whether a connection broke over it: then the node may have executed it already.
+    pub(super) was_sent: bool,
+    owed: bool,
+    responder: Responder,
+    joined: Vec<Responder>,
+}
+
+impl Item {
+    pub(super) fn new(entries: Arc<[Entry]>, until: Instant, responder: Responder) -> Self {
+        let owed = is_owed(&entries);
+        Self { entries, until, was_sent: false, owed, responder, joined: Vec::new() }
+    }
+
+    /// Whether it outlives its connection: a request of nothing but unlocks.
+    pub(super) fn is_owed(&self) -> bool {
+        self.owed
+    }
+
+    /// What it takes of the room for calls that may be refused.
+    pub(super) fn weight(&self) -> usize {
+        if self.owed { 0 } else { self.entries.len() }
+    }
+
+    pub(super) fn is_over(&self, now: Instant) -> bool {
+        self.until <= now
+    }
+
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.responder.is_abandoned() && self.joined.iter().all(Responder::is_abandoned)
+    }
+
+    /// The owners whose locks this would take, keep or raise.
+    pub(super) fn takers(&self) -> impl Iterator<Item = &OwnerId> {
+        self.entries.iter().filter_map(|entry| match entry {
+            Entry::Lock(lock) => Some(&lock.owner),
+            Entry::Raise(raise) => Some(&raise.owner),
+            Entry::Renew(renew) => Some(&renew.owner),
+            Entry::Unlock(_) | Entry::ForceUnlock(_) | Entry::Inspect(_) => None,
+        })
+    }
+
+    /// The owners whose locks this ends.
+    pub(super) fn leavers(&self) -> impl Iterator<Item = &OwnerId> {
+        self.entries.iter().filter_map(|entry| match entry {
+            Entry::Unlock(unlock) => Some(&unlock.owner),
+            _ => None,
+        })
+    }
+
+    /// Makes one unlock of this and another of the same owner and resources; gives the responder back if they are
+    /// not such a pair.
+    pub(super) fn join(
+        &mut self,
+        entries: &[Entry],
+        until: Instant,
+        responder: Responder,
+    ) -> Result<(), Responder> {
+        let ([Entry::Unlock(mine)], [Entry::Unlock(other)]) = (&*self.entries, entries) else {
+            return Err(responder);
+        };
+        if mine.owner != other.owner || mine.resources != other.resources {
+            return Err(responder);
+        }
+        let merged = Unlock {
+            token: mine.token.max(other.token),
+            real: mine.real || other.real,
+            leave: mine.leave || other.leave,
+            ..mine.clone()
+        };
+        if merged != *mine {
+            self.entries = Arc::new([Entry::Unlock(merged)]);
+        }
+        self.until = self.until.max(until);
+        self.joined.push(responder);
+        Ok(())
+    }
+
+    pub(super) fn answer(self, answers: Vec<Answer>) {
+        for responder in self.joined {
+            responder.answer(answers.clone());
+        }
+        self.responder.answer(answers);
+    }
+
+    pub(super) fn fault(self, fault: &Fault) {
+        for responder in self.joined {
+            responder.fault(fault);
+        }
+        self.responder.fault(fault);
+    }
+
+    /// Answers what is not sent (any more): with this fault, unless a connection broke over it before.
+    pub(super) fn refuse(self, fault: &Fault) {
+        let fault = if self.was_sent { &Fault::Disconnected } else { fault };
+        self.fault(fault);
+    }
+}
+
+/// Whether a request of these entries outlives its connection.
+pub(super) fn is_owed(entries: &[Entry]) -> bool {
+    entries.iter().all(Entry::is_owed)
+}
+
+/// The owner of a request that is a single unlock.
+pub(super) fn sole_unlock(entries: &[Entry]) -> Option<&OwnerId> {
+    match entries {
+        [Entry::Unlock(unlock)] => Some(&unlock.owner),
+        _ => None,
+    }
+}

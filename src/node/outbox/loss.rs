@@ -1,0 +1,137 @@
+//! What becomes of requests when a connection, a script or time is lost.
+
+use std::collections::HashMap;
+
+use super::{Line, Outbox, Stage, flight::Place, item::Item};
+use crate::{
+    clock::Instant,
+    node::{fault::Fault, transport::BatchId},
+    owner_id::OwnerId,
+};
+
+impl Outbox {
+    /// A connection stands, and its script is loaded.
+    pub(crate) fn connected(&mut self) {
+        self.line = Line::Up;
+    }
+
+    /// No connection could be had. What waits is refused, except unlocks.
+    pub(crate) fn dial_failed(&mut self, fault: Fault) {
+        let fault = unreachable(fault);
+        self.line = Line::Down(fault.clone());
+        self.wanted = false;
+        self.drop_unsent(&fault);
+    }
+
+    /// The connection is broken, or given up. Unlocks go back to their places; whatever else was sent is answered as
+    /// possibly executed, and what was not, as not sent.
+    ///
+    /// A node that was mute before is taken for down until it is heard of again; otherwise calls wait for the next
+    /// connection.
+    pub(crate) fn disconnected(&mut self, fault: Fault, now: Instant) {
+        self.line = if self.mute { Line::Down(Fault::Unresponsive) } else { Line::Dialling };
+        self.mute = false;
+        self.loading = None;
+        self.wanted = false;
+        self.drop_unsent(&unreachable(fault));
+        for (place, mut item) in self.flight.take_all() {
+            if item.is_owed() && !item.is_over(now) {
+                item.was_sent = true;
+                self.enqueue(place, item);
+            } else {
+                self.weight -= item.weight();
+                item.fault(&Fault::Disconnected);
+            }
+        }
+    }
+
+    /// The node did not execute a call because it had lost the script. Whether the script is to be loaded now: not
+    /// if that is under way.
+    pub(crate) fn not_loaded(&mut self, batch: BatchId, now: Instant) -> bool {
+        let Some(batch) = self.flight.take(batch) else { return false };
+        let starts = self.loading.is_none();
+        self.loading.get_or_insert(now);
+        let items = batch.into_items();
+        let last = self.superseding(&items);
+        let fault = Fault::Unreachable("not executed: the node had lost the script".into());
+        for (place, item) in items {
+            let is_past = item.takers().any(|owner| last.get(owner).is_some_and(|last| *last > place));
+            let resend = item.is_owed() || !(item.is_abandoned() || is_past);
+            if resend && !item.is_over(now) {
+                self.enqueue(place, item);
+            } else {
+                self.weight -= item.weight();
+                item.fault(&fault);
+            }
+        }
+        starts
+    }
+
+    /// The script is there again.
+    pub(crate) fn loaded(&mut self) {
+        self.loading = None;
+        self.heard();
+    }
+
+    /// Takes nothing any more and answers all that is left.
+    pub(crate) fn end(&mut self) {
+        self.stage = Stage::Ended;
+        for (_, item) in self.flight.take_all() {
+            item.fault(&Fault::Disconnected);
+        }
+        for (_, item) in std::mem::take(&mut self.queue) {
+            item.refuse(&Fault::Closed);
+        }
+        self.unlocks.clear();
+        self.loading = None;
+        self.earliest = None;
+        self.weight = 0;
+    }
+
+    /// Refuses what waits to be sent, except unlocks.
+    pub(super) fn drop_unsent(&mut self, fault: &Fault) {
+        self.drop_queued(fault, |item| !item.is_owed());
+    }
+
+    /// Drops what waits and is of no use any more.
+    pub(super) fn drop_over(&mut self, now: Instant) {
+        let fault = self.unsent();
+        self.drop_queued(&fault, |item| item.is_over(now));
+    }
+
+    fn drop_queued(&mut self, fault: &Fault, is_dropped: impl Fn(&Item) -> bool) {
+        self.earliest = None;
+        for (place, item) in std::mem::take(&mut self.queue) {
+            if is_dropped(&item) {
+                self.forget_unlock(place, &item);
+                self.weight -= item.weight();
+                item.refuse(fault);
+            } else {
+                self.enqueue(place, item);
+            }
+        }
+    }
+
+    /// By owner, the last request that makes sending an earlier one again wrong: an unlock, wherever it is, or
+    /// whatever is in flight, for it may have been executed.
+    fn superseding(&self, items: &[(Place, Item)]) -> HashMap<OwnerId, Place> {
+        let mut last = HashMap::new();
+        let mut note = |owner: &OwnerId, place: Place| {
+            let noted = last.entry(owner.clone()).or_insert(place);
+            *noted = place.max(*noted);
+        };
+        for (place, item) in self.flight.items() {
+            item.takers().chain(item.leavers()).for_each(|owner| note(owner, *place));
+        }
+        let kept = items.iter().map(|(place, item)| (place, item)).chain(&self.queue);
+        for (place, item) in kept {
+            item.leavers().for_each(|owner| note(owner, *place));
+        }
+        last
+    }
+}
+
+/// Any cause of having no connection, as a fault that says that nothing was sent.
+fn unreachable(fault: Fault) -> Fault {
+    if fault.is_unsent() { fault } else { Fault::Unreachable(fault.to_string().into()) }
+}

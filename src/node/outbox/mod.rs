@@ -1,0 +1,300 @@
+//! The queue discipline of one remote node: pure, with time as an argument.
+//!
+//! ```text
+//!  submit ──► queue (order of submission) ──next_batch──► flight (≤ IN_FLIGHT calls) ──answered──► replies
+//!                ▲                                            │
+//!                └── unlocks, on a broken connection ─────────┤
+//!                └── what a lost script left unexecuted ──────┘
+//! ```
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use self::{
+    flight::{Flight, Place},
+    item::{Item, is_owed, sole_unlock},
+};
+use crate::{
+    clock::Instant,
+    node::{
+        answer::Answer,
+        fault::Fault,
+        reply::Reply,
+        request::{Entry, MOST_ENTRIES, Request},
+        transport::BatchId,
+    },
+    owner_id::OwnerId,
+};
+
+mod flight;
+mod item;
+mod loss;
+#[cfg(test)]
+mod tests;
+
+/// The most calls that are under way at once. Two keep a connection busy; a few more hide the client's own pauses;
+/// and a server that freezes swallows no more than these.
+pub(crate) const IN_FLIGHT: usize = 4;
+
+/// The most entries, other than unlocks, that wait for one node or are under way to it: some tens of milliseconds of
+/// a server's work, beyond which waiting is of no use to anybody.
+pub(crate) const MOST_WAITING: usize = 4096;
+
+/// How many node timeouts without an answer make a connection be given up.
+const SILENT_TIMEOUTS: u32 = 4;
+
+/// A connection is given up after no less than this: a server that loads or forks pauses for a second or two.
+const SHORTEST_SILENCE: Duration = Duration::from_secs(3);
+
+/// What was accepted for one node and is not answered yet.
+///
+/// # Invariants
+///
+/// 1. Requests are sent in the order of submission, on whatever connection: a request keeps its place when it is put
+///    back. In particular no unlock overtakes an earlier lock or renewal of its owner, and what is owed from a broken
+///    connection goes first, being older than all else.
+/// 2. Every reply is answered once.
+/// 3. An unlock is kept until the node has answered it, its time is over, or the outbox ends.
+/// 4. Nothing but unlocks is sent twice, and nothing at all on one connection, unless the node said that it was not
+///    executed. That is sent again only while somebody waits for it, its time is not over, no unlock of its owner was
+///    submitted since, and nothing else of its owner that may have been executed already.
+/// 5. At most [`IN_FLIGHT`] calls are under way, and none is started while one of them is older than the node timeout.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    node_timeout: Duration,
+    line: Line,
+    stage: Stage,
+    queue: BTreeMap<Place, Item>,
+    /// The last unlock of each owner that waits in the queue with nothing else of that owner behind it.
+    unlocks: HashMap<OwnerId, Place>,
+    next: Place,
+    flight: Flight,
+    /// Since when the script is being loaded again.
+    loading: Option<Instant>,
+    /// Whether the node has left a call unanswered for longer than the node timeout, and still leaves one.
+    mute: bool,
+    /// Entries, other than unlocks, in the queue and in flight.
+    weight: usize,
+    /// No request in the queue is over before this.
+    earliest: Option<Instant>,
+    /// Whether something was submitted since the node was last found to be down.
+    wanted: bool,
+}
+
+/// The connection, as far as the queue needs to know it.
+#[derive(Debug)]
+enum Line {
+    /// None yet, or none any more, and that it cannot be had is not known: calls are queued for it.
+    Dialling,
+    Up,
+    /// None, and this is why: calls are refused with it.
+    Down(Fault),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Open,
+    /// Only unlocks are accepted.
+    Closing,
+    Ended,
+}
+
+impl Outbox {
+    pub(crate) fn new(node_timeout: Duration) -> Self {
+        Self {
+            node_timeout,
+            line: Line::Dialling,
+            stage: Stage::Open,
+            queue: BTreeMap::new(),
+            unlocks: HashMap::new(),
+            next: 0,
+            flight: Flight::default(),
+            loading: None,
+            mute: false,
+            weight: 0,
+            earliest: None,
+            wanted: false,
+        }
+    }
+
+    /// Accepts a request, or refuses it with a fault that says it was not sent.
+    pub(crate) fn submit(&mut self, request: Request) -> Reply {
+        let Request { entries, until } = request;
+        self.wanted = true;
+        let owed = is_owed(&entries);
+        if let Some(fault) = self.refusal(owed, entries.len()) {
+            return Reply::fault(entries.len(), &fault);
+        }
+        let (responder, reply) = Reply::channel(entries.len());
+        let responder = match sole_unlock(&entries).and_then(|owner| self.unlocks.get(owner)) {
+            Some(place) => match self.queue.get_mut(place) {
+                Some(waiting) => match waiting.join(&entries, until, responder) {
+                    Ok(()) => return reply,
+                    Err(responder) => responder,
+                },
+                None => responder,
+            },
+            None => responder,
+        };
+        let place = self.next;
+        self.next += 1;
+        let item = Item::new(entries, until, responder);
+        self.remember_unlock(place, &item);
+        self.weight += item.weight();
+        self.enqueue(place, item);
+        reply
+    }
+
+    /// Whether the task that serves the node has to be woken after a submission: not if it is waiting for an answer
+    /// anyway, which comes before anything more can be sent.
+    pub(crate) fn needs_service(&self) -> bool {
+        self.mute || !matches!(self.line, Line::Up) || self.flight.len() < IN_FLIGHT
+    }
+
+    /// The next call, or `None` if there is nothing to send or now is not the time. A lone request goes at once; what
+    /// has piled up goes together.
+    pub(crate) fn next_batch(&mut self, now: Instant) -> Option<(BatchId, Arc<[Entry]>)> {
+        self.tick(now);
+        let may_send = matches!(self.line, Line::Up) && self.loading.is_none() && !self.mute;
+        if !may_send || self.flight.len() >= IN_FLIGHT {
+            return None;
+        }
+        let mut entries = 0;
+        let mut items = Vec::new();
+        while let Some(next) = self.queue.first_entry() {
+            entries += next.get().entries.len();
+            if entries > MOST_ENTRIES && !items.is_empty() {
+                break;
+            }
+            let (place, item) = next.remove_entry();
+            self.forget_unlock(place, &item);
+            items.push((place, item));
+        }
+        if self.queue.is_empty() {
+            self.earliest = None;
+        }
+        if items.is_empty() { None } else { Some(self.flight.start(items, now)) }
+    }
+
+    /// The node has answered a call.
+    pub(crate) fn answered(&mut self, batch: BatchId, answers: Vec<Answer>) {
+        if let Some(batch) = self.flight.take(batch) {
+            self.weight -= batch.weight();
+            batch.answer(answers);
+        }
+        self.heard();
+    }
+
+    /// Notes what time alone has brought about: requests that are over, and a node that went mute.
+    pub(crate) fn tick(&mut self, now: Instant) {
+        if !self.mute && self.oldest().is_some_and(|oldest| oldest + self.node_timeout <= now) {
+            self.mute = true;
+            self.drop_unsent(&Fault::Unresponsive);
+        }
+        if self.earliest.is_some_and(|earliest| earliest <= now) {
+            self.drop_over(now);
+        }
+    }
+
+    /// Whether the connection has been silent for so long that another may do better: one that was cut off without a
+    /// word stays silent for ever, long after the network is well again.
+    pub(crate) fn is_silent(&self, now: Instant) -> bool {
+        self.oldest().is_some_and(|oldest| oldest + self.silence() <= now)
+    }
+
+    /// When to look again if nothing happens: always after the last [`tick`](Self::tick).
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        let patience = if self.mute { self.silence() } else { self.node_timeout };
+        let answer = self.oldest().map(|oldest| oldest + patience);
+        let last = match self.stage {
+            Stage::Closing => self.flight.items().map(|(_, item)| item.until).max(),
+            Stage::Open | Stage::Ended => None,
+        };
+        [answer, self.earliest, last].into_iter().flatten().min()
+    }
+
+    /// Whether something was submitted since this was last asked.
+    pub(crate) fn take_wanted(&mut self) -> bool {
+        std::mem::take(&mut self.wanted)
+    }
+
+    /// From now on only unlocks are accepted.
+    pub(crate) fn close(&mut self) {
+        if self.stage == Stage::Open {
+            self.stage = Stage::Closing;
+        }
+    }
+
+    /// Whether all is done: ended, or closed with nothing left that still has time.
+    pub(crate) fn is_done(&self, now: Instant) -> bool {
+        match self.stage {
+            Stage::Open => false,
+            Stage::Ended => true,
+            Stage::Closing => {
+                let mut left = self.queue.values().chain(self.flight.items().map(|(_, item)| item));
+                left.all(|item| item.is_over(now))
+            }
+        }
+    }
+
+    fn refusal(&self, owed: bool, entries: usize) -> Option<Fault> {
+        match (self.stage, &self.line) {
+            (Stage::Ended, _) => Some(Fault::Closed),
+            _ if owed => None,
+            (Stage::Closing, _) => Some(Fault::Closed),
+            (Stage::Open, Line::Down(fault)) => Some(fault.clone()),
+            _ if self.mute => Some(Fault::Unresponsive),
+            _ if self.weight + entries > MOST_WAITING => Some(Fault::Overloaded),
+            _ => None,
+        }
+    }
+
+    /// What to say of a request that was never sent.
+    fn unsent(&self) -> Fault {
+        match &self.line {
+            Line::Down(fault) => fault.clone(),
+            Line::Dialling => Fault::Unreachable("no connection yet".into()),
+            Line::Up if self.mute => Fault::Unresponsive,
+            Line::Up => Fault::Overloaded,
+        }
+    }
+
+    fn silence(&self) -> Duration {
+        self.node_timeout.saturating_mul(SILENT_TIMEOUTS).max(SHORTEST_SILENCE)
+    }
+
+    fn oldest(&self) -> Option<Instant> {
+        [self.flight.oldest(), self.loading].into_iter().flatten().min()
+    }
+
+    /// The node has answered something: it is mute no longer once nothing is open.
+    fn heard(&mut self) {
+        if self.oldest().is_none() {
+            self.mute = false;
+        }
+    }
+
+    fn enqueue(&mut self, place: Place, item: Item) {
+        self.earliest = Some(self.earliest.map_or(item.until, |earliest| earliest.min(item.until)));
+        self.queue.insert(place, item);
+    }
+
+    fn remember_unlock(&mut self, place: Place, item: &Item) {
+        if let Some(owner) = sole_unlock(&item.entries) {
+            self.unlocks.insert(owner.clone(), place);
+        } else if !self.unlocks.is_empty() {
+            item.takers().chain(item.leavers()).for_each(|owner| drop(self.unlocks.remove(owner)));
+        }
+    }
+
+    fn forget_unlock(&mut self, place: Place, item: &Item) {
+        if let Some(owner) = sole_unlock(&item.entries)
+            && self.unlocks.get(owner) == Some(&place)
+        {
+            self.unlocks.remove(owner);
+        }
+    }
+}

@@ -1,0 +1,290 @@
+use futures::FutureExt;
+
+use super::*;
+use crate::{
+    node::request::{Inspect, Lock, Unlock},
+    resource::Resource,
+};
+
+mod properties;
+
+const NODE_TIMEOUT: Duration = Duration::from_millis(100);
+
+fn at(millis: u64) -> Instant {
+    Instant::from_origin(Duration::from_millis(millis))
+}
+
+fn up() -> Outbox {
+    let mut outbox = Outbox::new(NODE_TIMEOUT);
+    outbox.connected();
+    outbox
+}
+
+fn owner(number: u32) -> OwnerId {
+    OwnerId::from_wire(format!("me:{number}").as_bytes())
+}
+
+fn resources() -> Arc<[Resource]> {
+    Arc::new([Resource::new("r").unwrap()])
+}
+
+fn lock(number: u32) -> Entry {
+    Entry::Lock(Lock { resources: resources(), owner: owner(number), ttl: Duration::from_secs(1), hint: 0 })
+}
+
+fn unlock(number: u32) -> Unlock {
+    Unlock { resources: resources(), owner: owner(number), token: 0, real: false, leave: false }
+}
+
+fn inspect() -> Entry {
+    Entry::Inspect(Inspect { resource: Resource::new("r").unwrap() })
+}
+
+fn one(entry: Entry) -> Request {
+    Request::one(entry, at(1000))
+}
+
+fn owed(number: u32) -> Request {
+    one(Entry::Unlock(unlock(number)))
+}
+
+fn granted(count: usize) -> Vec<Answer> {
+    vec![Answer::Granted { vote: 1 }; count]
+}
+
+fn said(reply: &mut Reply) -> Option<Answer> {
+    reply.now_or_never().map(|answers| answers[0].clone())
+}
+
+fn fault(reply: &mut Reply) -> Option<Fault> {
+    said(reply).map(|answer| match answer {
+        Answer::Fault(fault) => fault,
+        other => panic!("{other:?} is no fault"),
+    })
+}
+
+fn gone() -> Fault {
+    Fault::Unreachable("reset".into())
+}
+
+#[test]
+fn a_lone_call_goes_at_once_and_what_piled_up_goes_together() {
+    let mut outbox = up();
+    let mut first = outbox.submit(one(lock(1)));
+    let (id, entries) = outbox.next_batch(at(0)).unwrap();
+    assert_eq!(&*entries, [lock(1)]);
+    assert!(outbox.next_batch(at(0)).is_none());
+    let mut second = outbox.submit(one(lock(2)));
+    let mut third = outbox.submit(one(lock(3)));
+    let (next, entries) = outbox.next_batch(at(1)).unwrap();
+    assert_eq!(&*entries, [lock(2), lock(3)]);
+    outbox.answered(id, granted(1));
+    outbox.answered(next, vec![Answer::Granted { vote: 2 }, Answer::Raised]);
+    assert_eq!(said(&mut first), Some(Answer::Granted { vote: 1 }));
+    assert_eq!(said(&mut second), Some(Answer::Granted { vote: 2 }));
+    assert_eq!(said(&mut third), Some(Answer::Raised));
+}
+
+#[test]
+fn no_more_than_so_many_entries_travel_together_and_so_many_calls_are_under_way() {
+    let mut outbox = up();
+    let _replies: Vec<_> = (0..600).map(|number| outbox.submit(one(lock(number)))).collect();
+    for _ in 0..IN_FLIGHT {
+        assert_eq!(outbox.next_batch(at(0)).unwrap().1.len(), MOST_ENTRIES);
+    }
+    assert!(outbox.next_batch(at(0)).is_none());
+    assert!(!outbox.needs_service(), "the next answer comes first");
+}
+
+#[test]
+fn a_request_is_never_torn() {
+    let mut outbox = up();
+    let many: Arc<[Entry]> = (0..40).map(lock).collect();
+    let _first = outbox.submit(Request { entries: Arc::clone(&many), until: at(9) });
+    let _second = outbox.submit(Request { entries: many, until: at(9) });
+    assert_eq!(outbox.next_batch(at(0)).unwrap().1.len(), 40);
+    assert_eq!(outbox.next_batch(at(0)).unwrap().1.len(), 40);
+}
+
+#[test]
+fn before_the_first_connection_calls_wait_and_after_a_failed_dial_they_are_refused() {
+    let mut outbox = Outbox::new(NODE_TIMEOUT);
+    let mut waiting = outbox.submit(one(lock(1)));
+    let mut kept = outbox.submit(owed(1));
+    assert!(said(&mut waiting).is_none());
+    outbox.dial_failed(Fault::NoAuth("no".into()));
+    let refused = Fault::Unreachable("authentication failed: no".into());
+    assert_eq!(fault(&mut waiting), Some(refused.clone()));
+    assert_eq!(fault(&mut outbox.submit(one(lock(2)))), Some(refused));
+    assert!(outbox.take_wanted(), "a refused call asks for a dial");
+    assert!(said(&mut kept).is_none());
+    outbox.connected();
+    assert_eq!(outbox.next_batch(at(0)).unwrap().1.len(), 1);
+}
+
+#[test]
+fn a_frozen_node_swallows_the_calls_under_way_and_gets_no_more_until_it_answered_them_all() {
+    let mut outbox = up();
+    let _swallowed = [1, 2].map(|number| outbox.submit(one(lock(number))));
+    let (first, _) = outbox.next_batch(at(0)).unwrap();
+    let _later = outbox.submit(one(lock(3)));
+    let (second, _) = outbox.next_batch(at(50)).unwrap();
+    outbox.tick(at(99));
+    let mut queued = outbox.submit(one(lock(4)));
+    assert_eq!(outbox.next_deadline(), Some(at(100)));
+    outbox.tick(at(100));
+    assert_eq!(fault(&mut queued), Some(Fault::Unresponsive));
+    assert_eq!(fault(&mut outbox.submit(one(inspect()))), Some(Fault::Unresponsive));
+    let mut kept = outbox.submit(owed(1));
+    outbox.answered(first, granted(2));
+    assert!(outbox.next_batch(at(120)).is_none());
+    outbox.answered(second, granted(1));
+    assert!(said(&mut kept).is_none());
+    assert_eq!(outbox.next_batch(at(121)).unwrap().1.len(), 1);
+    assert!(said(&mut outbox.submit(one(lock(5)))).is_none());
+}
+
+#[test]
+fn a_node_with_too_much_to_do_is_given_unlocks_only() {
+    let mut outbox = up();
+    let _replies: Vec<_> = (0..).take(MOST_WAITING).map(|number| outbox.submit(one(lock(number)))).collect();
+    assert_eq!(fault(&mut outbox.submit(one(lock(9999)))), Some(Fault::Overloaded));
+    assert!(said(&mut outbox.submit(owed(9999))).is_none());
+    let (id, entries) = outbox.next_batch(at(0)).unwrap();
+    outbox.answered(id, granted(entries.len()));
+    assert!(said(&mut outbox.submit(one(lock(9999)))).is_none());
+}
+
+#[test]
+fn two_unlocks_of_one_owner_that_wait_become_one_and_both_are_answered() {
+    let mut outbox = Outbox::new(NODE_TIMEOUT);
+    let mut first = outbox.submit(one(Entry::Unlock(Unlock { token: 7, ..unlock(1) })));
+    let mut second = outbox.submit(one(Entry::Unlock(Unlock { leave: true, real: true, ..unlock(1) })));
+    let mut other = outbox.submit(owed(2));
+    outbox.connected();
+    let (id, entries) = outbox.next_batch(at(0)).unwrap();
+    let merged = Entry::Unlock(Unlock { token: 7, leave: true, real: true, ..unlock(1) });
+    assert_eq!(&*entries, [merged, Entry::Unlock(unlock(2))]);
+    outbox.answered(id, vec![Answer::Unlocked { deleted: 1 }, Answer::Unlocked { deleted: 0 }]);
+    assert_eq!(said(&mut first), Some(Answer::Unlocked { deleted: 1 }));
+    assert_eq!(said(&mut second), Some(Answer::Unlocked { deleted: 1 }));
+    assert_eq!(said(&mut other), Some(Answer::Unlocked { deleted: 0 }));
+}
+
+#[test]
+fn an_unlock_does_not_join_one_that_stands_before_a_lock_of_its_owner() {
+    let mut outbox = up();
+    let _replies = [owed(1), one(lock(1)), owed(1)].map(|request| outbox.submit(request));
+    let (_, entries) = outbox.next_batch(at(0)).unwrap();
+    assert_eq!(&*entries, [Entry::Unlock(unlock(1)), lock(1), Entry::Unlock(unlock(1))]);
+}
+
+#[test]
+fn a_broken_connection_answers_all_but_unlocks_which_go_first_on_the_next() {
+    let mut outbox = up();
+    let mut sent = outbox.submit(one(lock(1)));
+    let mut sent_unlock = outbox.submit(owed(2));
+    outbox.next_batch(at(0)).unwrap();
+    let mut unsent = outbox.submit(one(lock(3)));
+    let mut unsent_unlock = outbox.submit(owed(1));
+    outbox.disconnected(gone(), at(1));
+    assert_eq!(fault(&mut sent), Some(Fault::Disconnected));
+    assert_eq!(fault(&mut unsent), Some(gone()));
+    let mut later = outbox.submit(one(lock(4)));
+    outbox.connected();
+    let (_, entries) = outbox.next_batch(at(2)).unwrap();
+    assert_eq!(&*entries, [Entry::Unlock(unlock(2)), Entry::Unlock(unlock(1)), lock(4)]);
+    for reply in [&mut sent_unlock, &mut unsent_unlock, &mut later] {
+        assert!(said(reply).is_none());
+    }
+}
+
+#[test]
+fn a_request_whose_time_is_over_is_not_sent_and_says_whether_it_ever_was() {
+    let mut outbox = up();
+    let mut sent = outbox.submit(Request::one(Entry::Unlock(unlock(1)), at(50)));
+    outbox.next_batch(at(0)).unwrap();
+    outbox.disconnected(gone(), at(1));
+    let mut unsent = outbox.submit(Request::one(lock(2), at(40)));
+    assert_eq!(outbox.next_deadline(), Some(at(40)));
+    outbox.tick(at(40));
+    assert!(fault(&mut unsent).unwrap().is_unsent());
+    assert_eq!(outbox.next_deadline(), Some(at(50)));
+    outbox.tick(at(50));
+    assert_eq!(fault(&mut sent), Some(Fault::Disconnected));
+    assert_eq!(outbox.next_deadline(), None);
+}
+
+#[test]
+fn a_lost_script_is_loaded_once_and_the_calls_go_again_in_order() {
+    let mut outbox = up();
+    let _first = outbox.submit(one(lock(1)));
+    let (first, _) = outbox.next_batch(at(0)).unwrap();
+    let _second = outbox.submit(one(lock(2)));
+    let (second, _) = outbox.next_batch(at(0)).unwrap();
+    let _third = outbox.submit(one(lock(3)));
+    assert!(outbox.not_loaded(first, at(1)));
+    assert!(!outbox.not_loaded(second, at(1)));
+    assert!(outbox.next_batch(at(1)).is_none());
+    outbox.loaded();
+    assert_eq!(&*outbox.next_batch(at(2)).unwrap().1, [lock(1), lock(2), lock(3)]);
+}
+
+#[test]
+fn a_lost_script_does_not_bring_back_a_lock_that_was_unlocked_or_given_up_since() {
+    let mut outbox = up();
+    let mut unlocked = outbox.submit(one(lock(1)));
+    let abandoned = outbox.submit(one(lock(2)));
+    let (locks, _) = outbox.next_batch(at(0)).unwrap();
+    let mut unlocks = outbox.submit(owed(1));
+    let (late, _) = outbox.next_batch(at(0)).unwrap();
+    drop(abandoned);
+    outbox.not_loaded(locks, at(1));
+    assert!(fault(&mut unlocked).unwrap().is_unsent());
+    outbox.answered(late, vec![Answer::Unlocked { deleted: 0 }]);
+    outbox.loaded();
+    assert!(outbox.next_batch(at(2)).is_none());
+    assert!(said(&mut unlocks).is_some());
+}
+
+#[test]
+fn a_connection_that_stays_silent_is_given_up_and_the_node_counts_as_down_until_the_next() {
+    let mut outbox = up();
+    let _reply = outbox.submit(one(lock(1)));
+    outbox.next_batch(at(0)).unwrap();
+    outbox.tick(at(100));
+    assert_eq!(outbox.next_deadline(), Some(at(3000)));
+    assert!(!outbox.is_silent(at(2999)) && outbox.is_silent(at(3000)));
+    outbox.disconnected(gone(), at(3000));
+    assert_eq!(fault(&mut outbox.submit(one(lock(2)))), Some(Fault::Unresponsive));
+}
+
+#[test]
+fn closing_takes_unlocks_only_and_is_done_when_nothing_has_time_left() {
+    let mut outbox = up();
+    assert!(!outbox.is_done(at(0)));
+    let mut sent = outbox.submit(one(lock(1)));
+    let (id, _) = outbox.next_batch(at(0)).unwrap();
+    outbox.close();
+    assert_eq!(fault(&mut outbox.submit(one(lock(2)))), Some(Fault::Closed));
+    let mut kept = outbox.submit(owed(1));
+    outbox.answered(id, granted(1));
+    assert!(said(&mut sent).is_some() && !outbox.is_done(at(1)));
+    let (id, _) = outbox.next_batch(at(1)).unwrap();
+    assert!(!outbox.is_done(at(999)) && outbox.is_done(at(1000)));
+    outbox.answered(id, vec![Answer::Unlocked { deleted: 1 }]);
+    assert!(said(&mut kept).is_some() && outbox.is_done(at(2)));
+    outbox.end();
+    assert_eq!(fault(&mut outbox.submit(owed(3))), Some(Fault::Closed));
+}
+
+#[test]
+fn wrong_answers_are_a_fault_of_the_protocol() {
+    let mut outbox = up();
+    let mut replies = [1, 2].map(|number| outbox.submit(one(lock(number))));
+    let (id, _) = outbox.next_batch(at(0)).unwrap();
+    outbox.answered(id, granted(3));
+    for reply in &mut replies {
+        assert!(matches!(fault(reply), Some(Fault::Protocol(_))));
+    }
+}

@@ -1,0 +1,222 @@
+//! What holds whatever happens, and in whatever order.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[derive(Clone, Debug)]
+enum Event {
+    Lock {
+        owner: u32,
+        time: u64,
+    },
+    Unlock {
+        owner: u32,
+        time: u64,
+    },
+    Abandon(usize),
+    Send,
+    /// The server runs the oldest call that it has, and answers.
+    Execute,
+    /// The server loses its script: what it has, and what comes before the next load, is not executed.
+    Flush,
+    /// Another client loads the script.
+    LoadElsewhere,
+    /// The load that the outbox asked for is done.
+    Load,
+    Break,
+    Connect,
+    DialFailed,
+    Pass(u64),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        4 => (0..4u32, 1..400u64).prop_map(|(owner, time)| Event::Lock { owner, time }),
+        4 => (0..4u32, 1..400u64).prop_map(|(owner, time)| Event::Unlock { owner, time }),
+        1 => (0..20usize).prop_map(Event::Abandon),
+        6 => Just(Event::Send),
+        6 => Just(Event::Execute),
+        1 => Just(Event::Flush),
+        1 => Just(Event::LoadElsewhere),
+        2 => Just(Event::Load),
+        1 => Just(Event::Break),
+        2 => Just(Event::Connect),
+        1 => Just(Event::DialFailed),
+        3 => (1..60u64).prop_map(Event::Pass),
+    ]
+}
+
+/// A node at the other end, and all that was promised to the callers.
+struct World {
+    outbox: Outbox,
+    now: u64,
+    is_up: bool,
+    is_loaded: bool,
+    /// Whether the outbox has asked for the script.
+    is_asked: bool,
+    wire: Vec<(BatchId, Arc<[Entry]>)>,
+    /// By owner, the last of its requests that was executed, in the order of submission.
+    executed: BTreeMap<OwnerId, u64>,
+    /// Each lock carries its number as its hint, each unlock as its token.
+    submitted: u64,
+    waiting: Vec<Waiting>,
+}
+
+struct Waiting {
+    reply: Reply,
+    until: u64,
+    is_unlock: bool,
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            outbox: Outbox::new(NODE_TIMEOUT),
+            now: 0,
+            is_up: false,
+            is_loaded: true,
+            is_asked: false,
+            wire: Vec::new(),
+            executed: BTreeMap::new(),
+            submitted: 0,
+            waiting: Vec::new(),
+        }
+    }
+
+    fn submit(&mut self, entry: Entry, time: u64) {
+        self.submitted += 1;
+        let number = self.submitted;
+        let entry = match entry {
+            Entry::Lock(lock) => Entry::Lock(Lock { hint: number, ..lock }),
+            Entry::Unlock(unlock) => Entry::Unlock(Unlock { token: number, ..unlock }),
+            other => other,
+        };
+        let (until, is_unlock) = (self.now + time, entry.is_owed());
+        let reply = self.outbox.submit(Request::one(entry, at(until)));
+        self.waiting.push(Waiting { reply, until, is_unlock });
+    }
+
+    fn apply(&mut self, event: Event) {
+        match event {
+            Event::Lock { owner, time } => self.submit(lock(owner), time),
+            Event::Unlock { owner, time } => self.submit(Entry::Unlock(unlock(owner)), time),
+            Event::Abandon(index) if index < self.waiting.len() => drop(self.waiting.remove(index)),
+            Event::Send => self.send(),
+            Event::Execute if self.is_up && !self.wire.is_empty() => self.execute(),
+            Event::Flush => self.is_loaded = false,
+            Event::LoadElsewhere => self.is_loaded = true,
+            Event::Load if self.is_up && self.is_asked && self.wire.is_empty() => self.load(),
+            Event::Break if self.is_up => self.disconnect(),
+            Event::Connect if !self.is_up => {
+                self.is_up = true;
+                self.is_loaded = true;
+                self.outbox.connected();
+            }
+            Event::DialFailed if !self.is_up => self.outbox.dial_failed(gone()),
+            Event::Pass(time) => self.pass(time),
+            _ => {}
+        }
+        self.check();
+    }
+
+    fn send(&mut self) {
+        if let Some(batch) = self.outbox.next_batch(at(self.now)) {
+            assert!(self.is_up && batch.1.len() <= MOST_ENTRIES);
+            self.wire.push(batch);
+            assert!(self.wire.len() <= IN_FLIGHT);
+        }
+    }
+
+    fn execute(&mut self) {
+        let (id, entries) = self.wire.remove(0);
+        if !self.is_loaded {
+            self.is_asked |= self.outbox.not_loaded(id, at(self.now));
+            return;
+        }
+        let answers = entries.iter().map(|entry| self.run(entry)).collect();
+        self.outbox.answered(id, answers);
+    }
+
+    fn run(&mut self, entry: &Entry) -> Answer {
+        let (owner, number, answer) = match entry {
+            Entry::Lock(lock) => (&lock.owner, lock.hint, Answer::Granted { vote: 1 }),
+            Entry::Unlock(unlock) => (&unlock.owner, unlock.token, Answer::Unlocked { deleted: 1 }),
+            other => panic!("{other:?} was never submitted"),
+        };
+        let last = self.executed.entry(owner.clone()).or_default();
+        assert!(number > *last || entry.is_owed(), "a lock came after a later unlock, or twice");
+        *last = number.max(*last);
+        answer
+    }
+
+    fn load(&mut self) {
+        self.is_loaded = true;
+        self.is_asked = false;
+        self.outbox.loaded();
+    }
+
+    fn disconnect(&mut self) {
+        self.is_up = false;
+        self.is_asked = false;
+        self.wire.clear();
+        self.outbox.disconnected(gone(), at(self.now));
+    }
+
+    fn pass(&mut self, time: u64) {
+        self.now += time;
+        self.outbox.tick(at(self.now));
+        if let Some(deadline) = self.outbox.next_deadline() {
+            assert!(deadline > at(self.now) || self.outbox.is_silent(at(self.now)), "a task would spin");
+        }
+    }
+
+    /// Takes out what was answered, and looks whether it should have been.
+    fn check(&mut self) {
+        let now = self.now;
+        self.waiting.retain_mut(|waiting| {
+            let Some(answer) = said(&mut waiting.reply) else { return true };
+            if waiting.is_unlock && waiting.until > now {
+                assert_eq!(answer, Answer::Unlocked { deleted: 1 }, "an unlock was lost before its time");
+            }
+            false
+        });
+    }
+}
+
+proptest! {
+    #[test]
+    fn order_is_kept_unlocks_are_not_lost_and_everybody_is_answered(
+        events in prop::collection::vec(event(), 1..200)
+    ) {
+        let mut world = World::new();
+        for event in events {
+            world.apply(event);
+        }
+        world.outbox.end();
+        prop_assert_eq!(world.outbox.weight, 0);
+        for waiting in &mut world.waiting {
+            prop_assert!(said(&mut waiting.reply).is_some(), "nobody answered");
+        }
+    }
+
+    #[test]
+    fn whatever_happened_unlocks_arrive_once_the_node_is_well(
+        events in prop::collection::vec(event(), 1..100)
+    ) {
+        let mut world = World::new();
+        for event in events {
+            world.apply(event);
+        }
+        for _ in 0..1000 {
+            world.apply(Event::Connect);
+            world.apply(Event::Send);
+            world.apply(Event::Execute);
+            world.apply(Event::Load);
+        }
+        prop_assert!(world.waiting.is_empty());
+        prop_assert_eq!(world.outbox.weight, 0);
+    }
+}

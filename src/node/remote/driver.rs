@@ -1,0 +1,261 @@
+//! The task that owns a node's connection.
+//!
+//! ```text
+//!           ┌──────────── failed: wait, growing ───────────┐
+//!           ▼                                              │
+//!         dial ──── connected ───► serve ──── broken ──────┘
+//!           │                        │
+//!           └──── ended or drained ──┴──► end: whatever is left is answered
+//! ```
+
+use std::{
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures::future::{Either, poll_fn, select};
+
+use super::{
+    SHORTEST_DIAL, Setup, Shared,
+    redial::{PROMPT, Redial},
+    timer::Timer,
+    topics::Change,
+};
+use crate::{
+    clock::{Clock, Instant},
+    node::{
+        Listener, Notice,
+        fault::Fault,
+        transport::{Link, LinkEvent, Transport},
+    },
+};
+
+/// Dials, serves, and dials again until the node is closed.
+#[derive(Debug)]
+pub(super) struct Driver {
+    shared: Arc<Shared>,
+    transport: Arc<dyn Transport>,
+    clock: Arc<dyn Clock>,
+    timer: Timer,
+    redial: Redial,
+    dial_timeout: Duration,
+}
+
+/// The node is closed: there is nothing more to do.
+struct Done;
+
+impl Driver {
+    pub(super) fn new(shared: Arc<Shared>, transport: Arc<dyn Transport>, setup: &Setup) -> Self {
+        Self {
+            shared,
+            transport,
+            clock: Arc::clone(&setup.clock),
+            timer: Timer::new(Arc::clone(&setup.clock)),
+            redial: Redial::new(setup.seed),
+            dial_timeout: setup.node_timeout.max(SHORTEST_DIAL),
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        let Done = match self.connect_and_serve().await {
+            Ok(never) => match never {},
+            Err(done) => done,
+        };
+    }
+
+    async fn connect_and_serve(&mut self) -> Result<std::convert::Infallible, Done> {
+        loop {
+            let link = self.connect().await?;
+            let since = self.clock.now();
+            let fault = self.serve(link).await?;
+            let now = self.clock.now();
+            tracing::debug!(%fault, "the connection to a node is broken");
+            self.redial.lasted(now.saturating_duration_since(since));
+            let mut state = self.shared.lock();
+            state.outbox.disconnected(fault, now);
+            state.topics.disconnected();
+        }
+    }
+
+    /// Dials until there is a connection.
+    async fn connect(&mut self) -> Result<Box<dyn Link>, Done> {
+        loop {
+            let delay = self.redial.delay();
+            self.wait(delay).await?;
+            match self.dial().await? {
+                Ok(link) => {
+                    self.shared.lock().outbox.connected();
+                    return Ok(link);
+                }
+                Err(fault) => {
+                    tracing::debug!(%fault, "a node cannot be reached");
+                    self.shared.lock().outbox.dial_failed(fault);
+                }
+            }
+        }
+    }
+
+    async fn dial(&mut self) -> Result<Result<Box<dyn Link>, Fault>, Done> {
+        let (transport, timeout) = (Arc::clone(&self.transport), self.dial_timeout);
+        let patience = self.clock.sleep_until(self.clock.now() + timeout);
+        self.meanwhile(async move {
+            match select(transport.dial(), patience).await {
+                Either::Left((outcome, _)) => outcome,
+                Either::Right(((), _)) => {
+                    Err(Fault::Unreachable(format!("no connection within {timeout:?}").into()))
+                }
+            }
+        })
+        .await
+    }
+
+    /// Waits before a dial, less long if a call comes in.
+    async fn wait(&mut self, delay: Duration) -> Result<(), Done> {
+        if delay.is_zero() {
+            return Ok(());
+        }
+        let (shared, clock) = (Arc::clone(&self.shared), Arc::clone(&self.clock));
+        let now = clock.now();
+        self.meanwhile(async move {
+            clock.sleep_until(now + delay.min(PROMPT)).await;
+            if delay > PROMPT {
+                // Woken by the driver's own waker, which every call wakes while there is no connection.
+                let called =
+                    poll_fn(
+                        |_| {
+                            if shared.lock().outbox.take_wanted() { Poll::Ready(()) } else { Poll::Pending }
+                        },
+                    );
+                select(called, clock.sleep_until(now + delay)).await;
+            }
+        })
+        .await
+    }
+
+    /// Does some work while there is no connection, and what time asks for beside it.
+    async fn meanwhile<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Done> {
+        let mut work = pin!(work);
+        poll_fn(|context| {
+            self.shared.driver.register(context.waker());
+            loop {
+                let deadline = match self.housekeeping(self.clock.now()) {
+                    Ok(deadline) => deadline,
+                    Err(done) => return Poll::Ready(Err(done)),
+                };
+                if let Poll::Ready(output) = work.as_mut().poll(context) {
+                    return Poll::Ready(Ok(output));
+                }
+                if self.timer.poll(context, deadline).is_pending() {
+                    return Poll::Pending;
+                }
+            }
+        })
+        .await
+    }
+
+    /// Serves calls over a connection, until it is broken or given up.
+    async fn serve(&mut self, mut link: Box<dyn Link>) -> Result<Fault, Done> {
+        poll_fn(|context| {
+            self.shared.driver.register(context.waker());
+            self.poll_serve(&mut *link, context)
+        })
+        .await
+    }
+
+    /// One wake-up: takes every answer that is there, sends whatever may be sent now, and looks again until neither
+    /// finds anything.
+    fn poll_serve(&mut self, link: &mut dyn Link, context: &mut Context<'_>) -> Poll<Result<Fault, Done>> {
+        loop {
+            while let Poll::Ready(event) = link.poll_event(context) {
+                if let Some(fault) = self.take_event(link, event) {
+                    return Poll::Ready(Ok(fault));
+                }
+            }
+            let now = self.clock.now();
+            if self.send(link, now) {
+                continue;
+            }
+            let deadline = match self.housekeeping(now) {
+                Ok(deadline) => deadline,
+                Err(done) => return Poll::Ready(Err(done)),
+            };
+            if self.shared.lock().outbox.is_silent(now) {
+                let silent = "given up after a long silence";
+                return Poll::Ready(Ok(Fault::Unreachable(silent.into())));
+            }
+            if self.timer.poll(context, deadline).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Hands the link whatever waits for it; whether that was anything.
+    fn send(&self, link: &mut dyn Link, now: Instant) -> bool {
+        let mut has_sent = false;
+        loop {
+            let mut state = self.shared.lock();
+            let batch = state.outbox.next_batch(now);
+            let changes = state.topics.changes();
+            drop(state);
+            if batch.is_none() && changes.is_empty() {
+                return has_sent;
+            }
+            has_sent = true;
+            if let Some((id, entries)) = batch {
+                link.send(id, entries);
+            }
+            for change in changes {
+                match change {
+                    Change::Subscribe(resource) => link.subscribe(&resource),
+                    Change::Unsubscribe(resource) => link.unsubscribe(&resource),
+                }
+            }
+        }
+    }
+
+    /// Deals with what a link says: the fault, if it is broken.
+    fn take_event(&self, link: &mut dyn Link, event: LinkEvent) -> Option<Fault> {
+        match event {
+            LinkEvent::Answers { batch, answers } => self.shared.lock().outbox.answered(batch, answers),
+            LinkEvent::NotLoaded { batch } => {
+                let now = self.clock.now();
+                if self.shared.lock().outbox.not_loaded(batch, now) {
+                    link.load();
+                }
+            }
+            LinkEvent::Loaded => self.shared.lock().outbox.loaded(),
+            LinkEvent::Subscribed(resource) => {
+                let listeners = self.shared.lock().topics.confirmed(&resource);
+                tell(&listeners, Notice::Subscribed);
+            }
+            LinkEvent::Released(resource) => {
+                let listeners = self.shared.lock().topics.listeners(&resource);
+                tell(&listeners, Notice::Released);
+            }
+            LinkEvent::Closed(fault) => return Some(fault),
+        }
+        None
+    }
+
+    /// What time alone asks for, and when to look again.
+    fn housekeeping(&self, now: Instant) -> Result<Option<Instant>, Done> {
+        let mut state = self.shared.lock();
+        state.outbox.tick(now);
+        if state.outbox.is_done(now) { Err(Done) } else { Ok(state.outbox.next_deadline()) }
+    }
+}
+
+impl Drop for Driver {
+    /// However the task ends, with its runtime or by a panic: nobody waits for an answer for ever.
+    fn drop(&mut self) {
+        self.shared.lock().outbox.end();
+    }
+}
+
+fn tell(listeners: &[Arc<dyn Listener>], notice: Notice) {
+    for listener in listeners {
+        listener.notice(notice);
+    }
+}

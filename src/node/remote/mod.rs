@@ -1,0 +1,149 @@
+//! A node behind a connection: a handle that queues, and one task that owns the connection.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures::{
+    future::{BoxFuture, FutureExt},
+    task::AtomicWaker,
+};
+use tokio::{runtime::Handle, sync::watch};
+
+use self::{driver::Driver, topics::Topics};
+use crate::{
+    clock::Clock,
+    node::{
+        Listener, Node, Notice, Subscription, outbox::Outbox, reply::Reply, request::Request,
+        transport::Transport,
+    },
+    resource::Resource,
+};
+
+mod driver;
+mod redial;
+#[cfg(test)]
+pub(super) mod tests;
+mod timer;
+mod topics;
+
+/// A dial is given at least this long, however short the node timeout: a handshake takes several round trips.
+const SHORTEST_DIAL: Duration = Duration::from_secs(1);
+
+/// A node that is reached through a [`Transport`].
+///
+/// Calls are put in an [`Outbox`] at once, on the caller's thread; a task of this node's own sends them. Dropping the
+/// handle ends the task and drops the connection, with whatever is owed; [`close`](Node::close) it first.
+pub(crate) struct RemoteNode {
+    address: Arc<str>,
+    shared: Arc<Shared>,
+    /// Closed when the task has ended.
+    ended: watch::Receiver<()>,
+}
+
+/// What remote nodes need from their surroundings.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) clock: Arc<dyn Clock>,
+    /// Where the node's task runs.
+    pub(crate) runtime: Handle,
+    /// How long a call may go unanswered before the node is taken for mute.
+    pub(crate) node_timeout: Duration,
+    /// Where the jitter of the redials comes from.
+    pub(crate) seed: u64,
+}
+
+impl RemoteNode {
+    /// Starts to connect at once, and takes calls meanwhile.
+    pub(crate) fn new(address: Arc<str>, transport: Arc<dyn Transport>, setup: &Setup) -> Self {
+        let shared = Arc::new(Shared::new(setup.node_timeout));
+        let (alive, ended) = watch::channel(());
+        let driver = Driver::new(Arc::clone(&shared), transport, setup);
+        setup.runtime.spawn(async move {
+            driver.run().await;
+            drop(alive);
+        });
+        Self { address, shared, ended }
+    }
+}
+
+impl Node for RemoteNode {
+    fn address(&self) -> &Arc<str> {
+        &self.address
+    }
+
+    fn call(&self, request: Request) -> Reply {
+        let mut state = self.shared.lock();
+        let reply = state.outbox.submit(request);
+        let wake = state.outbox.needs_service();
+        drop(state);
+        if wake {
+            self.shared.driver.wake();
+        }
+        reply
+    }
+
+    fn subscribe(&self, resource: &Resource, listener: Arc<dyn Listener>) -> Subscription {
+        let mut state = self.shared.lock();
+        let (id, is_confirmed) = state.topics.add(resource, Arc::clone(&listener));
+        drop(state);
+        self.shared.driver.wake();
+        if is_confirmed {
+            listener.notice(Notice::Subscribed);
+        }
+        let (shared, resource) = (Arc::downgrade(&self.shared), resource.clone());
+        Subscription::new(move || {
+            let Some(shared) = shared.upgrade() else { return };
+            let removed = shared.lock().topics.remove(&resource, id);
+            shared.driver.wake();
+            drop(removed);
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.shared.lock().outbox.close();
+        self.shared.driver.wake();
+        let mut ended = self.ended.clone();
+        async move { while ended.changed().await.is_ok() {} }.boxed()
+    }
+}
+
+impl Drop for RemoteNode {
+    fn drop(&mut self) {
+        self.shared.lock().outbox.end();
+        self.shared.driver.wake();
+    }
+}
+
+impl fmt::Debug for RemoteNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteNode").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// What the handle and its task have in common.
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    driver: AtomicWaker,
+}
+
+#[derive(Debug)]
+struct State {
+    outbox: Outbox,
+    topics: Topics,
+}
+
+impl Shared {
+    fn new(node_timeout: Duration) -> Self {
+        let state = State { outbox: Outbox::new(node_timeout), topics: Topics::default() };
+        Self { state: Mutex::new(state), driver: AtomicWaker::new() }
+    }
+
+    /// A panic elsewhere leaves nothing half done here: every change is made by one call.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

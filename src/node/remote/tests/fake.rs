@@ -1,0 +1,197 @@
+//! A server that does what a test says, and notes what it was told.
+
+use std::{
+    collections::VecDeque,
+    task::{Context, Poll, Waker},
+};
+
+use super::*;
+use crate::node::{
+    Answer, Entry, Fault,
+    transport::{BatchId, Link, LinkEvent},
+};
+
+/// What a dial meets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Door {
+    Open,
+    Refusing,
+    Hanging,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Fake {
+    clock: Arc<TestClock>,
+    inner: Arc<Mutex<Inner>>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    door: Door,
+    /// Whether calls are answered as they come.
+    is_lively: bool,
+    dials: Vec<Duration>,
+    /// Calls without an answer.
+    open: VecDeque<(BatchId, Arc<[Entry]>)>,
+    /// All that was told, in words.
+    told: Vec<String>,
+    events: VecDeque<LinkEvent>,
+    waker: Option<Waker>,
+    links: usize,
+}
+
+#[derive(Debug)]
+struct FakeLink(Fake);
+
+impl Fake {
+    pub(super) fn new(clock: &Arc<TestClock>) -> Self {
+        let inner = Inner {
+            door: Door::Open,
+            is_lively: true,
+            dials: Vec::new(),
+            open: VecDeque::new(),
+            told: Vec::new(),
+            events: VecDeque::new(),
+            waker: None,
+            links: 0,
+        };
+        Self { clock: Arc::clone(clock), inner: Arc::new(Mutex::new(inner)) }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap()
+    }
+
+    pub(super) fn set_door(&self, door: Door) {
+        self.inner().door = door;
+    }
+
+    pub(super) fn freeze(&self) {
+        self.inner().is_lively = false;
+    }
+
+    /// Answers what comes from now on, but not what is open.
+    pub(super) fn revive(&self) {
+        self.inner().is_lively = true;
+    }
+
+    /// Answers what is open, and from now on whatever comes.
+    pub(super) fn thaw(&self) {
+        let mut inner = self.inner();
+        inner.is_lively = true;
+        while let Some((batch, entries)) = inner.open.pop_front() {
+            inner.events.push_back(answers(batch, &entries));
+        }
+        inner.wake();
+    }
+
+    pub(super) fn say(&self, event: LinkEvent) {
+        let mut inner = self.inner();
+        inner.events.push_back(event);
+        inner.wake();
+    }
+
+    /// Says of the oldest open call that the script is lost.
+    pub(super) fn lose_script(&self) {
+        let (batch, _) = self.inner().open.pop_front().unwrap();
+        self.say(LinkEvent::NotLoaded { batch });
+    }
+
+    pub(super) fn dials(&self) -> Vec<Duration> {
+        self.inner().dials.clone()
+    }
+
+    pub(super) fn links(&self) -> usize {
+        self.inner().links
+    }
+
+    /// All that was told since this was last asked.
+    pub(super) fn told(&self) -> Vec<String> {
+        std::mem::take(&mut self.inner().told)
+    }
+}
+
+impl Inner {
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+fn answers(batch: BatchId, entries: &[Entry]) -> LinkEvent {
+    let answer = |entry: &Entry| match entry {
+        Entry::Unlock(_) => Answer::Unlocked { deleted: 1 },
+        _ => Answer::Granted { vote: 1 },
+    };
+    LinkEvent::Answers { batch, answers: entries.iter().map(answer).collect() }
+}
+
+fn in_words(entry: &Entry) -> String {
+    match entry {
+        Entry::Lock(lock) => format!("lock {}", lock.owner),
+        Entry::Unlock(unlock) => format!("unlock {}", unlock.owner),
+        other => format!("{other:?}"),
+    }
+}
+
+impl Transport for Fake {
+    fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Link>, Fault>> {
+        let now = self.clock.now().since_origin();
+        self.inner().dials.push(now);
+        let door = self.inner().door;
+        async move {
+            match door {
+                Door::Open => {}
+                Door::Refusing => return Err(Fault::Unreachable("refused".into())),
+                Door::Hanging => futures::future::pending().await,
+            }
+            let mut inner = self.inner();
+            inner.events.clear();
+            inner.open.clear();
+            inner.links += 1;
+            let link: Box<dyn Link> = Box::new(FakeLink(self.clone()));
+            Ok(link)
+        }
+        .boxed()
+    }
+}
+
+impl Link for FakeLink {
+    fn send(&mut self, batch: BatchId, entries: Arc<[Entry]>) {
+        let mut inner = self.0.inner();
+        let words: Vec<_> = entries.iter().map(in_words).collect();
+        inner.told.push(words.join(", "));
+        if inner.is_lively {
+            inner.events.push_back(answers(batch, &entries));
+        } else {
+            inner.open.push_back((batch, entries));
+        }
+    }
+
+    fn load(&mut self) {
+        self.0.inner().told.push("load".into());
+    }
+
+    fn subscribe(&mut self, resource: &Resource) {
+        let mut inner = self.0.inner();
+        inner.told.push(format!("subscribe {resource}"));
+        inner.events.push_back(LinkEvent::Subscribed(resource.clone()));
+    }
+
+    fn unsubscribe(&mut self, resource: &Resource) {
+        self.0.inner().told.push(format!("unsubscribe {resource}"));
+    }
+
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<LinkEvent> {
+        let mut inner = self.0.inner();
+        inner.waker = Some(context.waker().clone());
+        inner.events.pop_front().map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+impl Drop for FakeLink {
+    fn drop(&mut self) {
+        self.0.inner().links -= 1;
+    }
+}

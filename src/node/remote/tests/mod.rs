@@ -1,0 +1,292 @@
+use std::time::Duration;
+
+use futures::FutureExt;
+
+use self::fake::{Door, Fake};
+use super::*;
+use crate::{
+    clock::Instant,
+    node::{Answer, Entry, Fault, Lock, Unlock, transport::LinkEvent},
+    owner_id::OwnerId,
+};
+
+mod fake;
+
+/// Tokio's time, paused or not.
+#[derive(Debug)]
+pub(in crate::node) struct TestClock {
+    origin: tokio::time::Instant,
+}
+
+impl TestClock {
+    pub(in crate::node) fn start() -> Arc<Self> {
+        Arc::new(Self { origin: tokio::time::Instant::now() })
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Instant {
+        Instant::from_origin(self.origin.elapsed())
+    }
+
+    fn granularity(&self) -> Duration {
+        Duration::from_millis(1)
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> BoxFuture<'static, ()> {
+        tokio::time::sleep_until(self.origin + deadline.since_origin()).boxed()
+    }
+}
+
+/// A listener that keeps what it hears.
+#[derive(Debug, Default)]
+pub(in crate::node) struct Ear(Mutex<Vec<Notice>>);
+
+impl Ear {
+    pub(in crate::node) fn heard(&self) -> Vec<Notice> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+impl Listener for Ear {
+    fn notice(&self, notice: Notice) {
+        self.0.lock().unwrap().push(notice);
+    }
+}
+
+const NODE_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// Within so many milliseconds of a call, a node that is down is dialled.
+const PROMPT_AT_MOST: u64 = 101;
+
+struct Scene {
+    clock: Arc<TestClock>,
+    fake: Fake,
+    node: RemoteNode,
+}
+
+impl Scene {
+    fn new(door: Door) -> Self {
+        let clock = TestClock::start();
+        let fake = Fake::new(&clock);
+        fake.set_door(door);
+        let setup = Setup {
+            clock: Arc::clone(&clock) as Arc<dyn Clock>,
+            runtime: Handle::current(),
+            node_timeout: NODE_TIMEOUT,
+            seed: 1,
+        };
+        let node = RemoteNode::new("fake:1".into(), Arc::new(fake.clone()), &setup);
+        Self { clock, fake, node }
+    }
+
+    /// A node behind a door of this kind, with some time to try it.
+    async fn at(door: Door) -> Self {
+        let scene = Self::new(door);
+        scene.pass(1).await;
+        scene
+    }
+
+    async fn pass(&self, millis: u64) {
+        tokio::time::sleep(Duration::from_millis(millis)).await;
+    }
+
+    fn lock(&self, number: u32) -> Reply {
+        let (resources, owner) = (Arc::new([resource("r")]), owner(number));
+        let lock = Lock { resources, owner, ttl: Duration::from_secs(1), hint: 0 };
+        self.node.call(Request::one(Entry::Lock(lock), self.clock.now() + Duration::from_secs(60)))
+    }
+
+    fn unlock_for(&self, number: u32, time: Duration) -> Reply {
+        let (resources, owner) = (Arc::new([resource("r")]), owner(number));
+        let unlock = Unlock { resources, owner, token: 0, real: true, leave: false };
+        self.node.call(Request::one(Entry::Unlock(unlock), self.clock.now() + time))
+    }
+
+    fn unlock(&self, number: u32) -> Reply {
+        self.unlock_for(number, Duration::from_secs(60))
+    }
+}
+
+fn resource(name: &str) -> Resource {
+    Resource::new(name).unwrap()
+}
+
+fn owner(number: u32) -> OwnerId {
+    OwnerId::from_wire(number.to_string().as_bytes())
+}
+
+fn fault(reply: Reply) -> Fault {
+    match reply.now_or_never().expect("no answer").remove(0) {
+        Answer::Fault(fault) => fault,
+        other => panic!("{other:?} is no fault"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_made_before_the_connection_stands_go_out_in_order_and_together() {
+    let scene = Scene::new(Door::Open);
+    let replies = [scene.lock(1), scene.lock(2), scene.unlock(1)];
+    for reply in replies {
+        assert!(!matches!(&*reply.await, [Answer::Fault(_)]));
+    }
+    assert_eq!(scene.fake.told(), ["lock 1, lock 2, unlock 1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dial_that_hangs_is_given_up_and_what_waited_is_refused_as_unsent() {
+    let scene = Scene::at(Door::Hanging).await;
+    let waiting = scene.lock(1);
+    let owed = scene.unlock(1);
+    scene.pass(1_000).await;
+    assert_eq!(fault(waiting), Fault::Unreachable("no connection within 1s".into()));
+    scene.fake.set_door(Door::Open);
+    assert_eq!(*owed.await, [Answer::Unlocked { deleted: 1 }]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_down_refuses_at_once_and_is_dialled_seldom_until_somebody_calls() {
+    let scene = Scene::at(Door::Refusing).await;
+    scene.pass(60_000).await;
+    let dials = scene.fake.dials();
+    assert!((60..140).contains(&dials.len()), "{} dials in a minute", dials.len());
+    assert_eq!(fault(scene.lock(1)), Fault::Unreachable("refused".into()));
+    scene.fake.set_door(Door::Open);
+    scene.pass(PROMPT_AT_MOST).await;
+    assert_eq!(scene.fake.links(), 1);
+    assert!(!matches!(&*scene.lock(2).await, [Answer::Fault(_)]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frozen_node_is_mute_within_the_node_timeout_and_gets_the_unlocks_when_it_thaws() {
+    let scene = Scene::at(Door::Open).await;
+    scene.fake.freeze();
+    let swallowed = scene.lock(1);
+    scene.pass(101).await;
+    assert_eq!(fault(scene.lock(2)), Fault::Unresponsive);
+    let owed = scene.unlock(1);
+    scene.pass(500).await;
+    assert_eq!(scene.fake.told(), ["lock 1"]);
+    scene.fake.thaw();
+    assert_eq!(*owed.await, [Answer::Unlocked { deleted: 1 }]);
+    assert_eq!(*swallowed.await, [Answer::Granted { vote: 1 }]);
+    assert_eq!(scene.fake.told(), ["unlock 1"]);
+    assert_eq!(*scene.lock(3).await, [Answer::Granted { vote: 1 }]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_is_silent_for_long_is_replaced_and_owed_unlocks_go_over_the_new_one() {
+    let scene = Scene::at(Door::Open).await;
+    scene.fake.freeze();
+    let (lost, owed) = (scene.lock(1), scene.unlock(1));
+    scene.pass(2_900).await;
+    assert_eq!(scene.fake.dials().len(), 1);
+    scene.fake.revive();
+    scene.pass(200).await;
+    assert_eq!(scene.fake.dials().len(), 2);
+    assert_eq!(fault(lost), Fault::Disconnected);
+    assert_eq!(*owed.await, [Answer::Unlocked { deleted: 1 }]);
+    assert_eq!(scene.fake.told(), ["lock 1, unlock 1", "unlock 1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_connection_is_replaced_at_once_and_listeners_hear_that_they_may_have_missed_something() {
+    let scene = Scene::at(Door::Open).await;
+    let ear = Arc::new(Ear::default());
+    let _subscription = scene.node.subscribe(&resource("r"), Arc::clone(&ear) as Arc<dyn Listener>);
+    scene.pass(1).await;
+    assert_eq!(ear.heard(), [Notice::Subscribed]);
+    scene.fake.say(LinkEvent::Released(resource("r")));
+    scene.pass(1).await;
+    assert_eq!(ear.heard(), [Notice::Released]);
+    scene.fake.say(LinkEvent::Closed(Fault::Unreachable("reset".into())));
+    scene.pass(30).await;
+    assert_eq!(ear.heard(), [Notice::Subscribed]);
+    assert_eq!(scene.fake.told(), ["subscribe r", "subscribe r"]);
+    assert_eq!(scene.fake.links(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_listeners_have_one_subscription_and_the_last_takes_it_with_it() {
+    let scene = Scene::at(Door::Open).await;
+    let listen = |ear: &Arc<Ear>| scene.node.subscribe(&resource("r"), Arc::clone(ear) as Arc<dyn Listener>);
+    let ears = [(); 3].map(|()| Arc::new(Ear::default()));
+    let first = listen(&ears[0]);
+    scene.pass(1).await;
+    let others = [listen(&ears[1]), listen(&ears[2])];
+    assert_eq!(ears[2].heard(), [Notice::Subscribed], "it stands already");
+    drop((first, others));
+    drop(listen(&ears[0]));
+    scene.pass(1).await;
+    assert_eq!(scene.fake.told(), ["subscribe r", "unsubscribe r"]);
+    drop(listen(&ears[0]));
+    scene.pass(1).await;
+    assert!(scene.fake.told().is_empty(), "come and gone between two looks");
+    assert!(scene.node.shared.lock().topics.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_script_is_loaded_in_place_and_the_call_goes_again() {
+    let scene = Scene::at(Door::Open).await;
+    scene.fake.freeze();
+    let reply = scene.lock(1);
+    scene.pass(1).await;
+    scene.fake.lose_script();
+    scene.pass(1).await;
+    assert_eq!(scene.fake.told(), ["lock 1", "load"]);
+    scene.fake.thaw();
+    scene.fake.say(LinkEvent::Loaded);
+    assert_eq!(*reply.await, [Answer::Granted { vote: 1 }]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_sends_what_is_owed_and_takes_no_more() {
+    let scene = Scene::at(Door::Refusing).await;
+    let owed = scene.unlock_for(1, Duration::from_secs(10));
+    let close = scene.node.close();
+    assert_eq!(fault(scene.lock(2)), Fault::Closed);
+    scene.fake.set_door(Door::Open);
+    close.await;
+    assert_eq!(*owed.await, [Answer::Unlocked { deleted: 1 }]);
+    assert_eq!(fault(scene.unlock(3)), Fault::Closed);
+    assert_eq!(scene.fake.links(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_ends_when_the_time_of_all_that_is_owed_is_over() {
+    let scene = Scene::at(Door::Refusing).await;
+    let owed = scene.unlock_for(1, Duration::from_secs(10));
+    let start = scene.clock.now();
+    scene.node.close().await;
+    let took = scene.clock.now().saturating_duration_since(start);
+    assert!((10_000..10_010).contains(&took.as_millis()), "{took:?}");
+    assert!(fault(owed).is_unsent());
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_the_handle_ends_the_task_and_answers_everybody() {
+    let scene = Scene::at(Door::Open).await;
+    scene.fake.freeze();
+    let sent = scene.lock(1);
+    scene.pass(1).await;
+    let Scene { node, fake, .. } = scene;
+    drop(node);
+    assert_eq!(fault(sent), Fault::Disconnected);
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(fake.links(), 0);
+}
+
+#[test]
+fn a_runtime_that_ends_leaves_nobody_waiting() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (scene, reply) = runtime.block_on(async {
+        let scene = Scene::at(Door::Open).await;
+        scene.fake.freeze();
+        let reply = scene.lock(1);
+        (scene, reply)
+    });
+    drop(runtime);
+    assert!(reply.now_or_never().is_some());
+    assert_eq!(fault(scene.lock(2)), Fault::Closed);
+    assert!(scene.node.close().now_or_never().is_some());
+}

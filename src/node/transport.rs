@@ -1,0 +1,65 @@
+//! The seam between the queue of a remote node and whatever carries its calls: a Redis connection, or a simulated one.
+
+use std::{
+    fmt,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use futures::future::BoxFuture;
+
+use crate::{
+    node::{answer::Answer, fault::Fault, request::Entry},
+    resource::Resource,
+};
+
+/// Makes connections to one node.
+pub(crate) trait Transport: fmt::Debug + Send + Sync {
+    /// Connects and shakes hands: what comes back is ready for calls. Dropping the future gives up.
+    fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Link>, Fault>>;
+}
+
+/// A connection that has shaken hands. Dropping it closes it, without waiting.
+///
+/// # Invariants
+///
+/// 1. What is sent is put on the wire in the order of these calls; no dropped or unpolled future takes it back.
+/// 2. Calls are answered in that order.
+/// 3. It never reconnects: after [`LinkEvent::Closed`] it is of no use.
+pub(crate) trait Link: fmt::Debug + Send {
+    /// Sends the entries as one call.
+    fn send(&mut self, batch: BatchId, entries: Arc<[Entry]>);
+
+    /// Loads the script again.
+    fn load(&mut self);
+
+    /// Asks for the release notices of a resource.
+    fn subscribe(&mut self, resource: &Resource);
+
+    /// Asks for no more of them.
+    fn unsubscribe(&mut self, resource: &Resource);
+
+    /// What happened next. Nothing moves on the connection unless this is polled until it is pending.
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<LinkEvent>;
+}
+
+/// One call, among those of one outbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct BatchId(pub(crate) u64);
+
+/// What a connection tells.
+#[derive(Debug)]
+pub(crate) enum LinkEvent {
+    /// A call was answered, one answer for each entry.
+    Answers { batch: BatchId, answers: Vec<Answer> },
+    /// A call was not executed: the node has lost the script.
+    NotLoaded { batch: BatchId },
+    /// The script is loaded again.
+    Loaded,
+    /// From now on the resource's release notices come.
+    Subscribed(Resource),
+    /// A release notice.
+    Released(Resource),
+    /// The connection is broken.
+    Closed(Fault),
+}
