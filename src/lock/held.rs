@@ -166,6 +166,8 @@ impl Held {
         if state.phase != Phase::Held {
             return None;
         }
+        // Before it is overtaken: the node's answer to this is later than its answer to the lock.
+        state.hear_late();
         if let Some(standing) = state.standing.get_mut(node) {
             standing.unanswered += 1;
         }
@@ -180,7 +182,9 @@ impl Held {
 
     /// A node's answer to a renewal.
     pub(crate) fn note_renewal(&self, node: usize, answer: &Answer) {
-        lock(&self.state).note(node, answer);
+        let mut state = lock(&self.state);
+        state.hear_late();
+        state.note(node, answer);
     }
 
     /// A renewal round that started at `start` has its quorum: whether it counts.

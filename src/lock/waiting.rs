@@ -51,6 +51,8 @@ struct Turn {
     hint: u64,
     /// When a quorum could be asked for the last time.
     asked: Option<Instant>,
+    /// Whether the last attempt could ask no quorum.
+    is_failing: bool,
 }
 
 #[derive(Debug)]
@@ -114,7 +116,7 @@ async fn take_turns(
     let mut turn = place.queue.turn.lock().await;
     loop {
         let asked = turn.asked.map_or(start, |asked| asked.max(start));
-        let plan = turn.until_next_attempt(core, &place.queue.bell).await;
+        let plan = turn.until_next_attempt(core, &place.queue.bell, asked + target.settings.patience).await;
         match attempt(core, target, plan, turn.hint).await {
             Attempted::Won(won) => {
                 turn.won(core.now(), target.settings.ttl);
@@ -172,8 +174,10 @@ impl Drop for Place<'_> {
 }
 
 impl Turn {
-    /// Waits for the time of the next attempt, and says how to make it.
-    async fn until_next_attempt(&mut self, core: &Core, bell: &Bell) -> Plan {
+    /// Waits for the time of the next attempt, and says how to make it. While no quorum can be asked, the last one is made at
+    /// the end of the patience.
+    async fn until_next_attempt(&mut self, core: &Core, bell: &Bell, end_of_patience: Instant) -> Plan {
+        let is_failing = self.is_failing;
         let Some(Waiting { retry, .. }) = &mut self.waiting else { return Plan::Parallel };
         loop {
             let rung = bell.rung.notified();
@@ -181,7 +185,10 @@ impl Turn {
             for node in bell.take().iter() {
                 retry.notice(node, now);
             }
-            let Wake { at, plan } = retry.next_wake();
+            let Wake { mut at, plan } = retry.next_wake();
+            if is_failing {
+                at = at.min(end_of_patience);
+            }
             if at <= now {
                 retry.attempt_begins(now);
                 return plan;
@@ -197,6 +204,7 @@ impl Turn {
     fn lost(&mut self, core: &Core, target: &Target, bell: &Arc<Bell>, lost: &Lost) {
         let now = core.now();
         self.hint = self.hint.max(lost.hint);
+        self.is_failing = lost.loss != Loss::Contended;
         let waiting = self.waiting.get_or_insert_with(|| Waiting::begin(core, target, bell, now));
         waiting.retry.attempt_lost(lost.loss, &lost.seen, lost.took, now, core.jitter());
     }

@@ -6,9 +6,12 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// No connection: refused, reset, unknown host, or a handshake that failed.
+    /// No connection: refused, reset, or an unknown host.
     #[error("unreachable: {0}")]
     Unreachable(Arc<str>),
+    /// Not asked: the server was reached, but refused to be talked to, for this reason.
+    #[error("the connection cannot be used: {0}")]
+    Handshake(Arc<Self>),
     /// Asked, but not answered within the node timeout.
     #[error("no answer within the node timeout")]
     TimedOut,
@@ -62,7 +65,7 @@ pub enum Fault {
 impl Fault {
     /// Whether the node certainly never saw the call, so that nothing has to be taken back there.
     pub(crate) fn is_unsent(&self) -> bool {
-        matches!(self, Self::Unreachable(_) | Self::Unresponsive | Self::Overloaded | Self::Closed)
+        matches!(self, Self::Unreachable(_) | Self::Handshake(_) | Self::Unresponsive | Self::Overloaded | Self::Closed)
     }
 
     /// Whether the node itself said this, so that nothing of the call is under way any more.

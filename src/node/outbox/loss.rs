@@ -1,6 +1,6 @@
 //! What becomes of requests when a connection, a script or time is lost.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use super::{Line, Outbox, Stage, flight::Place, item::Item};
 use crate::{
@@ -133,5 +133,9 @@ impl Outbox {
 
 /// Any cause of having no connection, as a fault that says that nothing was sent.
 fn unreachable(fault: Fault) -> Fault {
-    if fault.is_unsent() { fault } else { Fault::Unreachable(fault.to_string().into()) }
+    match fault {
+        fault if fault.is_unsent() => fault,
+        fault if fault.is_answer() => Fault::Handshake(Arc::new(fault)),
+        fault => Fault::Unreachable(fault.to_string().into()),
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -15,6 +15,7 @@ use tokio::{runtime::Handle, sync::watch};
 use self::{driver::Driver, topics::Topics};
 use crate::{
     clock::Clock,
+    mutex,
     node::{
         Listener, Node, Notice, Subscription, outbox::Outbox, reply::Reply, request::Request,
         transport::Transport,
@@ -35,7 +36,7 @@ const SHORTEST_DIAL: Duration = Duration::from_secs(1);
 /// A node that is reached through a [`Transport`].
 ///
 /// Calls are put in an [`Outbox`] at once, on the caller's thread; a task of this node's own sends them. Dropping the
-/// handle ends the task and drops the connection, with whatever is owed; [`close`](Node::close) it first.
+/// handle closes the node: the task ends when nothing is owed any more, or all that is owed is past its time.
 pub(crate) struct RemoteNode {
     address: Arc<str>,
     shared: Arc<Shared>,
@@ -112,7 +113,7 @@ impl Node for RemoteNode {
 
 impl Drop for RemoteNode {
     fn drop(&mut self) {
-        self.shared.lock().outbox.end();
+        self.shared.lock().outbox.close();
         self.shared.driver.wake();
     }
 }
@@ -142,8 +143,7 @@ impl Shared {
         Self { state: Mutex::new(state), driver: AtomicWaker::new() }
     }
 
-    /// A panic elsewhere leaves nothing half done here: every change is made by one call.
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        mutex::lock(&self.state)
     }
 }

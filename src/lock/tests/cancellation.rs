@@ -1,0 +1,78 @@
+//! Dropping every public future wherever it can wait.
+
+use std::{pin::pin, time::Duration};
+
+use futures::{FutureExt, future::BoxFuture};
+
+use super::{all_behave, client, locked_nodes, pass, thaw_all};
+use crate::{LockGuard, MemoryCluster, Quorum, node::memory::Behaviour};
+
+/// A call of the public API on a client, with a guard of another lock of that client.
+type Call = fn(Quorum, LockGuard) -> BoxFuture<'static, ()>;
+
+/// Every public future of the lock. What belongs to it is dropped with it.
+/// `shutdown` never waits on in-memory nodes, which owe nothing.
+const CALLS: [(&str, Call); 9] = [
+    ("lock", |quorum, _guard| async move { drop(quorum.red_lock("free").lock().await) }.boxed()),
+    ("lock of a held resource", |quorum, _guard| async move { drop(quorum.red_lock("held").lock().await) }.boxed()),
+    ("try_lock", |quorum, _guard| async move { drop(quorum.red_lock("free").try_lock().await) }.boxed()),
+    ("try_lock_for", |quorum, _guard| {
+        async move { drop(quorum.red_lock("free").try_lock_for(Duration::from_millis(30)).await) }.boxed()
+    }),
+    ("unlock", |_quorum, guard| async move { drop(guard.unlock().await) }.boxed()),
+    ("renew", |_quorum, guard| async move { drop(guard.renew().await) }.boxed()),
+    ("verify", |_quorum, guard| async move { drop(guard.verify().await) }.boxed()),
+    ("lost", |_quorum, guard| async move { drop(guard.lost().await) }.boxed()),
+    ("shutdown", |quorum, _guard| async move { quorum.shutdown().await }.boxed()),
+];
+
+/// More steps than any of the calls takes on five nodes.
+const MOST_POLLS: usize = 60;
+
+/// Lets one of the swallowed requests be executed and answered, or else a moment pass.
+async fn something_happens(cluster: &MemoryCluster) {
+    if !cluster.servers().iter().any(|server| server.answer_next()) {
+        pass(Duration::from_millis(7)).await;
+    }
+}
+
+/// Polls the call so many times, and drops it. Whether it was over before.
+async fn drop_after(polls: usize, name: &str, call: Call) -> bool {
+    let cluster = MemoryCluster::new(5);
+    let holder = client(&cluster);
+    let holding = holder.red_lock("held").lock().await.unwrap();
+    let quorum = client(&cluster);
+    let guard = quorum.red_lock("own").lock().await.unwrap();
+    all_behave(&cluster, &Behaviour::Hanging);
+    let mut is_over = false;
+    {
+        let mut future = pin!(call(quorum, guard));
+        for _ in 0..polls {
+            if futures::poll!(future.as_mut()).is_ready() {
+                is_over = true;
+                break;
+            }
+            something_happens(&cluster).await;
+        }
+    }
+    thaw_all(&cluster);
+    drop(holding);
+    assert_eq!(locked_nodes(&cluster), [], "{name} dropped after {polls} polls");
+    pass(Duration::from_secs(120)).await;
+    assert_eq!(locked_nodes(&cluster), [], "{name} dropped after {polls} polls, later");
+    is_over
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_on_any_node_wherever_a_public_future_is_dropped() {
+    for (name, call) in CALLS {
+        let mut waits = 0;
+        for polls in 0..MOST_POLLS {
+            if drop_after(polls, name, call).await {
+                break;
+            }
+            waits = polls;
+        }
+        assert!(waits > 0 || name == "shutdown", "{name} never waited, so nothing was tried");
+    }
+}

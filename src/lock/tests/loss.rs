@@ -1,0 +1,196 @@
+//! How leases end, and when their holders learn it.
+
+use std::time::Duration;
+
+use futures::FutureExt;
+
+use super::{all_behave, client, locked_nodes, pass, server, thaw_all};
+use crate::{
+    Fault, LossReason, MemoryCluster, RenewError, UnlockError, Verification, Vote,
+    node::{Entry, memory::Behaviour},
+};
+
+const TTL: Duration = Duration::from_secs(30);
+/// 30 s less one percent and 2 ms.
+const WINDOW: Duration = Duration::from_millis(29_698);
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_with_a_fixed_ttl_is_never_renewed_and_ends_on_time() {
+    let cluster = MemoryCluster::new(5);
+    let start = tokio::time::Instant::now();
+    let guard = client(&cluster).red_lock("r").ttl(TTL).without_renewal().lock().await.unwrap();
+    let lost = guard.lost().await;
+    assert_eq!(lost.reason, LossReason::Expired);
+    let took = start.elapsed();
+    assert!(took <= WINDOW && took >= WINDOW - Duration::from_millis(2), "{took:?}");
+    pass(Duration::from_millis(1)).await;
+    assert!(!guard.is_valid());
+    assert_eq!(guard.remaining(), Duration::ZERO);
+    for server in cluster.servers() {
+        assert!(!server.take_log().iter().any(|entry| matches!(entry, Entry::Renew(_))));
+    }
+    assert!(matches!(guard.unlock().await, Err(UnlockError::LeaseLost { lost, .. }) if lost.reason == LossReason::Expired));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewed_lease_outlives_many_ttls_and_stops_being_renewed_with_its_guard() {
+    let cluster = MemoryCluster::new(5);
+    let guard = client(&cluster).red_lock("r").ttl(TTL).lock().await.unwrap();
+    for _ in 0..20 {
+        pass(TTL / 2).await;
+        assert!(guard.is_valid());
+        assert_eq!(guard.votes().granted(), 5);
+    }
+    drop(guard);
+    assert_eq!(locked_nodes(&cluster), []);
+    for server in cluster.servers() {
+        server.take_log();
+    }
+    pass(TTL).await;
+    for server in cluster.servers() {
+        assert_eq!(server.take_log(), [], "renewed after the guard was dropped");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn loss_is_announced_by_the_deadline_even_if_the_watchdog_is_gone() {
+    let cluster = MemoryCluster::new(5);
+    let quorum = client(&cluster);
+    let start = tokio::time::Instant::now();
+    let guard = quorum.red_lock("r").ttl(TTL).lock().await.unwrap();
+    quorum.client().stop_watchdog();
+    assert_eq!(guard.lost().await.reason, LossReason::Expired);
+    assert!(start.elapsed() <= WINDOW, "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn loss_is_announced_by_the_deadline_when_every_node_hangs() {
+    let cluster = MemoryCluster::new(5);
+    let start = tokio::time::Instant::now();
+    let guard = client(&cluster).red_lock("r").ttl(TTL).lock().await.unwrap();
+    all_behave(&cluster, &Behaviour::Hanging);
+    assert_eq!(guard.lost().await.reason, LossReason::Expired);
+    assert!(start.elapsed() <= WINDOW, "{:?}", start.elapsed());
+    pass(Duration::from_millis(2)).await;
+    thaw_all(&cluster);
+    assert_eq!(locked_nodes(&cluster), [], "what was lost is unlocked, behind the renewals");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_renewal_leaves_the_lease_as_it_is_and_is_tried_again() {
+    let cluster = MemoryCluster::new(5);
+    let guard = client(&cluster).red_lock("r").ttl(TTL).lock().await.unwrap();
+    for node in 0..3 {
+        server(&cluster, node).behave(Behaviour::Failing(Fault::ReadOnly));
+    }
+    pass(TTL * 2 / 3).await;
+    assert!(guard.is_valid());
+    assert_eq!(locked_nodes(&cluster), [0, 1, 2, 3, 4], "nothing is deleted");
+    thaw_all(&cluster);
+    pass(TTL).await;
+    assert!(guard.is_valid(), "renewed once the nodes work again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_minority_that_hangs_or_fails_never_costs_the_lease() {
+    let cluster = MemoryCluster::new(5);
+    let guard = client(&cluster).red_lock("r").ttl(TTL).lock().await.unwrap();
+    server(&cluster, 0).behave(Behaviour::Hanging);
+    server(&cluster, 3).behave(Behaviour::Failing(Fault::OutOfMemory));
+    pass(TTL * 10).await;
+    assert!(guard.is_valid());
+    let votes = guard.votes();
+    assert_eq!(votes.granted(), 3, "{votes}");
+    assert!(votes.iter().any(|(_, vote)| *vote == Vote::Unknown(Fault::OutOfMemory)), "{votes}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_lost_the_key_get_it_back_by_renewal() {
+    let cluster = MemoryCluster::new(5);
+    let guard = client(&cluster).red_lock("r").ttl(TTL).lock().await.unwrap();
+    server(&cluster, 1).forget();
+    server(&cluster, 2).forget();
+    assert_eq!(locked_nodes(&cluster), [0, 3, 4]);
+    pass(TTL / 2).await;
+    assert_eq!(locked_nodes(&cluster), [0, 1, 2, 3, 4]);
+    assert!(guard.is_valid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn max_hold_ends_a_lease_however_often_it_is_renewed() {
+    let cluster = MemoryCluster::new(3);
+    let start = tokio::time::Instant::now();
+    let max_hold = Duration::from_secs(100);
+    let guard = client(&cluster).red_lock("r").ttl(TTL).max_hold(max_hold).lock().await.unwrap();
+    assert_eq!(guard.lost().await.reason, LossReason::MaxHold);
+    assert!(start.elapsed() <= max_hold && start.elapsed() >= max_hold - Duration::from_millis(2));
+    pass(Duration::from_millis(2)).await;
+    assert_eq!(locked_nodes(&cluster), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_a_quorum_took_away_is_lost_at_the_next_renewal() {
+    let cluster = MemoryCluster::new(5);
+    let guard = client(&cluster).red_lock("r").ttl(TTL).lock().await.unwrap();
+    for node in 0..3 {
+        server(&cluster, node).behave(Behaviour::Refusing);
+    }
+    let start = tokio::time::Instant::now();
+    assert_eq!(guard.lost().await.reason, LossReason::TakenAway);
+    assert!(start.elapsed() <= TTL / 3 + Duration::from_millis(1));
+    assert!(!guard.is_valid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_resolves_at_once_for_a_lease_that_is_over_and_never_for_one_that_is_renewed() {
+    let cluster = MemoryCluster::new(3);
+    let guard = client(&cluster).red_lock("r").ttl(TTL).lock().await.unwrap();
+    let mut lost = Box::pin(guard.lost());
+    assert!(lost.as_mut().now_or_never().is_none());
+    tokio::select! {
+        biased;
+        lost = &mut lost => panic!("{lost}"),
+        () = pass(TTL * 5) => {}
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_ends_every_lease_and_what_is_called_afterwards_is_refused() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    let guard = quorum.red_lock("r").lock().await.unwrap();
+    let waiting = quorum.red_lock("r");
+    let waiting = tokio::spawn(async move { waiting.lock().await.map(drop) });
+    pass(Duration::from_millis(1)).await;
+    quorum.shutdown().await;
+    assert_eq!(guard.lost().await.reason, LossReason::Shutdown);
+    assert_eq!(locked_nodes(&cluster), []);
+    assert_eq!(waiting.await.unwrap(), Err(crate::LockError::Closed));
+    assert_eq!(quorum.red_lock("r").try_lock().await.map(drop), Err(crate::LockError::Closed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn renewal_on_request_extends_a_fixed_lease() {
+    let cluster = MemoryCluster::new(3);
+    let guard = client(&cluster).red_lock("r").ttl(TTL).without_renewal().lock().await.unwrap();
+    pass(TTL / 2).await;
+    let before = guard.valid_until();
+    guard.renew().await.unwrap();
+    assert_eq!(guard.valid_until().saturating_duration_since(before), TTL / 2);
+    all_behave(&cluster, &Behaviour::Hanging);
+    assert!(matches!(guard.renew().await, Err(RenewError::NoQuorum { .. })));
+    assert!(guard.is_valid(), "a renewal that fails leaves the lease as it is");
+}
+
+#[tokio::test(start_paused = true)]
+async fn verify_proves_that_no_later_lease_was_granted_or_says_that_it_cannot() {
+    let cluster = MemoryCluster::new(3);
+    let guard = client(&cluster).red_lock("r").ttl(TTL).lock().await.unwrap();
+    assert_eq!(guard.verify().await, Ok(Verification::Proven));
+    server(&cluster, 0).forget();
+    assert_eq!(guard.verify().await, Ok(Verification::Proven), "two nodes remember");
+    server(&cluster, 1).forget();
+    assert_eq!(guard.verify().await, Ok(Verification::Unproven), "a node that forgot proves nothing");
+    pass(TTL * 2).await;
+    assert!(guard.is_valid());
+}

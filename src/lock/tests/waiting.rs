@@ -1,0 +1,153 @@
+//! Waiting for what others hold.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use super::{all_behave, client, pass, server};
+use crate::{
+    Fault, LockError, MemoryCluster, Quorum,
+    node::{Entry, memory::Behaviour},
+};
+
+const TTL: Duration = Duration::from_secs(30);
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_wakes_at_once_on_unlock() {
+    let cluster = MemoryCluster::new(5);
+    let guard = client(&cluster).red_lock("r").lock().await.unwrap();
+    let lock = client(&cluster).red_lock("r");
+    let waiting = tokio::spawn(async move { lock.lock().await.map(|guard| guard.fencing_token()) });
+    pass(Duration::from_millis(20)).await;
+    let token = guard.fencing_token();
+    let start = tokio::time::Instant::now();
+    guard.unlock().await.unwrap();
+    assert!(waiting.await.unwrap().unwrap() > token);
+    assert_eq!(start.elapsed(), Duration::ZERO, "woken, not polling");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_whose_notices_are_lost_wakes_when_the_ttl_ends() {
+    let cluster = MemoryCluster::new(5);
+    let ttl = Duration::from_millis(400);
+    let guard = client(&cluster).red_lock("r").ttl(ttl).without_renewal().lock().await.unwrap();
+    std::mem::forget(guard);
+    let start = tokio::time::Instant::now();
+    client(&cluster).red_lock("r").lock().await.unwrap();
+    assert!(start.elapsed() <= ttl + Duration::from_millis(5), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_of_one_client_get_their_turns_in_order_and_none_gets_the_token_of_another() {
+    let cluster = MemoryCluster::new(5);
+    let quorum = client(&cluster);
+    let guard = quorum.red_lock("r").lock().await.unwrap();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let mut tasks = Vec::new();
+    for number in 0..20 {
+        let (lock, order) = (quorum.red_lock("r"), Arc::clone(&order));
+        tasks.push(tokio::spawn(async move {
+            let guard = lock.lock().await.unwrap();
+            order.lock().unwrap().push((number, guard.fencing_token()));
+            guard.unlock().await.unwrap();
+        }));
+        tokio::task::yield_now().await;
+    }
+    guard.unlock().await.unwrap();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let order = order.lock().unwrap();
+    assert!(order.iter().map(|(number, _)| *number).eq(0..20), "{order:?}");
+    assert!(order.windows(2).all(|pair| pair[0].1 < pair[1].1), "{order:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn try_lock_for_takes_as_long_as_it_was_given() {
+    let cluster = MemoryCluster::new(3);
+    let _guard = client(&cluster).red_lock("r").lock().await.unwrap();
+    let start = tokio::time::Instant::now();
+    let wait = Duration::from_secs(3);
+    let outcome = client(&cluster).red_lock("r").try_lock_for(wait).await;
+    let Err(LockError::TimedOut { waited, votes, .. }) = outcome else { panic!("{outcome:?}") };
+    assert_eq!((waited, votes.granted(), votes.nodes()), (wait, 0, 3));
+    assert_eq!(start.elapsed(), wait);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lock_waits_without_limit_for_what_is_held() {
+    let cluster = MemoryCluster::new(3);
+    let guard = client(&cluster).red_lock("r").lock().await.unwrap();
+    let lock = client(&cluster).red_lock("r").patience(Duration::from_secs(1));
+    let waiting = tokio::spawn(async move { lock.lock().await.map(drop) });
+    pass(TTL * 20).await;
+    assert!(!waiting.is_finished());
+    guard.unlock().await.unwrap();
+    waiting.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn lock_gives_up_when_no_quorum_could_be_asked_for_its_patience() {
+    for behaviour in [Behaviour::Hanging, Behaviour::Failing(Fault::Busy)] {
+        let cluster = MemoryCluster::new(3);
+        all_behave(&cluster, &behaviour);
+        let start = tokio::time::Instant::now();
+        let patience = Duration::from_secs(10);
+        let outcome = client(&cluster).red_lock("r").patience(patience).lock().await;
+        assert!(matches!(outcome, Err(LockError::NoQuorum { .. })), "{outcome:?}");
+        let took = start.elapsed();
+        assert!(took >= patience && took <= patience + Duration::from_secs(1), "{took:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_fail_at_once_do_not_make_a_busy_loop() {
+    let cluster = MemoryCluster::new(3);
+    all_behave(&cluster, &Behaviour::Failing(Fault::Loading));
+    drop(client(&cluster).red_lock("r").try_lock_for(Duration::from_secs(10)).await);
+    let asked = server(&cluster, 0).take_log().iter().filter(|entry| matches!(entry, Entry::Lock(_))).count();
+    assert!((2..30).contains(&asked), "{asked} attempts in 10 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn contenders_of_many_clients_all_get_the_lock() {
+    let cluster = MemoryCluster::new(5);
+    let counter = Arc::new(Mutex::new((0_u32, 0_u64)));
+    let clients: Vec<Quorum> = (0..16).map(|_| client(&cluster)).collect();
+    let tasks: Vec<_> = clients
+        .iter()
+        .map(|quorum| {
+            let (lock, counter) = (quorum.red_lock("r"), Arc::clone(&counter));
+            tokio::spawn(async move {
+                for _ in 0..20 {
+                    let guard = lock.lock().await.unwrap();
+                    let (count, last) = *counter.lock().unwrap();
+                    pass(Duration::from_millis(1)).await;
+                    let token = guard.fencing_token().as_u64();
+                    assert!(token > last);
+                    *counter.lock().unwrap() = (count + 1, token);
+                    guard.unlock().await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(counter.lock().unwrap().0, 320);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_left_subscribed() {
+    let cluster = MemoryCluster::new(3);
+    let guard = client(&cluster).red_lock("r").lock().await.unwrap();
+    let lock = client(&cluster).red_lock("r");
+    let (_, subscribed) = tokio::join!(lock.try_lock_for(Duration::from_secs(1)), async {
+        pass(Duration::from_millis(10)).await;
+        server(&cluster, 0).subscriptions()
+    });
+    assert_eq!(subscribed, 1);
+    assert_eq!(server(&cluster, 0).subscriptions(), 0);
+    drop(guard);
+}

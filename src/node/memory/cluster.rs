@@ -1,0 +1,55 @@
+//! The nodes of an in-memory quorum.
+
+use std::sync::Arc;
+
+use crate::{
+    clock::{Clock, TokioClock},
+    node::{
+        Node, Terms,
+        memory::{MemoryNode, MemoryServer},
+    },
+};
+
+/// Independent in-memory nodes that several clients of one process can share, each with
+/// [`QuorumBuilder::in_memory`](crate::QuorumBuilder::in_memory).
+///
+/// Their time is tokio's. Cheap to clone: a clone is the same nodes.
+#[derive(Clone, Debug)]
+pub struct MemoryCluster {
+    servers: Vec<Arc<MemoryServer>>,
+    clock: Arc<dyn Clock>,
+}
+
+impl MemoryCluster {
+    /// This many empty nodes. Whether they make a quorum is found out when a client is built.
+    #[must_use]
+    pub fn new(nodes: usize) -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(TokioClock::new());
+        let servers = (0_u64..).take(nodes).map(|run| MemoryServer::new(Arc::clone(&clock), run)).collect();
+        Self { servers, clock }
+    }
+
+    pub(crate) fn nodes(&self) -> usize {
+        self.servers.len()
+    }
+
+    pub(crate) fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.clock)
+    }
+
+    /// One client's ways to the nodes.
+    pub(crate) fn connect(&self, terms: &Terms) -> Vec<Arc<dyn Node>> {
+        let servers = self.servers.iter().enumerate();
+        servers
+            .map(|(index, server)| {
+                let address = format!("memory:{index}").into();
+                Arc::new(MemoryNode::new(Arc::clone(server), address, terms.clone())) as Arc<dyn Node>
+            })
+            .collect()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn servers(&self) -> &[Arc<MemoryServer>] {
+        &self.servers
+    }
+}
