@@ -2,6 +2,7 @@
 
 mod clock;
 mod error;
+mod mutex;
 mod node;
 mod owner_id;
 mod resource;

@@ -16,7 +16,7 @@ pub(crate) enum Answer {
     Held(Holder),
     /// Lock, renewal: this owner was unlocked here before; its tombstone says so.
     Gone,
-    /// Any but unlock and inspection: the node belongs to a quorum of another configuration.
+    /// Any but the unlocks and inspection: the node belongs to a quorum of another configuration.
     Foreign { fingerprint: Fingerprint },
     /// Raise: the counters now stand at the token.
     Raised,

@@ -8,12 +8,17 @@ use std::{fmt, sync::Arc};
 use futures::future::BoxFuture;
 
 pub(crate) mod answer;
+#[cfg(test)]
+pub(crate) mod entries;
 pub(crate) mod fault;
 pub(crate) mod memory;
+pub(crate) mod names;
+pub(crate) mod redis;
 pub(crate) mod reply;
 pub(crate) mod request;
 pub(crate) mod state;
 pub(crate) mod terms;
+pub(crate) mod ttl;
 
 pub(crate) use self::{
     answer::{Answer, HeldBy, Holder, Inspection},

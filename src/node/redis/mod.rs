@@ -1,0 +1,6 @@
+//! Redis.
+
+pub(crate) mod classify;
+pub(crate) mod script;
+#[cfg(test)]
+mod tests;

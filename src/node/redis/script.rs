@@ -1,0 +1,193 @@
+//! The script that executes entries on a server: its text, its arguments, its reply.
+//!
+//! One script for all operations: with one for each, a lock could miss the server's script cache while the unlock
+//! behind it hits.
+
+use std::{sync::LazyLock, time::Duration};
+
+use redis::{Cmd, Value};
+
+use crate::{
+    node::{
+        answer::{Answer, HeldBy, Holder, Inspection},
+        fault::Fault,
+        redis::classify::{classify_caught, classify_code},
+        request::Entry,
+        terms::{Fingerprint, GuardMode, Terms},
+        ttl::whole_milliseconds,
+    },
+    owner_id::OwnerId,
+    resource::Resource,
+};
+
+const TEXT: &str = concat!(
+    include_str!("scripts/names.lua"),
+    include_str!("scripts/reading.lua"),
+    include_str!("scripts/writing.lua"),
+    include_str!("scripts/lock.lua"),
+    include_str!("scripts/raise.lua"),
+    include_str!("scripts/renew.lua"),
+    include_str!("scripts/unlock.lua"),
+    include_str!("scripts/force_unlock.lua"),
+    include_str!("scripts/inspect.lua"),
+    include_str!("scripts/dispatch.lua"),
+);
+
+static SHA: LazyLock<String> = LazyLock::new(|| sha1_smol::Sha1::from(TEXT).digest().to_string());
+
+/// The script, as `SCRIPT LOAD` takes it.
+pub(crate) fn text() -> &'static str {
+    TEXT
+}
+
+/// The script's name in the server's cache.
+pub(crate) fn sha() -> &'static str {
+    &SHA
+}
+
+/// The call that executes `entries` in order.
+///
+/// ```text
+/// EVALSHA sha numkeys  resources of all entries ...
+///         fingerprint guard max_ttl counter_ttl  { operation resources-count arguments ... } ...
+/// ```
+pub(crate) fn command(terms: &Terms, entries: &[Entry]) -> Cmd {
+    let mut command = redis::cmd("EVALSHA");
+    command.arg(sha());
+    command.arg(entries.iter().map(|entry| resources(entry).len()).sum::<usize>());
+    for resource in entries.iter().flat_map(resources) {
+        command.arg(resource.as_bytes());
+    }
+    let Terms { fingerprint, guard, max_ttl, counter_ttl } = terms;
+    command.arg(fingerprint.as_str());
+    command.arg(match guard {
+        GuardMode::Off => "off",
+    });
+    command.arg(whole_milliseconds(*max_ttl)).arg(whole_milliseconds(*counter_ttl));
+    for entry in entries {
+        encode(&mut command, entry);
+    }
+    command
+}
+
+fn encode(command: &mut Cmd, entry: &Entry) {
+    let count = resources(entry).len();
+    match entry {
+        Entry::Lock(lock) => {
+            command.arg("lock").arg(count).arg(lock.owner.as_bytes());
+            command.arg(whole_milliseconds(lock.ttl)).arg(lock.hint)
+        }
+        Entry::Raise(raise) => command.arg("raise").arg(count).arg(raise.owner.as_bytes()).arg(raise.token),
+        Entry::Renew(renew) => {
+            command.arg("renew").arg(count).arg(renew.owner.as_bytes()).arg(renew.holds);
+            command.arg(whole_milliseconds(renew.ttl)).arg(renew.token)
+        }
+        Entry::Unlock(unlock) => {
+            command.arg("unlock").arg(count).arg(unlock.owner.as_bytes()).arg(unlock.token);
+            command.arg(u8::from(unlock.real)).arg(u8::from(unlock.leave))
+        }
+        Entry::ForceUnlock(_) => command.arg("force_unlock").arg(count),
+        Entry::Inspect(_) => command.arg("inspect").arg(count),
+    };
+}
+
+fn resources(entry: &Entry) -> &[Resource] {
+    match entry {
+        Entry::Lock(lock) => &lock.resources,
+        Entry::Raise(raise) => &raise.resources,
+        Entry::Renew(renew) => &renew.resources,
+        Entry::Unlock(unlock) => &unlock.resources,
+        Entry::ForceUnlock(unlock) => &unlock.resources,
+        Entry::Inspect(inspect) => std::slice::from_ref(&inspect.resource),
+    }
+}
+
+/// The answers to `entries`; whatever does not have the shape of one is a protocol fault of its entry.
+pub(crate) fn decode(entries: &[Entry], reply: Value) -> Vec<Answer> {
+    let all = |fault: Fault| vec![Answer::Fault(fault); entries.len()];
+    match reply {
+        Value::Array(answers) if answers.len() == entries.len() => {
+            entries.iter().zip(&answers).map(|(entry, answer)| decode_one(entry, answer)).collect()
+        }
+        Value::ServerError(error) => all(classify_code(error.code(), error.details().unwrap_or_default())),
+        other => all(misshapen(&other)),
+    }
+}
+
+fn decode_one(entry: &Entry, answer: &Value) -> Answer {
+    parse(entry, answer).unwrap_or_else(|| Answer::Fault(misshapen(answer)))
+}
+
+fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
+    let Value::Array(parts) = answer else { return None };
+    let (tag, fields) = parts.split_first()?;
+    let parsed = match (entry, bytes(tag)?, fields) {
+        (_, b"fault", [text]) => Answer::Fault(classify_caught(&String::from_utf8_lossy(bytes(text)?))),
+        (_, b"counter", [text]) => {
+            Answer::Fault(Fault::Counter(String::from_utf8_lossy(bytes(text)?).into()))
+        }
+        (Entry::Lock(_) | Entry::Raise(_) | Entry::Renew(_), b"foreign", [fingerprint]) => {
+            Answer::Foreign { fingerprint: Fingerprint::new(&String::from_utf8_lossy(bytes(fingerprint)?)) }
+        }
+        (Entry::Lock(_), b"granted", [vote]) => Answer::Granted { vote: number(vote)? },
+        (Entry::Lock(_) | Entry::Renew(_), b"held", [resource, owner, remaining, counter]) => {
+            let resource = usize::try_from(number(resource)?).ok()?;
+            resources(entry).get(resource)?;
+            Answer::Held(Holder {
+                resource,
+                owner: owner_of(owner)?,
+                remaining: Duration::from_millis(number(remaining)?),
+                counter: number(counter)?,
+            })
+        }
+        (Entry::Lock(_) | Entry::Renew(_), b"gone", []) => Answer::Gone,
+        (Entry::Raise(_), b"raised", []) => Answer::Raised,
+        (Entry::Raise(_), b"not_raised", [counter]) => Answer::NotRaised { counter: number(counter)? },
+        (Entry::Renew(_), b"renewed", [proves]) => Answer::Renewed { proves: number(proves)? == 1 },
+        (Entry::Unlock(_) | Entry::ForceUnlock(_), b"unlocked", [deleted]) => {
+            Answer::Unlocked { deleted: u32::try_from(number(deleted)?).ok()? }
+        }
+        (Entry::Inspect(_), b"inspected", [counter]) => {
+            Answer::Inspected(Inspection { held: None, counter: number(counter)? })
+        }
+        (Entry::Inspect(_), b"inspected", [counter, owner, holds, remaining]) => {
+            // What others write may be no number, and a ttl that is negative is none.
+            let held = HeldBy {
+                owner: owner_of(owner)?,
+                holds: number(holds).and_then(|holds| u32::try_from(holds).ok()).unwrap_or(0),
+                remaining: number(remaining).map(Duration::from_millis),
+            };
+            Answer::Inspected(Inspection { held: Some(held), counter: number(counter)? })
+        }
+        _ => return None,
+    };
+    Some(parsed)
+}
+
+fn bytes(value: &Value) -> Option<&[u8]> {
+    match value {
+        Value::BulkString(bytes) => Some(bytes),
+        Value::SimpleString(text) => Some(text.as_bytes()),
+        _ => None,
+    }
+}
+
+fn number(value: &Value) -> Option<u64> {
+    match value {
+        Value::Int(number) => u64::try_from(*number).ok(),
+        value => str::from_utf8(bytes(value)?).ok()?.parse().ok(),
+    }
+}
+
+fn owner_of(value: &Value) -> Option<Option<OwnerId>> {
+    match value {
+        Value::Nil => Some(None),
+        value => bytes(value).map(|owner| Some(OwnerId::from_wire(owner))),
+    }
+}
+
+/// Shows the start of what came: a reply may be megabytes long.
+fn misshapen(value: &Value) -> Fault {
+    let shown: String = format!("{value:?}").chars().take(200).collect();
+    Fault::Protocol(format!("not an answer: {shown}").into())
+}
