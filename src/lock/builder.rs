@@ -13,12 +13,7 @@ use crate::{
         inspection,
         quorum::Quorum,
     },
-    node::{
-        Node,
-        memory::MemoryCluster,
-        redis::RedisTransport,
-        remote::Setup,
-    },
+    node::{Node, memory::MemoryCluster, redis::RedisTransport, remote::Setup},
 };
 
 /// The nodes of a quorum and the settings that all of its locks share.
@@ -123,7 +118,8 @@ impl QuorumBuilder {
             runtime,
             seed: entropy.client.as_u64_pair().0,
         };
-        let nodes = transports.into_iter().map(|transport| Arc::new(transport.into_node(&setup)) as Arc<dyn Node>);
+        let nodes =
+            transports.into_iter().map(|transport| Arc::new(transport.into_node(&setup)) as Arc<dyn Node>);
         let client = Client::start(nodes.collect(), clock, settings, entropy);
         inspection::wait_for_quorum(&client.core).await?;
         Ok(Quorum::new(client))

@@ -24,11 +24,11 @@ use crate::{
         waiting::Waiters,
         watchdog,
     },
+    mutex::lock,
     node::{Node, Reply},
+    owner_id::OwnerIds,
     resource::Resource,
     vote::{Vote, Votes},
-    owner_id::OwnerIds,
-    mutex::lock,
 };
 
 /// What all locks of one client share, the background tasks included.
@@ -76,7 +76,10 @@ impl Entropy {
 impl Client {
     /// Starts the tasks of a client on the current runtime.
     pub(crate) fn start(
-        nodes: Vec<Arc<dyn Node>>, clock: Arc<dyn Clock>, settings: CheckedQuorum, entropy: Entropy,
+        nodes: Vec<Arc<dyn Node>>,
+        clock: Arc<dyn Clock>,
+        settings: CheckedQuorum,
+        entropy: Entropy,
     ) -> Arc<Self> {
         let core = Arc::new(Core {
             nodes,

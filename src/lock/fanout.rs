@@ -27,7 +27,11 @@ pub(crate) struct Fanout<Tag> {
 /// What a fan-out has heard.
 #[derive(Debug)]
 pub(crate) enum Heard<Tag> {
-    Answer { node: usize, tag: Tag, answer: Answer },
+    Answer {
+        node: usize,
+        tag: Tag,
+        answer: Answer,
+    },
     /// Nothing until the deadline.
     Silence,
 }
@@ -63,10 +67,19 @@ impl<Tag: Copy> Fanout<Tag> {
     /// The replies of this kind that are still open; the others are let go.
     pub(crate) fn take_open(&mut self, is_wanted: impl Fn(Tag) -> bool) -> Vec<(usize, Reply)> {
         let pending = std::mem::take(&mut self.pending);
-        pending.into_iter().filter(|(_, tag, _)| is_wanted(*tag)).map(|(node, _, reply)| (node, reply)).collect()
+        pending
+            .into_iter()
+            .filter(|(_, tag, _)| is_wanted(*tag))
+            .map(|(node, _, reply)| (node, reply))
+            .collect()
     }
 
-    fn poll_next(&mut self, context: &mut Context<'_>, clock: &dyn Clock, deadline: Instant) -> Poll<Heard<Tag>> {
+    fn poll_next(
+        &mut self,
+        context: &mut Context<'_>,
+        clock: &dyn Clock,
+        deadline: Instant,
+    ) -> Poll<Heard<Tag>> {
         let mut answered = None;
         for (at, (node, tag, reply)) in self.pending.iter_mut().enumerate() {
             if let Poll::Ready(answers) = Pin::new(reply).poll(context) {

@@ -10,10 +10,10 @@ use crate::{
     clock::Instant,
     error::{LeaseLost, LossReason},
     lock::schedule::LeaseId,
+    mutex::lock,
     node::{Answer, Entry, Node, Renew, Reply, Request, Resources, Unlock},
     owner_id::OwnerId,
     resource::Resource,
-    mutex::lock,
     vote::{Vote, Votes},
 };
 
@@ -203,7 +203,9 @@ impl Held {
         let mut state = lock(&self.state);
         state.hear_late();
         let votes = nodes.iter().zip(&state.standing);
-        Votes::new(votes.map(|(node, standing)| (Arc::clone(node.address()), standing.vote.clone())).collect())
+        Votes::new(
+            votes.map(|(node, standing)| (Arc::clone(node.address()), standing.vote.clone())).collect(),
+        )
     }
 
     fn leave(&self, phase: Phase) -> bool {
@@ -249,7 +251,9 @@ impl State {
         let Some(standing) = self.standing.get_mut(node) else { return };
         standing.vote = Vote::of(answer);
         match answer {
-            Answer::Fault(fault) if fault.is_unsent() => standing.unanswered = standing.unanswered.saturating_sub(1),
+            Answer::Fault(fault) if fault.is_unsent() => {
+                standing.unanswered = standing.unanswered.saturating_sub(1)
+            }
             Answer::Fault(fault) if !fault.is_answer() => standing.is_touched = true,
             _ => {
                 standing.is_touched = true;

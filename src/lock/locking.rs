@@ -207,8 +207,12 @@ impl<'a> Run<'a> {
     fn won(&mut self, token: FencingToken) -> Won {
         self.is_settled = true;
         let settings = &self.target.settings;
-        let lease =
-            Lease::granted(self.attempt.start(), settings.ttl, self.core.settings.validity, settings.max_hold);
+        let lease = Lease::granted(
+            self.attempt.start(),
+            settings.ttl,
+            self.core.settings.validity,
+            settings.max_hold,
+        );
         tracing::debug!(resource = %self.target.resource, owner = %self.owner, %token, "won");
         Won {
             resource: self.target.resource.clone(),
@@ -225,7 +229,8 @@ impl<'a> Run<'a> {
     fn lost(&mut self, loss: Loss) -> Lost {
         let took = self.core.now().saturating_duration_since(self.attempt.start());
         let votes = self.core.nodes.iter().zip(&self.votes);
-        let votes = Votes::new(votes.map(|(node, vote)| (Arc::clone(node.address()), vote.clone())).collect());
+        let votes =
+            Votes::new(votes.map(|(node, vote)| (Arc::clone(node.address()), vote.clone())).collect());
         tracing::debug!(resource = %self.target.resource, owner = %self.owner, ?loss, %votes, "lost");
         Lost {
             loss,
@@ -240,11 +245,7 @@ impl<'a> Run<'a> {
 /// What a node has to do with the lease after the lock round.
 fn standing((ballot, vote): (&Ballot, &Vote)) -> Standing {
     let is_silent = *ballot == Ballot::Silent;
-    Standing {
-        vote: vote.clone(),
-        is_touched: *ballot != Ballot::Unsent,
-        unanswered: u32::from(is_silent),
-    }
+    Standing { vote: vote.clone(), is_touched: *ballot != Ballot::Unsent, unanswered: u32::from(is_silent) }
 }
 
 impl Drop for Run<'_> {

@@ -16,6 +16,8 @@ mod red_lock;
 mod release;
 mod renewal;
 mod schedule;
+#[cfg(test)]
+mod tests;
 mod waiting;
 mod watchdog;
 

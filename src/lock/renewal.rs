@@ -8,13 +8,13 @@ use crate::{
         tally::{Electorate, Tally, Verdict},
     },
     clock::Instant,
+    error::{LossReason, RenewError},
     lock::{
         core::Core,
         fanout::{Fanout, Heard},
         held::Held,
     },
     node::{Answer, Entry, Fault, Request},
-    error::{LossReason, RenewError},
 };
 
 /// The count of one renewal of one lease.

@@ -105,7 +105,7 @@ mod tests {
         }
         schedule.remove(4);
         assert_eq!(schedule.take_due(at(30)), [3, 1]);
-        assert_eq!(schedule.take_due(at(30)), []);
+        assert!(schedule.take_due(at(30)).is_empty());
         assert_eq!(schedule.arm(), Some(at(40)));
     }
 

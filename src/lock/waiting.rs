@@ -21,8 +21,8 @@ use crate::{
         held::Won,
         locking::{Attempted, Lost, Target, attempt},
     },
-    node::{Listener, Notice, Resources, Subscription},
     mutex::lock,
+    node::{Listener, Notice, Resources, Subscription},
     vote::Votes,
 };
 
@@ -89,7 +89,11 @@ struct Place<'a> {
 /// # Cancel safety
 ///
 /// Dropping it gives up the place in the queue and rolls back the attempt under way, if there is one.
-pub(crate) async fn lock_waiting(core: &Core, target: &Target, deadline: Option<Instant>) -> Result<Won, LockError> {
+pub(crate) async fn lock_waiting(
+    core: &Core,
+    target: &Target,
+    deadline: Option<Instant>,
+) -> Result<Won, LockError> {
     let start = core.now();
     let mut last_votes = None;
     let end = async {
@@ -110,7 +114,10 @@ pub(crate) async fn lock_waiting(core: &Core, target: &Target, deadline: Option<
 }
 
 async fn take_turns(
-    core: &Core, target: &Target, start: Instant, last_votes: &mut Option<Votes>,
+    core: &Core,
+    target: &Target,
+    start: Instant,
+    last_votes: &mut Option<Votes>,
 ) -> Result<Won, LockError> {
     let place = core.waiters.enter(&target.resources);
     let mut turn = place.queue.turn.lock().await;

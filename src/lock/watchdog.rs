@@ -19,8 +19,8 @@ use crate::{
         held::Held,
         renewal::{Outcome, Renewal},
     },
-    node::{Answer, Entry, Fault, Reply, Request, request::MOST_ENTRIES},
     mutex::lock,
+    node::{Answer, Entry, Fault, Reply, Request, request::MOST_ENTRIES},
 };
 
 /// Leases due within this share of a ttl travel together.
@@ -95,7 +95,8 @@ fn due_batches(core: &Core, now: Instant) -> Vec<Arc<Batch>> {
     let electorate = core.settings.electorate;
     due.chunks(MOST_ENTRIES)
         .map(|leases| {
-            let renewals = leases.iter().map(|held| Renewal::new(Arc::clone(held), electorate, now)).collect();
+            let renewals =
+                leases.iter().map(|held| Renewal::new(Arc::clone(held), electorate, now)).collect();
             Arc::new(Batch { renewals: Mutex::new(renewals) })
         })
         .collect()

@@ -1,6 +1,6 @@
 //! What a node says to one entry of a request.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     node::{fault::Fault, terms::Fingerprint},
@@ -16,7 +16,7 @@ pub(crate) enum Answer {
     Held(Holder),
     /// Lock, renewal: this owner was unlocked here before; its tombstone says so.
     Gone,
-    /// Any but unlock and inspection: the node belongs to a quorum of another configuration.
+    /// Any but the unlocks and inspection: the node belongs to a quorum of another configuration.
     Foreign { fingerprint: Fingerprint },
     /// Raise: the counters now stand at the token.
     Raised,
@@ -52,6 +52,8 @@ pub(crate) struct Inspection {
     pub(crate) held: Option<HeldBy>,
     /// The fencing counter, 0 where there is none.
     pub(crate) counter: u64,
+    /// Which run of which server this is; `None` if the client may not know.
+    pub(crate) run_id: Option<Arc<str>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

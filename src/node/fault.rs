@@ -65,7 +65,10 @@ pub enum Fault {
 impl Fault {
     /// Whether the node certainly never saw the call, so that nothing has to be taken back there.
     pub(crate) fn is_unsent(&self) -> bool {
-        matches!(self, Self::Unreachable(_) | Self::Handshake(_) | Self::Unresponsive | Self::Overloaded | Self::Closed)
+        matches!(
+            self,
+            Self::Unreachable(_) | Self::Handshake(_) | Self::Unresponsive | Self::Overloaded | Self::Closed
+        )
     }
 
     /// Whether the node itself said this, so that nothing of the call is under way any more.

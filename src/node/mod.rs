@@ -8,6 +8,8 @@ use std::{fmt, sync::Arc};
 use futures::future::BoxFuture;
 
 pub(crate) mod answer;
+#[cfg(test)]
+pub(crate) mod entries;
 pub(crate) mod fault;
 pub(crate) mod memory;
 pub(crate) mod names;
@@ -19,6 +21,7 @@ pub(crate) mod request;
 pub(crate) mod state;
 pub(crate) mod terms;
 pub(crate) mod transport;
+pub(crate) mod ttl;
 
 pub(crate) use self::{
     answer::{Answer, HeldBy, Holder, Inspection},

@@ -1,10 +1,44 @@
 //! The names of keys and channels on a node.
+//!
+//! The lock itself is the key with the resource's own name. Names that are derived from it are Redisson's or follow
+//! its rule: `{...}` round the resource, so that a cluster keeps them together, unless the resource has a `{` already.
 
-use crate::resource::Resource;
+use crate::{owner_id::OwnerId, resource::Resource};
+
+/// The key of the node record.
+pub(crate) const RECORD: &str = "redquorum:node";
+
+/// The key that exists while the node must not vote.
+pub(crate) const QUARANTINE: &str = "redquorum:quarantine";
 
 /// The channel on which the release of a resource is told, as Redisson names it.
 pub(crate) fn notice_channel(resource: &Resource) -> Vec<u8> {
     named(b"redisson_lock__channel:", resource)
+}
+
+/// The key of a resource's fencing counter, as Redisson names it.
+pub(crate) fn counter(resource: &Resource) -> Vec<u8> {
+    named(b"redisson_lock_token:", resource)
+}
+
+/// The key of the tombstone that refuses late requests of an owner.
+pub(crate) fn tombstone(resource: &Resource, owner: &OwnerId) -> Vec<u8> {
+    let mut name = named(b"redquorum:gone:", resource);
+    name.push(b':');
+    name.extend_from_slice(owner.as_bytes());
+    name
+}
+
+/// The resource that stands for all those with the same derived names: `a` for itself and for `{a}`.
+///
+/// Two locks that share a counter skip some numbers of it, which harms nobody.
+pub(crate) fn namesake(resource: &Resource) -> Resource {
+    let bytes = resource.as_bytes();
+    let inner = bytes.strip_prefix(b"{").and_then(|rest| rest.strip_suffix(b"}"));
+    inner
+        .filter(|inner| !inner.contains(&b'{'))
+        .and_then(|inner| Resource::new(inner).ok())
+        .unwrap_or_else(|| resource.clone())
 }
 
 fn named(prefix: &[u8], resource: &Resource) -> Vec<u8> {
@@ -13,5 +47,36 @@ fn named(prefix: &[u8], resource: &Resource) -> Vec<u8> {
         [prefix, resource].concat()
     } else {
         [prefix, b"{", resource, b"}"].concat()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resource(name: &str) -> Resource {
+        Resource::new(name).unwrap()
+    }
+
+    #[test]
+    fn derived_names_have_braces_unless_the_resource_has_one() {
+        assert_eq!(notice_channel(&resource("a")), b"redisson_lock__channel:{a}");
+        assert_eq!(counter(&resource("a}")), b"redisson_lock_token:{a}}");
+        assert_eq!(counter(&resource("x{a}")), b"redisson_lock_token:x{a}");
+        assert_eq!(tombstone(&resource("a"), &OwnerId::from_wire(b"me:1")), b"redquorum:gone:{a}:me:1");
+    }
+
+    #[test]
+    fn namesakes_are_exactly_the_resources_with_equal_derived_names() {
+        let names = ["a", "{a}", "{a", "a}", "{{a}}", "{}", "{a}b", "{a}}", "a}}", "{", "}"];
+        for one in names.map(resource) {
+            for other in names.map(resource) {
+                assert_eq!(
+                    counter(&one) == counter(&other),
+                    namesake(&one) == namesake(&other),
+                    "{one} and {other}"
+                );
+            }
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::{pin::pin, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
 
-use super::{all_behave, client, locked_nodes, pass, thaw_all};
+use super::{NONE, all_behave, client, locked_nodes, pass, thaw_all};
 use crate::{LockGuard, MemoryCluster, Quorum, node::memory::Behaviour};
 
 /// A call of the public API on a client, with a guard of another lock of that client.
@@ -14,7 +14,9 @@ type Call = fn(Quorum, LockGuard) -> BoxFuture<'static, ()>;
 /// `shutdown` never waits on in-memory nodes, which owe nothing.
 const CALLS: [(&str, Call); 9] = [
     ("lock", |quorum, _guard| async move { drop(quorum.red_lock("free").lock().await) }.boxed()),
-    ("lock of a held resource", |quorum, _guard| async move { drop(quorum.red_lock("held").lock().await) }.boxed()),
+    ("lock of a held resource", |quorum, _guard| {
+        async move { drop(quorum.red_lock("held").lock().await) }.boxed()
+    }),
     ("try_lock", |quorum, _guard| async move { drop(quorum.red_lock("free").try_lock().await) }.boxed()),
     ("try_lock_for", |quorum, _guard| {
         async move { drop(quorum.red_lock("free").try_lock_for(Duration::from_millis(30)).await) }.boxed()
@@ -57,9 +59,9 @@ async fn drop_after(polls: usize, name: &str, call: Call) -> bool {
     }
     thaw_all(&cluster);
     drop(holding);
-    assert_eq!(locked_nodes(&cluster), [], "{name} dropped after {polls} polls");
+    assert_eq!(locked_nodes(&cluster), NONE, "{name} dropped after {polls} polls");
     pass(Duration::from_secs(120)).await;
-    assert_eq!(locked_nodes(&cluster), [], "{name} dropped after {polls} polls, later");
+    assert_eq!(locked_nodes(&cluster), NONE, "{name} dropped after {polls} polls, later");
     is_over
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 
-use super::{all_behave, client, locked_nodes, pass, server, thaw_all};
+use super::{NONE, all_behave, client, locked_nodes, pass, server, thaw_all};
 use crate::{
     Fault, LossReason, MemoryCluster, RenewError, UnlockError, Verification, Vote,
     node::{Entry, memory::Behaviour},
@@ -29,7 +29,9 @@ async fn a_lease_with_a_fixed_ttl_is_never_renewed_and_ends_on_time() {
     for server in cluster.servers() {
         assert!(!server.take_log().iter().any(|entry| matches!(entry, Entry::Renew(_))));
     }
-    assert!(matches!(guard.unlock().await, Err(UnlockError::LeaseLost { lost, .. }) if lost.reason == LossReason::Expired));
+    assert!(
+        matches!(guard.unlock().await, Err(UnlockError::LeaseLost { lost, .. }) if lost.reason == LossReason::Expired)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -42,13 +44,13 @@ async fn a_renewed_lease_outlives_many_ttls_and_stops_being_renewed_with_its_gua
         assert_eq!(guard.votes().granted(), 5);
     }
     drop(guard);
-    assert_eq!(locked_nodes(&cluster), []);
+    assert_eq!(locked_nodes(&cluster), NONE);
     for server in cluster.servers() {
         server.take_log();
     }
     pass(TTL).await;
     for server in cluster.servers() {
-        assert_eq!(server.take_log(), [], "renewed after the guard was dropped");
+        assert_eq!(server.take_log(), Vec::<Entry>::new(), "renewed after the guard was dropped");
     }
 }
 
@@ -73,7 +75,7 @@ async fn loss_is_announced_by_the_deadline_when_every_node_hangs() {
     assert!(start.elapsed() <= WINDOW, "{:?}", start.elapsed());
     pass(Duration::from_millis(2)).await;
     thaw_all(&cluster);
-    assert_eq!(locked_nodes(&cluster), [], "what was lost is unlocked, behind the renewals");
+    assert_eq!(locked_nodes(&cluster), NONE, "what was lost is unlocked, behind the renewals");
 }
 
 #[tokio::test(start_paused = true)]
@@ -125,7 +127,7 @@ async fn max_hold_ends_a_lease_however_often_it_is_renewed() {
     assert_eq!(guard.lost().await.reason, LossReason::MaxHold);
     assert!(start.elapsed() <= max_hold && start.elapsed() >= max_hold - Duration::from_millis(2));
     pass(Duration::from_millis(2)).await;
-    assert_eq!(locked_nodes(&cluster), []);
+    assert_eq!(locked_nodes(&cluster), NONE);
 }
 
 #[tokio::test(start_paused = true)]
@@ -164,7 +166,7 @@ async fn shutdown_ends_every_lease_and_what_is_called_afterwards_is_refused() {
     pass(Duration::from_millis(1)).await;
     quorum.shutdown().await;
     assert_eq!(guard.lost().await.reason, LossReason::Shutdown);
-    assert_eq!(locked_nodes(&cluster), []);
+    assert_eq!(locked_nodes(&cluster), NONE);
     assert_eq!(waiting.await.unwrap(), Err(crate::LockError::Closed));
     assert_eq!(quorum.red_lock("r").try_lock().await.map(drop), Err(crate::LockError::Closed));
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{client, locked_nodes, thaw_all};
+use super::{NONE, client, locked_nodes, thaw_all};
 use crate::{Fault, LockError, MemoryCluster, algorithm::tally::Electorate, node::memory::Behaviour};
 
 const NODE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -62,7 +62,7 @@ async fn try_lock_under(mask: &[Behaviour]) {
     assert!(took <= NODE_TIMEOUT, "{mask:?}: took {took:?}");
     drop(outcome);
     thaw_all(&cluster);
-    assert_eq!(locked_nodes(&cluster), [], "{mask:?}: nothing is left");
+    assert_eq!(locked_nodes(&cluster), NONE, "{mask:?}: nothing is left");
 }
 
 async fn try_lock_under_every_mask_of(nodes: usize) {

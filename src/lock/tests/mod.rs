@@ -12,6 +12,9 @@ mod loss;
 mod masks;
 mod waiting;
 
+/// No node at all.
+const NONE: [usize; 0] = [];
+
 /// A client of these nodes, with the default settings.
 fn client(cluster: &MemoryCluster) -> Quorum {
     Quorum::builder().in_memory(cluster).unwrap()

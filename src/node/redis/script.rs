@@ -1,63 +1,205 @@
-//! The script that a node runs: its text, its arguments and its answers. It knows locks and unlocks of one resource.
+//! The script that executes entries on a server: its text, its arguments, its reply.
+//!
+//! One script for all operations: with one for each, a lock could miss the server's script cache while the unlock
+//! behind it hits.
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use redis::{Cmd, Value};
 
-use crate::node::{Answer, Entry, Fault, Holder, Terms, names};
+use crate::{
+    node::{
+        answer::{Answer, HeldBy, Holder, Inspection},
+        fault::Fault,
+        redis::classify::{classify_caught, classify_code},
+        request::Entry,
+        terms::{Fingerprint, GuardMode, Terms},
+        ttl::whole_milliseconds,
+    },
+    owner_id::OwnerId,
+    resource::Resource,
+};
 
-/// The script.
+#[cfg(test)]
+mod tests;
+
+const TEXT: &str = concat!(
+    include_str!("scripts/names.lua"),
+    include_str!("scripts/reading.lua"),
+    include_str!("scripts/writing.lua"),
+    include_str!("scripts/lock.lua"),
+    include_str!("scripts/raise.lua"),
+    include_str!("scripts/renew.lua"),
+    include_str!("scripts/unlock.lua"),
+    include_str!("scripts/force_unlock.lua"),
+    include_str!("scripts/inspect.lua"),
+    include_str!("scripts/dispatch.lua"),
+);
+
+static SHA: LazyLock<String> = LazyLock::new(|| sha1_smol::Sha1::from(TEXT).digest().to_string());
+
+/// The script, as `SCRIPT LOAD` takes it.
 pub(crate) fn text() -> &'static str {
-    include_str!("lock.lua")
+    TEXT
 }
 
-/// The name under which a server keeps it.
+/// The script's name in the server's cache.
 pub(crate) fn sha() -> &'static str {
-    "e50bb476c594986f799049a83fa95ee74268d6ba"
+    &SHA
 }
 
-/// Runs the script for these entries.
-pub(crate) fn command(_: &Terms, entries: &[Entry]) -> Cmd {
+/// The call that executes `entries` in order.
+///
+/// ```text
+/// EVALSHA sha numkeys  resources of all entries ...
+///         fingerprint guard max_ttl counter_ttl  { operation resources-count arguments ... } ...
+/// ```
+pub(crate) fn command(terms: &Terms, entries: &[Entry]) -> Cmd {
     let mut command = redis::cmd("EVALSHA");
-    command.arg(sha()).arg(0);
+    command.arg(sha());
+    command.arg(entries.iter().map(|entry| resources(entry).len()).sum::<usize>());
+    for resource in entries.iter().flat_map(resources) {
+        command.arg(resource.as_bytes());
+    }
+    let Terms { fingerprint, guard, max_ttl, counter_ttl } = terms;
+    command.arg(fingerprint.as_str());
+    command.arg(match guard {
+        GuardMode::Off => "off",
+    });
+    command.arg(whole_milliseconds(*max_ttl)).arg(whole_milliseconds(*counter_ttl));
     for entry in entries {
-        let (operation, owner, ttl, resources) = match entry {
-            Entry::Lock(lock) => ("lock", &lock.owner, lock.ttl, &lock.resources),
-            Entry::Unlock(unlock) => {
-                let operation = if unlock.real { "real" } else { "rollback" };
-                (operation, &unlock.owner, Duration::ZERO, &unlock.resources)
-            }
-            _ => continue,
-        };
-        for resource in resources.iter().take(1) {
-            let counter = [b"redisson_lock_token:{", resource.as_bytes(), b"}"].concat();
-            command.arg(operation).arg(owner.as_bytes()).arg(ttl.as_millis() as u64);
-            command.arg(resource.as_bytes()).arg(counter).arg(names::notice_channel(resource));
-        }
+        encode(&mut command, entry);
     }
     command
 }
 
-/// What the reply says to each entry.
+fn encode(command: &mut Cmd, entry: &Entry) {
+    let count = resources(entry).len();
+    match entry {
+        Entry::Lock(lock) => {
+            command.arg("lock").arg(count).arg(lock.owner.as_bytes());
+            command.arg(whole_milliseconds(lock.ttl)).arg(lock.hint)
+        }
+        Entry::Raise(raise) => command.arg("raise").arg(count).arg(raise.owner.as_bytes()).arg(raise.token),
+        Entry::Renew(renew) => {
+            command.arg("renew").arg(count).arg(renew.owner.as_bytes()).arg(renew.holds);
+            command.arg(whole_milliseconds(renew.ttl)).arg(renew.token)
+        }
+        Entry::Unlock(unlock) => {
+            command.arg("unlock").arg(count).arg(unlock.owner.as_bytes()).arg(unlock.token);
+            command.arg(u8::from(unlock.real)).arg(u8::from(unlock.leave))
+        }
+        Entry::ForceUnlock(_) => command.arg("force_unlock").arg(count),
+        Entry::Inspect(_) => command.arg("inspect").arg(count),
+    };
+}
+
+fn resources(entry: &Entry) -> &[Resource] {
+    match entry {
+        Entry::Lock(lock) => &lock.resources,
+        Entry::Raise(raise) => &raise.resources,
+        Entry::Renew(renew) => &renew.resources,
+        Entry::Unlock(unlock) => &unlock.resources,
+        Entry::ForceUnlock(unlock) => &unlock.resources,
+        Entry::Inspect(inspect) => std::slice::from_ref(&inspect.resource),
+    }
+}
+
+/// The answers to `entries`; whatever does not have the shape of one is a protocol fault of its entry.
 pub(crate) fn decode(entries: &[Entry], reply: Value) -> Vec<Answer> {
-    let Value::Array(values) = reply else {
-        return vec![Answer::Fault(Fault::Protocol("no array".into())); entries.len()];
+    let all = |fault: Fault| vec![Answer::Fault(fault); entries.len()];
+    match reply {
+        Value::Array(answers) if answers.len() == entries.len() => {
+            entries.iter().zip(&answers).map(|(entry, answer)| decode_one(entry, answer)).collect()
+        }
+        Value::ServerError(error) => all(classify_code(error.code(), error.details().unwrap_or_default())),
+        other => all(misshapen(&other)),
+    }
+}
+
+fn decode_one(entry: &Entry, answer: &Value) -> Answer {
+    parse(entry, answer).unwrap_or_else(|| Answer::Fault(misshapen(answer)))
+}
+
+fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
+    let Value::Array(parts) = answer else { return None };
+    let (tag, fields) = parts.split_first()?;
+    let parsed = match (entry, bytes(tag)?, fields) {
+        (_, b"fault", [text]) => Answer::Fault(classify_caught(&String::from_utf8_lossy(bytes(text)?))),
+        (_, b"counter", [text]) => {
+            Answer::Fault(Fault::Counter(String::from_utf8_lossy(bytes(text)?).into()))
+        }
+        (Entry::Lock(_) | Entry::Raise(_) | Entry::Renew(_), b"foreign", [fingerprint]) => {
+            Answer::Foreign { fingerprint: Fingerprint::new(&String::from_utf8_lossy(bytes(fingerprint)?)) }
+        }
+        (Entry::Lock(_), b"granted", [vote]) => Answer::Granted { vote: number(vote)? },
+        (Entry::Lock(_) | Entry::Renew(_), b"held", [resource, owner, remaining, counter]) => {
+            let resource = usize::try_from(number(resource)?).ok()?;
+            resources(entry).get(resource)?;
+            Answer::Held(Holder {
+                resource,
+                owner: owner_of(owner)?,
+                remaining: Duration::from_millis(number(remaining)?),
+                counter: number(counter)?,
+            })
+        }
+        (Entry::Lock(_) | Entry::Renew(_), b"gone", []) => Answer::Gone,
+        (Entry::Raise(_), b"raised", []) => Answer::Raised,
+        (Entry::Raise(_), b"not_raised", [counter]) => Answer::NotRaised { counter: number(counter)? },
+        (Entry::Renew(_), b"renewed", [proves]) => Answer::Renewed { proves: number(proves)? == 1 },
+        (Entry::Unlock(_) | Entry::ForceUnlock(_), b"unlocked", [deleted]) => {
+            Answer::Unlocked { deleted: u32::try_from(number(deleted)?).ok()? }
+        }
+        (Entry::Inspect(_), b"inspected", [counter, run_id]) => {
+            Answer::Inspected(Inspection { held: None, counter: number(counter)?, run_id: run_id_of(run_id) })
+        }
+        (Entry::Inspect(_), b"inspected", [counter, run_id, owner, holds, remaining]) => {
+            // What others write may be no number, and a ttl that is negative is none.
+            let held = HeldBy {
+                owner: owner_of(owner)?,
+                holds: number(holds).and_then(|holds| u32::try_from(holds).ok()).unwrap_or(0),
+                remaining: number(remaining).map(Duration::from_millis),
+            };
+            let (counter, run_id) = (number(counter)?, run_id_of(run_id));
+            Answer::Inspected(Inspection { held: Some(held), counter, run_id })
+        }
+        _ => return None,
     };
-    let answer = |value: Value| match value {
-        Value::Array(pair) => match &*pair {
-            [Value::Int(1), Value::Int(vote)] => Answer::Granted { vote: vote.unsigned_abs() },
-            [Value::Int(0), Value::Int(ttl)] => Answer::Held(Holder {
-                resource: 0,
-                owner: None,
-                remaining: Duration::from_millis(ttl.unsigned_abs()),
-                counter: 0,
-            }),
-            [Value::Int(2), Value::Int(deleted)] => {
-                Answer::Unlocked { deleted: u32::try_from(*deleted).unwrap_or(0) }
-            }
-            _ => Answer::Fault(Fault::Protocol("no such answer".into())),
-        },
-        _ => Answer::Fault(Fault::Protocol("no answer".into())),
-    };
-    values.into_iter().map(answer).collect()
+    Some(parsed)
+}
+
+/// The server's `run_id`, unless the user may not know it.
+fn run_id_of(value: &Value) -> Option<Arc<str>> {
+    bytes(value).map(|bytes| String::from_utf8_lossy(bytes).into())
+}
+
+fn bytes(value: &Value) -> Option<&[u8]> {
+    match value {
+        Value::BulkString(bytes) => Some(bytes),
+        Value::SimpleString(text) => Some(text.as_bytes()),
+        _ => None,
+    }
+}
+
+fn number(value: &Value) -> Option<u64> {
+    match value {
+        Value::Int(number) => u64::try_from(*number).ok(),
+        value => str::from_utf8(bytes(value)?).ok()?.parse().ok(),
+    }
+}
+
+fn owner_of(value: &Value) -> Option<Option<OwnerId>> {
+    match value {
+        Value::Nil => Some(None),
+        value => bytes(value).map(|owner| Some(OwnerId::from_wire(owner))),
+    }
+}
+
+/// Shows the start of what came: a reply may be megabytes long.
+fn misshapen(value: &Value) -> Fault {
+    let shown: String = format!("{value:?}").chars().take(200).collect();
+    Fault::Protocol(format!("not an answer: {shown}").into())
 }

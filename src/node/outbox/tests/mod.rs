@@ -113,7 +113,7 @@ fn before_the_first_connection_calls_wait_and_after_a_failed_dial_they_are_refus
     let mut kept = outbox.submit(owed(1));
     assert!(said(&mut waiting).is_none());
     outbox.dial_failed(Fault::NoAuth("no".into()));
-    let refused = Fault::Unreachable("authentication failed: no".into());
+    let refused = Fault::Handshake(Arc::new(Fault::NoAuth("no".into())));
     assert_eq!(fault(&mut waiting), Some(refused.clone()));
     assert_eq!(fault(&mut outbox.submit(one(lock(2)))), Some(refused));
     assert!(outbox.take_wanted(), "a refused call asks for a dial");

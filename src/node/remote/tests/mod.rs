@@ -117,7 +117,11 @@ fn owner(number: u32) -> OwnerId {
 }
 
 fn fault(reply: Reply) -> Fault {
-    match reply.now_or_never().expect("no answer").remove(0) {
+    fault_of(reply.now_or_never().expect("no answer"))
+}
+
+fn fault_of(mut answers: Vec<Answer>) -> Fault {
+    match answers.remove(0) {
         Answer::Fault(fault) => fault,
         other => panic!("{other:?} is no fault"),
     }
@@ -264,14 +268,26 @@ async fn closing_ends_when_the_time_of_all_that_is_owed_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropping_the_handle_ends_the_task_and_answers_everybody() {
+async fn dropping_the_handle_sends_what_is_owed_and_then_ends_the_task() {
+    let scene = Scene::at(Door::Refusing).await;
+    let owed = scene.unlock_for(1, Duration::from_secs(10));
+    let Scene { node, fake, .. } = scene;
+    drop(node);
+    fake.set_door(Door::Open);
+    assert_eq!(*owed.await, [Answer::Unlocked { deleted: 1 }]);
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(fake.links(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_the_handle_was_dropped_everybody_is_answered_when_the_time_of_all_is_over() {
     let scene = Scene::at(Door::Open).await;
     scene.fake.freeze();
-    let sent = scene.lock(1);
+    let sent = scene.unlock_for(1, Duration::from_secs(2));
     scene.pass(1).await;
     let Scene { node, fake, .. } = scene;
     drop(node);
-    assert_eq!(fault(sent), Fault::Disconnected);
+    assert_eq!(fault_of(sent.await), Fault::Disconnected);
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(fake.links(), 0);
 }

@@ -1,0 +1,59 @@
+//! Entries in short, for tests: resources are words, owners are words.
+
+use std::time::Duration;
+
+use crate::{
+    node::{
+        Entry, Fingerprint, ForceUnlock, GuardMode, Inspect, Lock, Raise, Renew, Resources, Terms, Unlock,
+    },
+    owner_id::OwnerId,
+    resource::Resource,
+};
+
+pub(crate) fn terms() -> Terms {
+    Terms {
+        fingerprint: Fingerprint::new("test"),
+        guard: GuardMode::Off,
+        max_ttl: Duration::from_secs(60),
+        counter_ttl: Duration::from_secs(3600),
+    }
+}
+
+pub(crate) fn resource(name: &str) -> Resource {
+    Resource::new(name).unwrap()
+}
+
+/// `"a b"`: two resources.
+pub(crate) fn resources(names: &str) -> Resources {
+    names.split(' ').map(resource).collect()
+}
+
+pub(crate) fn owner(name: &str) -> OwnerId {
+    OwnerId::from_wire(name.as_bytes())
+}
+
+/// Ttls are milliseconds.
+pub(crate) fn lock(names: &str, by: &str, ttl: u64, hint: u64) -> Entry {
+    Entry::Lock(Lock { resources: resources(names), owner: owner(by), ttl: Duration::from_millis(ttl), hint })
+}
+
+pub(crate) fn raise(names: &str, by: &str, token: u64) -> Entry {
+    Entry::Raise(Raise { resources: resources(names), owner: owner(by), token })
+}
+
+pub(crate) fn renew(names: &str, by: &str, holds: u32, ttl: u64, token: u64) -> Entry {
+    let (resources, owner, ttl) = (resources(names), owner(by), Duration::from_millis(ttl));
+    Entry::Renew(Renew { resources, owner, holds, ttl, token })
+}
+
+pub(crate) fn unlock(names: &str, by: &str, token: u64, real: bool, leave: bool) -> Entry {
+    Entry::Unlock(Unlock { resources: resources(names), owner: owner(by), token, real, leave })
+}
+
+pub(crate) fn force_unlock(names: &str) -> Entry {
+    Entry::ForceUnlock(ForceUnlock { resources: resources(names) })
+}
+
+pub(crate) fn inspect(name: &str) -> Entry {
+    Entry::Inspect(Inspect { resource: resource(name) })
+}

@@ -1,0 +1,118 @@
+//! What else a node may do than its work: for the tests of what is above it.
+
+use std::{mem, sync::Mutex, time::Duration};
+
+use crate::{
+    mutex,
+    node::{
+        Answer, Entry, Fault, HeldBy, Holder, Inspection, Request, Responder, Terms, memory::MemoryServer,
+    },
+    owner_id::OwnerId,
+};
+
+/// What a server does with requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Behaviour {
+    /// Its work.
+    #[default]
+    Granting,
+    /// Says that somebody else holds everything.
+    Refusing,
+    /// Answers everything with this fault, and executes nothing.
+    Failing(Fault),
+    /// Takes requests and does nothing, until it thaws.
+    Hanging,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Switch {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    behaviour: Behaviour,
+    swallowed: Vec<(Terms, Request, Responder)>,
+    log: Vec<Entry>,
+}
+
+impl Switch {
+    /// Gives the request back if it is to be executed. What is executed, refused or failed is logged.
+    pub(super) fn meet(
+        &self,
+        terms: &Terms,
+        request: Request,
+        responder: Responder,
+    ) -> Option<(Request, Responder)> {
+        let mut state = mutex::lock(&self.state);
+        if state.behaviour == Behaviour::Hanging {
+            state.swallowed.push((terms.clone(), request, responder));
+            return None;
+        }
+        state.log.extend(request.entries.iter().cloned());
+        let behaviour = state.behaviour.clone();
+        drop(state);
+        match behaviour {
+            Behaviour::Failing(fault) => responder.fault(&fault),
+            Behaviour::Refusing => {
+                responder.answer(request.entries.iter().map(|entry| refusal(entry, terms.max_ttl)).collect());
+            }
+            Behaviour::Granting | Behaviour::Hanging => return Some((request, responder)),
+        }
+        None
+    }
+}
+
+fn refusal(entry: &Entry, remaining: Duration) -> Answer {
+    let owner = Some(OwnerId::from_wire(b"somebody:else"));
+    match entry {
+        Entry::Lock(_) | Entry::Renew(_) => {
+            Answer::Held(Holder { resource: 0, owner, remaining, counter: 0 })
+        }
+        Entry::Raise(_) => Answer::NotRaised { counter: 0 },
+        Entry::Unlock(_) | Entry::ForceUnlock(_) => Answer::Unlocked { deleted: 0 },
+        Entry::Inspect(_) => {
+            let held = HeldBy { owner, holds: 1, remaining: Some(remaining) };
+            Answer::Inspected(Inspection { held: Some(held), counter: 0, run_id: None })
+        }
+    }
+}
+
+impl MemoryServer {
+    /// From now on behaves so. What was swallowed stays so until [`thaw`](Self::thaw).
+    pub(crate) fn behave(&self, behaviour: Behaviour) {
+        mutex::lock(&self.behaviour.state).behaviour = behaviour;
+    }
+
+    /// Does its work from now on, and first what it swallowed, in order: whether or not anybody still waits, as a
+    /// process does that was stopped.
+    pub(crate) fn thaw(&self) {
+        let swallowed = {
+            let mut state = mutex::lock(&self.behaviour.state);
+            state.behaviour = Behaviour::Granting;
+            mem::take(&mut state.swallowed)
+        };
+        for (terms, request, responder) in swallowed {
+            self.take(&terms, request, responder);
+        }
+    }
+
+    /// Executes the oldest request that was swallowed, and goes on hanging. Whether there was one.
+    pub(crate) fn answer_next(&self) -> bool {
+        let mut state = mutex::lock(&self.behaviour.state);
+        if state.swallowed.is_empty() {
+            return false;
+        }
+        let (terms, request, responder) = state.swallowed.remove(0);
+        let behaviour = mem::replace(&mut state.behaviour, Behaviour::Granting);
+        drop(state);
+        self.take(&terms, request, responder);
+        mutex::lock(&self.behaviour.state).behaviour = behaviour;
+        true
+    }
+
+    /// The entries that were answered so far, in order; and forgets them.
+    pub(crate) fn take_log(&self) -> Vec<Entry> {
+        mem::take(&mut mutex::lock(&self.behaviour.state).log)
+    }
+}

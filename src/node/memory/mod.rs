@@ -1,0 +1,146 @@
+//! In-memory nodes: the pure node behind a mutex, for tests, examples and quorums within one process.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, Ordering},
+};
+
+use futures::future::{self, BoxFuture, FutureExt};
+
+#[cfg(test)]
+pub(crate) use self::behaviour::Behaviour;
+pub use self::cluster::MemoryCluster;
+use crate::{
+    clock::Clock,
+    mutex,
+    node::{
+        Answer, Entry, Fault, Listener, Node, Notice, Reply, Request, Responder, Subscription, Terms,
+        memory::listeners::Listeners,
+        state::{NodeState, NodeTime},
+    },
+    resource::Resource,
+};
+
+#[cfg(test)]
+mod behaviour;
+mod cluster;
+mod listeners;
+#[cfg(test)]
+mod probe;
+#[cfg(test)]
+mod tests;
+
+/// The node's time where its clock begins: in 2023, so that fencing tokens have the size of real ones.
+const EPOCH: u64 = 1_700_000_000_000;
+
+/// After so many entries what is over is forgotten, so that a server that lives long does not grow for ever.
+const SWEEP_AFTER: u32 = 1024;
+
+/// One independent "server": what several clients share.
+#[derive(Debug)]
+pub(crate) struct MemoryServer {
+    clock: Arc<dyn Clock>,
+    memory: Mutex<Memory>,
+    listeners: Listeners,
+    #[cfg(test)]
+    behaviour: behaviour::Switch,
+}
+
+#[derive(Debug)]
+struct Memory {
+    state: NodeState,
+    since_sweep: u32,
+}
+
+impl MemoryServer {
+    /// An empty server. `run` tells this run of it from others and comes from the caller's generator.
+    pub(crate) fn new(clock: Arc<dyn Clock>, run: u64) -> Arc<Self> {
+        let state = NodeState::new(&format!("{run:040x}"));
+        Arc::new(Self {
+            clock,
+            memory: Mutex::new(Memory { state, since_sweep: 0 }),
+            listeners: Listeners::default(),
+            #[cfg(test)]
+            behaviour: behaviour::Switch::default(),
+        })
+    }
+
+    /// The server's own time.
+    pub(crate) fn now(&self) -> NodeTime {
+        let elapsed = self.clock.now().since_origin().as_millis();
+        NodeTime::from_epoch(EPOCH.saturating_add(u64::try_from(elapsed).unwrap_or(u64::MAX)))
+    }
+
+    fn take(&self, terms: &Terms, request: Request, responder: Responder) {
+        #[cfg(test)]
+        let Some((request, responder)) = self.behaviour.meet(terms, request, responder) else { return };
+        let (answers, released) = self.execute(terms, &request.entries);
+        // With the mutex released: a listener may call a node at once.
+        for resource in &released {
+            self.listeners.tell(resource);
+        }
+        responder.answer(answers);
+    }
+
+    fn execute(&self, terms: &Terms, entries: &[Entry]) -> (Vec<Answer>, Vec<Resource>) {
+        let now = self.now();
+        let mut memory = mutex::lock(&self.memory);
+        let mut answers = Vec::with_capacity(entries.len());
+        let mut released = Vec::new();
+        for entry in entries {
+            let outcome = memory.state.apply(terms, entry, now);
+            answers.push(outcome.answer);
+            released.extend(outcome.notices);
+            memory.since_sweep += 1;
+        }
+        if memory.since_sweep >= SWEEP_AFTER {
+            memory.state.sweep(now);
+            memory.since_sweep = 0;
+        }
+        (answers, released)
+    }
+}
+
+/// One client's way to a [`MemoryServer`]; answers at once.
+#[derive(Debug)]
+pub(crate) struct MemoryNode {
+    server: Arc<MemoryServer>,
+    address: Arc<str>,
+    terms: Terms,
+    is_closed: AtomicBool,
+}
+
+impl MemoryNode {
+    pub(crate) fn new(server: Arc<MemoryServer>, address: Arc<str>, terms: Terms) -> Self {
+        Self { server, address, terms, is_closed: AtomicBool::new(false) }
+    }
+}
+
+impl Node for MemoryNode {
+    fn address(&self) -> &Arc<str> {
+        &self.address
+    }
+
+    fn call(&self, request: Request) -> Reply {
+        let entries = request.entries.len();
+        if self.is_closed.load(Ordering::Acquire) && !request.entries.iter().all(Entry::is_owed) {
+            return Reply::fault(entries, &Fault::Closed);
+        }
+        let (responder, reply) = Reply::channel(entries);
+        self.server.take(&self.terms, request, responder);
+        reply
+    }
+
+    fn subscribe(&self, resource: &Resource, listener: Arc<dyn Listener>) -> Subscription {
+        let number = self.server.listeners.add(resource, Arc::clone(&listener));
+        listener.notice(Notice::Subscribed);
+        let (server, resource) = (Arc::clone(&self.server), resource.clone());
+        Subscription::new(move || server.listeners.remove(&resource, number))
+    }
+
+    /// Nothing is ever owed.
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.is_closed.store(true, Ordering::Release);
+        future::ready(()).boxed()
+    }
+}

@@ -1,0 +1,62 @@
+//! Replies that no script of ours gives.
+
+use redis::Value;
+
+use crate::node::{
+    Answer, Fault,
+    entries::{inspect, lock, raise, renew, unlock},
+    redis::script,
+};
+
+fn text(text: &str) -> Value {
+    Value::BulkString(text.into())
+}
+
+#[test]
+fn a_reply_of_the_wrong_shape_is_a_protocol_fault_of_each_entry() {
+    let entries = [lock("a", "me", 1, 0), inspect("a")];
+    let one = Value::Array(vec![Value::Array(vec![text("gone")])]);
+    for reply in [Value::Nil, Value::Okay, Value::Int(1), one, Value::Array(vec![])] {
+        let answers = script::decode(&entries, reply);
+        assert_eq!(answers.len(), 2);
+        assert!(answers.iter().all(|answer| matches!(answer, Answer::Fault(Fault::Protocol(_)))));
+    }
+}
+
+#[test]
+fn an_answer_that_does_not_belong_to_its_entry_is_a_protocol_fault_of_that_entry() {
+    let entries = [
+        lock("a", "me", 1, 0),
+        raise("a", "me", 1),
+        renew("a", "me", 1, 1, 1),
+        unlock("a", "me", 0, false, false),
+        inspect("a"),
+    ];
+    let wrong = [
+        vec![text("raised")],
+        vec![text("granted"), Value::Int(1)],
+        vec![text("held"), Value::Int(1), Value::Nil, Value::Int(1), Value::Int(1)],
+        vec![text("unlocked"), Value::Int(-1)],
+        vec![Value::Nil],
+    ];
+    let reply = Value::Array(wrong.into_iter().map(Value::Array).collect());
+    for answer in script::decode(&entries, reply) {
+        assert!(matches!(answer, Answer::Fault(Fault::Protocol(_))), "{answer:?}");
+    }
+}
+
+#[test]
+fn a_protocol_fault_shows_the_start_of_what_came() {
+    let long = text(&"x".repeat(1_000_000));
+    let answers = script::decode(&[inspect("a")], long);
+    let Answer::Fault(Fault::Protocol(problem)) = &answers[0] else { panic!("{answers:?}") };
+    assert!(problem.len() < 1000);
+}
+
+#[test]
+fn faults_that_the_script_caught_keep_their_kind() {
+    let caught = |tag: &str, error: &str| Value::Array(vec![text(tag), text(error)]);
+    let reply = Value::Array(vec![caught("fault", "OOM no"), caught("counter", "1e5")]);
+    let answers = script::decode(&[inspect("a"), inspect("b")], reply);
+    assert_eq!(answers, [Answer::Fault(Fault::OutOfMemory), Answer::Fault(Fault::Counter("1e5".into()))]);
+}

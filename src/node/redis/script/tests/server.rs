@@ -1,0 +1,140 @@
+//! A redis-server for one test.
+
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
+    thread,
+    time::Duration,
+};
+
+use redis::{Cmd, Connection, ConnectionLike, FromRedisValue, RedisResult};
+
+use crate::{
+    node::{Answer, Entry, Terms, redis::script},
+    owner_id::OwnerId,
+    resource::Resource,
+};
+
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// A server without persistence that ends with the test, and a connection to it that has loaded the script.
+pub(super) struct Server {
+    process: Child,
+    directory: PathBuf,
+    connection: Connection,
+}
+
+impl Server {
+    pub(super) fn start() -> Self {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let directory = std::env::temp_dir().join(format!("redquorum-{}-{number}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let socket = directory.join("redis.sock");
+        let process = Command::new("redis-server")
+            .args(["--port", "0", "--save", "", "--appendonly", "no", "--dir"])
+            .arg(&directory)
+            .arg("--unixsocket")
+            .arg(&socket)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("this test needs a redis-server: apt-get install redis-server");
+        let url = format!("unix://{}?protocol=resp3", socket.display());
+        let mut server = Self { process, directory, connection: Self::connect_to(&url) };
+        server.load();
+        server
+    }
+
+    fn connect_to(url: &str) -> Connection {
+        let client = redis::Client::open(url).unwrap();
+        for _ in 0..1000 {
+            if let Ok(connection) = client.get_connection() {
+                return connection;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        panic!("the redis-server does not answer at {url}");
+    }
+
+    /// From now on as this ACL user without a password.
+    pub(super) fn connect_as(&mut self, user: &str) {
+        let socket = self.directory.join("redis.sock");
+        self.connection =
+            Self::connect_to(&format!("unix://{}?protocol=resp3&user={user}&pass=x", socket.display()));
+    }
+
+    /// The default user again.
+    pub(super) fn connect(&mut self) {
+        let socket = self.directory.join("redis.sock");
+        self.connection = Self::connect_to(&format!("unix://{}?protocol=resp3", socket.display()));
+    }
+
+    fn load(&mut self) {
+        let sha: String = self.get(redis::cmd("SCRIPT").arg("LOAD").arg(script::text()));
+        assert_eq!(sha, script::sha(), "the server names the script otherwise");
+    }
+
+    pub(super) fn call(&mut self, terms: &Terms, entries: &[Entry]) -> Vec<Answer> {
+        let reply = self.connection.req_command(&script::command(terms, entries)).unwrap();
+        let answers = script::decode(entries, reply);
+        assert_eq!(answers.len(), entries.len());
+        answers
+    }
+
+    pub(super) fn one(&mut self, terms: &Terms, entry: &Entry) -> Answer {
+        self.call(terms, std::slice::from_ref(entry)).remove(0)
+    }
+
+    pub(super) fn get<T: FromRedisValue>(&mut self, command: &Cmd) -> T {
+        self.try_get(command).unwrap()
+    }
+
+    pub(super) fn try_get<T: FromRedisValue>(&mut self, command: &Cmd) -> RedisResult<T> {
+        command.query(&mut self.connection)
+    }
+
+    /// A command as it is typed, words without spaces.
+    pub(super) fn run(&mut self, line: &str) {
+        let mut words = line.split(' ');
+        let mut command = redis::cmd(words.next().unwrap());
+        for word in words {
+            command.arg(word);
+        }
+        self.get::<redis::Value>(&command);
+    }
+
+    /// The server's own time in whole seconds.
+    pub(super) fn seconds(&mut self) -> u64 {
+        let (seconds, _): (u64, u64) = self.get(&redis::cmd("TIME"));
+        seconds
+    }
+
+    pub(super) fn ttl(&mut self, key: &[u8]) -> i64 {
+        self.get(redis::cmd("PTTL").arg(key))
+    }
+
+    /// All keys, sorted.
+    pub(super) fn keys(&mut self) -> Vec<Vec<u8>> {
+        let mut keys: Vec<Vec<u8>> = self.get(redis::cmd("KEYS").arg("*"));
+        keys.sort();
+        keys
+    }
+
+    pub(super) fn holds(&mut self, resource: &Resource, owner: &OwnerId) -> Option<u32> {
+        self.get(redis::cmd("HGET").arg(resource.as_bytes()).arg(owner.as_bytes()))
+    }
+
+    pub(super) fn counter(&mut self, resource: &Resource) -> Option<u64> {
+        self.get(redis::cmd("GET").arg(crate::node::names::counter(resource)))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+        drop(fs::remove_dir_all(&self.directory));
+    }
+}

@@ -1,0 +1,178 @@
+//! What only a real server has: keys of other types, of several fields, without a ttl.
+
+use std::time::Duration;
+
+use crate::node::{
+    Answer, Entry, Fault, HeldBy, Holder, Inspection,
+    entries::{force_unlock, inspect, lock, owner, raise, renew, resource, resources, terms, unlock},
+    redis::script::tests::server::Server,
+    state::LARGEST_COUNTER,
+};
+
+fn fault(fault: Fault) -> Answer {
+    Answer::Fault(fault)
+}
+
+#[test]
+fn a_resource_of_another_type_fails_its_own_entry_and_no_other() {
+    let mut server = Server::start();
+    server.run("SET b text");
+    let entries: Vec<Entry> = vec![
+        lock("a", "me", 5000, 0),
+        lock("b", "me", 5000, 0),
+        renew("b", "me", 1, 5000, 1),
+        raise("b", "me", 1),
+        unlock("b", "me", 0, false, false),
+        force_unlock("b"),
+        inspect("b"),
+        lock("c", "me", 5000, 0),
+    ];
+    let answers = server.call(&terms(), &entries);
+    assert!(matches!(answers[0], Answer::Granted { .. }), "{answers:?}");
+    assert!(answers[1..7].iter().all(|answer| *answer == fault(Fault::WrongType)), "{answers:?}");
+    assert!(matches!(answers[7], Answer::Granted { .. }), "{answers:?}");
+    let text: String = server.get(redis::cmd("GET").arg("b"));
+    assert_eq!(text, "text");
+    assert_eq!(server.counter(&resource("b")), None);
+}
+
+#[test]
+fn an_unlock_of_several_releases_the_others_beside_one_of_another_type() {
+    let mut server = Server::start();
+    server.one(&terms(), &lock("a c", "me", 5000, 0));
+    server.run("LPUSH b 1");
+    assert_eq!(server.one(&terms(), &unlock("a b c", "me", 0, true, false)), fault(Fault::WrongType));
+    assert_eq!(server.one(&terms(), &inspect("a")), server.one(&terms(), &inspect("c")));
+    assert_eq!(server.holds(&resource("a"), &owner("me")), None);
+}
+
+#[test]
+fn a_counter_of_another_type_fails_the_entry_and_changes_nothing() {
+    let mut server = Server::start();
+    server.run("LPUSH redisson_lock_token:{a} 1");
+    assert_eq!(server.one(&terms(), &lock("a b", "me", 5000, 0)), fault(Fault::WrongType));
+    assert_eq!(server.keys(), vec![b"redisson_lock_token:{a}".to_vec()]);
+}
+
+#[test]
+fn a_counter_that_is_no_canonical_integer_is_shown_and_kept() {
+    let mut server = Server::start();
+    for text in
+        ["", "-1", "+1", "07", "7e0", "0x7", "1.0", "nan", "inf", "9007199254740992", "99999999999999999999"]
+    {
+        server.get::<redis::Value>(redis::cmd("SET").arg("redisson_lock_token:{a}").arg(text));
+        let expected = fault(Fault::Counter(text.into()));
+        assert_eq!(server.one(&terms(), &lock("a", "me", 5000, 0)), expected);
+        assert_eq!(server.one(&terms(), &renew("a", "me", 1, 5000, 7)), expected);
+        assert_eq!(server.one(&terms(), &inspect("a")), expected);
+        assert_eq!(server.one(&terms(), &unlock("a", "me", 7, false, false)), expected);
+        assert_eq!(server.keys(), vec![b"redisson_lock_token:{a}".to_vec()]);
+        let kept: String = server.get(redis::cmd("GET").arg("redisson_lock_token:{a}"));
+        assert_eq!(kept, text);
+    }
+}
+
+#[test]
+fn the_last_votes_below_the_largest_counter_are_exact() {
+    let mut server = Server::start();
+    server.run(&format!("SET redisson_lock_token:{{a}} {}", LARGEST_COUNTER - 2));
+    assert_eq!(server.one(&terms(), &lock("a", "1", 5000, 0)), Answer::Granted { vote: LARGEST_COUNTER - 1 });
+    server.one(&terms(), &unlock("a", "1", LARGEST_COUNTER - 1, true, false));
+    assert_eq!(server.one(&terms(), &lock("a", "2", 5000, 0)), Answer::Granted { vote: LARGEST_COUNTER });
+    assert_eq!(server.one(&terms(), &lock("a", "2", 5000, 0)), Answer::Granted { vote: LARGEST_COUNTER });
+    server.one(&terms(), &unlock("a", "2", LARGEST_COUNTER, true, false));
+    assert_eq!(server.counter(&resource("a")), Some(LARGEST_COUNTER));
+    let used_up = fault(Fault::Counter(LARGEST_COUNTER.to_string().into()));
+    assert_eq!(server.one(&terms(), &lock("a", "3", 5000, 0)), used_up);
+    assert_eq!(server.holds(&resource("a"), &owner("3")), None);
+}
+
+#[test]
+fn a_foreign_key_without_a_ttl_gets_the_longest_one() {
+    let mut server = Server::start();
+    for entry in [lock("a", "me", 5000, 0), renew("a", "me", 1, 5000, 7)] {
+        server.run("DEL a");
+        server.run("HSET a other 2");
+        let expected =
+            Holder { resource: 0, owner: Some(owner("other")), remaining: terms().max_ttl, counter: 0 };
+        assert_eq!(server.one(&terms(), &entry), Answer::Held(expected));
+        let ttl = Duration::from_millis(server.ttl(b"a").unsigned_abs());
+        assert!(ttl <= terms().max_ttl && ttl > terms().max_ttl / 2);
+    }
+}
+
+#[test]
+fn a_key_of_ours_without_a_ttl_gets_one() {
+    let mut server = Server::start();
+    for entry in [lock("a", "me", 5000, 0), renew("a", "me", 1, 5000, 7)] {
+        server.run("DEL a");
+        server.run("HSET a me 1");
+        assert!(!matches!(server.one(&terms(), &entry), Answer::Fault(_)));
+        assert!((4000..=5000).contains(&server.ttl(b"a")));
+    }
+}
+
+#[test]
+fn a_hash_of_several_fields_is_held_by_somebody_unknown() {
+    let mut server = Server::start();
+    server.run("HSET a mode read me 1");
+    server.run("PEXPIRE a 50000");
+    for entry in [lock("a", "me", 5000, 0), renew("a", "me", 1, 5000, 7)] {
+        let Answer::Held(holder) = server.one(&terms(), &entry) else { panic!("not held") };
+        assert_eq!((holder.resource, holder.owner, holder.counter), (0, None, 0));
+        assert!(holder.remaining > Duration::from_secs(40));
+    }
+    assert_eq!(server.one(&terms(), &raise("a", "me", 7)), Answer::NotRaised { counter: 0 });
+    assert_eq!(server.one(&terms(), &unlock("a", "me", 0, true, false)), Answer::Unlocked { deleted: 0 });
+    assert_eq!(server.holds(&resource("a"), &owner("me")), Some(1));
+    let Answer::Inspected(Inspection { held: Some(held), counter: 0, .. }) =
+        server.one(&terms(), &inspect("a"))
+    else {
+        panic!("not held");
+    };
+    assert!(matches!(held, HeldBy { owner: None, holds: 0, remaining: Some(_) }));
+    assert_eq!(server.one(&terms(), &force_unlock("a")), Answer::Unlocked { deleted: 1 });
+    assert_eq!(server.keys(), Vec::<Vec<u8>>::new());
+}
+
+#[test]
+fn a_record_of_another_quorum_refuses_locks_but_no_unlock() {
+    let mut server = Server::start();
+    server.one(&terms(), &lock("a", "me", 5000, 0));
+    server.run("HSET redquorum:node run_id r floor 5 fingerprint other");
+    for entry in [lock("a", "me", 5000, 0), renew("a", "me", 1, 5000, 7), raise("a", "me", 7)] {
+        let answer = server.one(&terms(), &entry);
+        assert!(
+            matches!(&answer, Answer::Foreign { fingerprint } if fingerprint.as_str() == "other"),
+            "{answer:?}"
+        );
+    }
+    assert_eq!(server.one(&terms(), &unlock("a", "me", 0, true, false)), Answer::Unlocked { deleted: 1 });
+    server.run(&format!("HSET redquorum:node floor 2000000000000000 fingerprint {}", terms().fingerprint));
+    assert_eq!(
+        server.one(&terms(), &lock("a", "me", 5000, 0)),
+        Answer::Granted { vote: 2_000_000_000_000_001 }
+    );
+    server.run("HDEL redquorum:node fingerprint");
+    assert!(matches!(server.one(&terms(), &lock("b", "me", 5000, 0)), Answer::Foreign { .. }));
+}
+
+#[test]
+fn a_release_is_told_on_redissons_channel_only_if_it_is_real() {
+    let mut server = Server::start();
+    server.one(&terms(), &lock("a b{c}", "me", 5000, 0));
+    assert_eq!(resources("a b{c}").len(), 2);
+    let published =
+        |server: &mut Server| -> String { server.get::<String>(redis::cmd("INFO").arg("commandstats")) };
+    let calls = |stats: String| {
+        stats.lines().find_map(|line| {
+            line.strip_prefix("cmdstat_publish:calls=").map(|rest| rest.split(',').next().unwrap().to_owned())
+        })
+    };
+    server.one(&terms(), &unlock("a", "me", 0, false, false));
+    let stats = published(&mut server);
+    assert_eq!(calls(stats), None);
+    server.one(&terms(), &unlock("b{c}", "me", 0, true, false));
+    let stats = published(&mut server);
+    assert_eq!(calls(stats).as_deref(), Some("1"));
+}

@@ -1,0 +1,22 @@
+-- names.lua  resource, owner  ->  the names that are derived from them
+local record_name = 'redquorum:node'
+
+-- Redisson's rule: no braces of ours where the resource has one.
+local function named(prefix, resource)
+  if string.find(resource, '{', 1, true) then
+    return prefix .. resource
+  end
+  return prefix .. '{' .. resource .. '}'
+end
+
+local function channel_name(resource)
+  return named('redisson_lock__channel:', resource)
+end
+
+local function counter_name(resource)
+  return named('redisson_lock_token:', resource)
+end
+
+local function tombstone_name(resource, owner)
+  return named('redquorum:gone:', resource) .. ':' .. owner
+end

@@ -1,1 +1,0 @@
-//! The whole behaviour of a node.

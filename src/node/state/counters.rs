@@ -1,0 +1,82 @@
+//! The fencing counters of some resources, taken together.
+
+use crate::{
+    node::{
+        answer::Answer,
+        fault::Fault,
+        state::{Counter, NodeState, NodeTime},
+        terms::Terms,
+    },
+    resource::Resource,
+};
+
+/// The largest counter: above it, the doubles of Lua and of JSON readers no longer tell neighbours apart.
+pub(crate) const LARGEST_COUNTER: u64 = (1 << 53) - 1;
+
+/// A counter that is missing counts as the node's time in whole seconds, times this: so nodes agree on it but for a
+/// second's edge, and a counter that was lost comes back above all that it ever gave, unless locks are granted a
+/// million times a second.
+const STEPS_PER_SECOND: u64 = 1_000_000;
+
+/// How far ahead of the node's time a hint may move a counter, in seconds: one bad client must not spoil a resource.
+const HINT_AHEAD: u64 = 3600;
+
+/// The counters of the resources of one entry, before it is executed.
+pub(super) struct Counters {
+    /// In the order of the resources.
+    pub(super) found: Vec<Option<u64>>,
+    /// Of those found; 0 if there are none.
+    pub(super) largest: u64,
+}
+
+impl Counters {
+    pub(super) fn is_any_missing(&self) -> bool {
+        self.found.contains(&None)
+    }
+
+    /// The largest one, where a missing one counts as the start.
+    pub(super) fn largest_or_start(&self, now: NodeTime) -> u64 {
+        if self.is_any_missing() { self.largest.max(start(now)) } else { self.largest }
+    }
+}
+
+/// What a missing counter counts as.
+pub(super) fn start(now: NodeTime) -> u64 {
+    now.seconds().saturating_mul(STEPS_PER_SECOND)
+}
+
+/// How far a hint moves a counter, if it is below.
+pub(super) fn moved_by_hint(hint: u64, now: NodeTime) -> u64 {
+    let cap = now.seconds().saturating_add(HINT_AHEAD).saturating_mul(STEPS_PER_SECOND);
+    hint.saturating_sub(1).min(cap)
+}
+
+/// The number itself if it may stand in a counter.
+pub(super) fn usable(number: u64) -> Result<u64, Answer> {
+    if number > LARGEST_COUNTER { Err(used_up(number)) } else { Ok(number) }
+}
+
+pub(super) fn used_up(number: u64) -> Answer {
+    Answer::Fault(Fault::Counter(number.to_string().into()))
+}
+
+impl NodeState {
+    pub(super) fn counters(&self, resources: &[Resource], now: NodeTime) -> Result<Counters, Answer> {
+        let found = resources
+            .iter()
+            .map(|resource| self.counter(resource, now).map(|counter| usable(counter.value)).transpose())
+            .collect::<Result<Vec<_>, _>>()?;
+        let largest = found.iter().copied().flatten().max().unwrap_or(0);
+        Ok(Counters { found, largest })
+    }
+
+    /// Moves a counter; each use begins its ttl anew.
+    pub(super) fn count(&mut self, terms: &Terms, resource: &Resource, value: u64, now: NodeTime) {
+        self.set_counter(resource, Some(Counter { value, expires_at: now + terms.counter_ttl }));
+    }
+
+    /// Votes are above it.
+    pub(super) fn floor(&self) -> Result<u64, Answer> {
+        self.record().map_or(Ok(0), |record| usable(record.floor))
+    }
+}

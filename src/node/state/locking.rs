@@ -1,0 +1,94 @@
+//! Lock, raise, renew: what a node grants.
+
+use std::time::Duration;
+
+use crate::{
+    node::{
+        answer::{Answer, Holder},
+        request::{Lock, Raise, Renew},
+        state::{
+            Held, NodeState, NodeTime,
+            counters::{LARGEST_COUNTER, moved_by_hint, start, usable, used_up},
+        },
+        terms::Terms,
+    },
+    owner_id::OwnerId,
+    resource::Resource,
+};
+
+impl NodeState {
+    pub(super) fn lock(&mut self, terms: &Terms, lock: &Lock, now: NodeTime) -> Result<Answer, Answer> {
+        let Lock { resources, owner, ttl, hint } = lock;
+        if self.is_gone(resources, owner, now) {
+            return Ok(Answer::Gone);
+        }
+        let survey = self.survey(resources, owner, now);
+        let counters = self.counters(resources, now)?;
+        if let Some(holder) = survey.other {
+            return Ok(Answer::Held(Holder { counter: counters.largest, ..holder }));
+        }
+        // A lock that arrives twice gets the same vote twice. But one that the node does not remember, or that is below
+        // the floor, is no vote to repeat.
+        let floor = self.floor()?;
+        let is_resend = survey.is_all_ours && !counters.is_any_missing() && counters.largest >= floor;
+        let vote = if is_resend {
+            counters.largest
+        } else {
+            let below = counters.largest_or_start(now).max(floor).max(moved_by_hint(*hint, now));
+            if below >= LARGEST_COUNTER {
+                return Err(used_up(below));
+            }
+            below + 1
+        };
+        for resource in resources.iter() {
+            self.count(terms, resource, vote, now);
+            let stored = self.held(resource, now).map(|held| held.holds).filter(|_| is_resend);
+            self.own(resource, owner, stored.unwrap_or(1), *ttl, now);
+        }
+        Ok(Answer::Granted { vote })
+    }
+
+    pub(super) fn raise(&mut self, terms: &Terms, raise: &Raise, now: NodeTime) -> Result<Answer, Answer> {
+        let Raise { resources, owner, token } = raise;
+        let token = usable(*token)?;
+        let survey = self.survey(resources, owner, now);
+        let counters = self.counters(resources, now)?;
+        if !survey.is_all_ours || counters.largest_or_start(now) > token {
+            return Ok(Answer::NotRaised { counter: counters.largest });
+        }
+        for resource in resources.iter() {
+            self.count(terms, resource, token, now);
+        }
+        Ok(Answer::Raised)
+    }
+
+    pub(super) fn renew(&mut self, terms: &Terms, renew: &Renew, now: NodeTime) -> Result<Answer, Answer> {
+        let Renew { resources, owner, holds, ttl, token } = renew;
+        let token = usable(*token)?;
+        if self.is_gone(resources, owner, now) {
+            return Ok(Answer::Gone);
+        }
+        let survey = self.survey(resources, owner, now);
+        let counters = self.counters(resources, now)?;
+        if let Some(holder) = survey.other {
+            return Ok(Answer::Held(Holder { counter: counters.largest, ..holder }));
+        }
+        // A counter that is missing may have been above the token; so may one that the node forgot, hence the floor.
+        let proves = !counters.is_any_missing() && counters.largest <= token && self.floor()? <= token;
+        // Where the counter was lost, it comes back above the token: a node that forgot must not prove anything later
+        // either.
+        for (resource, found) in resources.iter().zip(&counters.found) {
+            let regained = start(now).max(token + 1).min(LARGEST_COUNTER);
+            self.count(terms, resource, found.map_or(regained, |found| found.max(token)), now);
+            self.own(resource, owner, *holds, *ttl, now);
+        }
+        Ok(Answer::Renewed { proves })
+    }
+
+    /// Makes a resource the owner's; a ttl that ends later stays.
+    fn own(&mut self, resource: &Resource, owner: &OwnerId, holds: u32, ttl: Duration, now: NodeTime) {
+        let wanted = now + ttl;
+        let expires_at = self.held(resource, now).map_or(wanted, |held| held.expires_at.max(wanted));
+        self.set_lock(resource, Some(Held { owner: owner.clone(), holds, expires_at }));
+    }
+}

@@ -1,0 +1,195 @@
+//! The whole behaviour of a node, as one pure function.
+//!
+//! ```text
+//! (state, entry, node time)  ->  (state, answer, notices)
+//! ```
+//!
+//! In-memory nodes wrap it, the simulator puts faults round it, the model checker explores it, and the scripts that
+//! run on real servers are compared with it command by command.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crate::{
+    node::{
+        answer::Answer,
+        names,
+        request::Entry,
+        terms::{Fingerprint, Terms},
+    },
+    owner_id::OwnerId,
+    resource::Resource,
+};
+
+mod counters;
+mod locking;
+mod survey;
+#[cfg(test)]
+mod tests;
+mod time;
+mod unlocking;
+
+pub(crate) use self::{counters::LARGEST_COUNTER, time::NodeTime};
+
+/// All that a node remembers.
+///
+/// Expiry is evaluated when something is looked at, as Redis does it: gone when `now > expires_at`. So a step of the
+/// node's clock needs no timers to be moved.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct NodeState {
+    /// A key has one owner here; the hashes of several fields that real servers may have are nobody's of ours.
+    locks: BTreeMap<Resource, Held>,
+    /// By the namesake of the resources, as their derived names are shared.
+    counters: BTreeMap<Resource, Counter>,
+    /// By the namesake, too.
+    tombstones: BTreeMap<(Resource, OwnerId), NodeTime>,
+    record: Option<Record>,
+    quarantine: Option<NodeTime>,
+    run_id: Arc<str>,
+}
+
+/// The key of a lock.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Held {
+    pub(crate) owner: OwnerId,
+    pub(crate) holds: u32,
+    pub(crate) expires_at: NodeTime,
+}
+
+/// A fencing counter: no vote at or below `value` will be given again while it is remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Counter {
+    pub(crate) value: u64,
+    pub(crate) expires_at: NodeTime,
+}
+
+/// What a node knows about itself and its quorum.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Record {
+    /// The run of the server that wrote the record: another one may have forgotten votes.
+    pub(crate) run_id: Arc<str>,
+    /// Votes are above it, whatever the counters say.
+    pub(crate) floor: u64,
+    pub(crate) fingerprint: Fingerprint,
+}
+
+/// What came of one entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    pub(crate) answer: Answer,
+    /// The resources whose waiters are told of a release.
+    pub(crate) notices: Vec<Resource>,
+}
+
+impl NodeState {
+    /// An empty node, in this run of its server.
+    pub(crate) fn new(run_id: &str) -> Self {
+        Self {
+            locks: BTreeMap::new(),
+            counters: BTreeMap::new(),
+            tombstones: BTreeMap::new(),
+            record: None,
+            quarantine: None,
+            run_id: run_id.into(),
+        }
+    }
+
+    /// Executes one entry.
+    pub(crate) fn apply(&mut self, terms: &Terms, entry: &Entry, now: NodeTime) -> Outcome {
+        let mut notices = Vec::new();
+        let result = match entry {
+            Entry::Lock(lock) => self.admit(terms).and_then(|()| self.lock(terms, lock, now)),
+            Entry::Raise(raise) => self.admit(terms).and_then(|()| self.raise(terms, raise, now)),
+            Entry::Renew(renew) => self.admit(terms).and_then(|()| self.renew(terms, renew, now)),
+            Entry::Unlock(unlock) => self.unlock(terms, unlock, now, &mut notices),
+            Entry::ForceUnlock(unlock) => Ok(self.force_unlock(terms, unlock, now, &mut notices)),
+            Entry::Inspect(inspect) => self.inspect(inspect, now),
+        };
+        let answer = result.unwrap_or_else(|refusal| refusal);
+        Outcome { answer, notices }
+    }
+
+    /// Forgets what is over. No later answer depends on it, unless the clock steps back.
+    pub(crate) fn sweep(&mut self, now: NodeTime) {
+        self.locks.retain(|_, held| !held.expires_at.is_past(now));
+        self.counters.retain(|_, counter| !counter.expires_at.is_past(now));
+        self.tombstones.retain(|_, expires_at| !expires_at.is_past(now));
+        self.quarantine = self.quarantine(now);
+    }
+
+    /// The lock on a resource, unless it is over.
+    pub(crate) fn held(&self, resource: &Resource, now: NodeTime) -> Option<&Held> {
+        self.locks.get(resource).filter(|held| !held.expires_at.is_past(now))
+    }
+
+    /// The resources that are locked.
+    #[cfg(test)]
+    pub(crate) fn locks(&self, now: NodeTime) -> Vec<Resource> {
+        self.locks.keys().filter(|resource| self.held(resource, now).is_some()).cloned().collect()
+    }
+
+    /// The fencing counter of a resource, unless it is over.
+    pub(crate) fn counter(&self, resource: &Resource, now: NodeTime) -> Option<Counter> {
+        let counter = self.counters.get(&names::namesake(resource)).copied();
+        counter.filter(|counter| !counter.expires_at.is_past(now))
+    }
+
+    /// Until when late requests of an owner are refused.
+    pub(crate) fn tombstone(&self, resource: &Resource, owner: &OwnerId, now: NodeTime) -> Option<NodeTime> {
+        let expires_at = self.tombstones.get(&(names::namesake(resource), owner.clone())).copied();
+        expires_at.filter(|expires_at| !expires_at.is_past(now))
+    }
+
+    /// What the node knows about itself; `None` if nothing was written, or all was flushed.
+    pub(crate) fn record(&self) -> Option<&Record> {
+        self.record.as_ref()
+    }
+
+    /// Until when the node must not vote.
+    pub(crate) fn quarantine(&self, now: NodeTime) -> Option<NodeTime> {
+        self.quarantine.filter(|until| !until.is_past(now))
+    }
+
+    /// The run of the server that the node is in.
+    pub(crate) fn run_id(&self) -> &Arc<str> {
+        &self.run_id
+    }
+
+    pub(crate) fn set_record(&mut self, record: Option<Record>) {
+        self.record = record;
+    }
+
+    /// Sets a counter, as an administrator or another library may.
+    pub(crate) fn set_counter(&mut self, resource: &Resource, counter: Option<Counter>) {
+        let namesake = names::namesake(resource);
+        match counter {
+            Some(counter) => self.counters.insert(namesake, counter),
+            None => self.counters.remove(&namesake),
+        };
+    }
+
+    /// Sets a lock, as an administrator or another library may.
+    pub(crate) fn set_lock(&mut self, resource: &Resource, held: Option<Held>) {
+        match held {
+            Some(held) => self.locks.insert(resource.clone(), held),
+            None => self.locks.remove(resource),
+        };
+    }
+
+    /// Refuses the clients of another quorum.
+    fn admit(&self, terms: &Terms) -> Result<(), Answer> {
+        match &self.record {
+            Some(record) if record.fingerprint != terms.fingerprint => {
+                Err(Answer::Foreign { fingerprint: record.fingerprint.clone() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn bury(&mut self, terms: &Terms, resource: &Resource, owner: &OwnerId, now: NodeTime) {
+        self.tombstones.insert((names::namesake(resource), owner.clone()), now + terms.max_ttl);
+    }
+
+    fn is_gone(&self, resources: &[Resource], owner: &OwnerId, now: NodeTime) -> bool {
+        resources.iter().any(|resource| self.tombstone(resource, owner, now).is_some())
+    }
+}

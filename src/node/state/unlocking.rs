@@ -1,0 +1,92 @@
+//! Unlock, force unlock, inspect: what a node does for anybody.
+
+use std::sync::Arc;
+
+use crate::{
+    node::{
+        answer::{Answer, HeldBy, Inspection},
+        request::{ForceUnlock, Inspect, Unlock},
+        state::{
+            NodeState, NodeTime,
+            counters::{start, usable},
+        },
+        terms::Terms,
+    },
+    resource::Resource,
+};
+
+impl NodeState {
+    /// Whatever goes wrong with one part, the others are done, and the first problem is the answer.
+    pub(super) fn unlock(
+        &mut self,
+        terms: &Terms,
+        unlock: &Unlock,
+        now: NodeTime,
+        notices: &mut Vec<Resource>,
+    ) -> Result<Answer, Answer> {
+        let Unlock { resources, owner, token, real, leave } = unlock;
+        let mut deleted = 0;
+        for resource in resources.iter() {
+            if self.held(resource, now).is_some_and(|held| held.owner == *owner) {
+                self.set_lock(resource, None);
+                deleted += 1;
+                if *real {
+                    notices.push(resource.clone());
+                }
+            }
+        }
+        let mut carried = Ok(());
+        if *token > 0 {
+            for resource in resources.iter() {
+                let result = self.carry(terms, resource, *token, now);
+                carried = carried.and(result);
+            }
+        }
+        if *leave {
+            for resource in resources.iter() {
+                self.bury(terms, resource, owner, now);
+            }
+        }
+        carried.map(|()| Answer::Unlocked { deleted })
+    }
+
+    pub(super) fn force_unlock(
+        &mut self,
+        terms: &Terms,
+        unlock: &ForceUnlock,
+        now: NodeTime,
+        notices: &mut Vec<Resource>,
+    ) -> Answer {
+        let mut deleted = 0;
+        for resource in unlock.resources.iter() {
+            let Some(owner) = self.held(resource, now).map(|held| held.owner.clone()) else { continue };
+            self.set_lock(resource, None);
+            self.bury(terms, resource, &owner, now);
+            deleted += 1;
+            notices.push(resource.clone());
+        }
+        Answer::Unlocked { deleted }
+    }
+
+    pub(super) fn inspect(&self, inspect: &Inspect, now: NodeTime) -> Result<Answer, Answer> {
+        let counters = self.counters(std::slice::from_ref(&inspect.resource), now)?;
+        let held = self.held(&inspect.resource, now).map(|held| HeldBy {
+            owner: Some(held.owner.clone()),
+            holds: held.holds,
+            remaining: Some(held.expires_at.remaining(now)),
+        });
+        Ok(Answer::Inspected(Inspection {
+            held,
+            counter: counters.largest,
+            run_id: Some(Arc::clone(&self.run_id)),
+        }))
+    }
+
+    /// Brings a counter up to a token that was granted.
+    fn carry(&mut self, terms: &Terms, resource: &Resource, token: u64, now: NodeTime) -> Result<(), Answer> {
+        let token = usable(token)?;
+        let found = self.counter(resource, now).map(|counter| usable(counter.value)).transpose()?;
+        self.count(terms, resource, found.unwrap_or_else(|| start(now)).max(token), now);
+        Ok(())
+    }
+}
