@@ -7,6 +7,8 @@
 //! REDQUORUM_NODES=redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3 cargo run --example quickstart
 //! ```
 
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
 use redquorum::{ConnectError, Quorum};
 
 #[tokio::main]

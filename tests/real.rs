@@ -2,6 +2,8 @@
 //!
 //! `REDQUORUM_TEST_SERVERS=containers` or `=processes` says what the servers run as.
 
+#![allow(clippy::disallowed_methods, reason = "real servers need real time, and ports that nobody has")]
+
 mod support;
 
 mod real {

@@ -192,7 +192,7 @@ impl Attempt {
                 self.step_confirming(token, now)
             }
             Verdict::Pending => {
-                let next = self.to_ask(now);
+                let next = self.next_to_ask(now);
                 if !next.is_empty() {
                     for node in next.iter() {
                         if let Some(ballot) = self.ballots.get_mut(node) {
@@ -291,7 +291,7 @@ impl Attempt {
             && self.ballots.contains(&Ballot::Refused)
     }
 
-    fn to_ask(&mut self, now: Instant) -> NodeSet {
+    fn next_to_ask(&mut self, now: Instant) -> NodeSet {
         let asked = self.lock.asked();
         let rest = self.terms.electorate.all().without(asked);
         let Plan::ArbiterFirst(order) = &self.terms.plan else { return rest };
@@ -323,7 +323,7 @@ impl Attempt {
         let arbiter = matches!(self.terms.plan, Plan::ArbiterFirst(_))
             && matches!(self.phase, Phase::Locking)
             && self.lock.granted().is_empty();
-        let deadline = deadline.unwrap_or(self.end()).min(self.end());
+        let deadline = deadline.map_or(self.end(), |deadline| deadline.min(self.end()));
         Step::Wait(if arbiter { deadline.min(self.hedge_at) } else { deadline })
     }
 }

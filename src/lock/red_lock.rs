@@ -13,6 +13,7 @@ use crate::{
         guard::LockGuard,
         held::Won,
         locking::{Attempted, Target, attempt},
+        release::{self, Unlocked},
         waiting::lock_waiting,
     },
     resource::Resource,
@@ -124,6 +125,24 @@ impl RedLock {
             Attempted::Lost(lost) if lost.loss == Loss::Contended => Ok(None),
             Attempted::Lost(lost) => Err(lost.into_error(core, &target)),
         }
+    }
+
+    /// Unlocks the resource whoever holds it, at every node that answers: for an operator, when a holder is known to be gone and
+    /// its ttl is too long to wait for. It does not ask for the owner, and that owner may still be working.
+    ///
+    /// The holder learns it at its next renewal at the latest (a third of its ttl), which the nodes refuse from now on. A
+    /// lease that is not renewed is not told at all: its tokens are what protects.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::NoQuorum`] if fewer nodes than a quorum have confirmed within a node timeout: the resource may still be
+    /// locked. [`LockError::Config`] and [`LockError::Closed`] as for [`lock`](Self::lock).
+    ///
+    /// # Cancel safety
+    ///
+    /// Once polled, it is on its way to all nodes, whether or not it is dropped.
+    pub async fn force_unlock(&self) -> Result<Unlocked, LockError> {
+        release::force_unlock(&self.client.core, &self.target()?).await
     }
 
     async fn lock_until(&self, wait: Option<Duration>) -> Result<LockGuard, LockError> {

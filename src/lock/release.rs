@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use crate::{
     algorithm::{node_set::NodeSet, tally::Electorate},
-    error::{LossReason, UnlockError},
+    clock::Instant,
+    error::{LockError, LossReason, UnlockError},
     lock::{
         core::Core,
         fanout::{Fanout, Heard},
         held::Held,
+        locking::Target,
     },
-    node::{Answer, Fault},
+    node::{Answer, Entry, Fault, ForceUnlock, Reply, Request},
     vote::{Vote, Votes},
 };
 
@@ -22,17 +24,6 @@ pub struct Unlocked {
     pub confirmed: Vec<Arc<str>>,
     /// Nodes that have not yet; the unlock is on its way to them, and goes on until the lease's last key is over.
     pub open: Vec<Arc<str>>,
-}
-
-/// The count of one unlock.
-struct Release {
-    electorate: Electorate,
-    /// Deleted there.
-    deleted: NodeSet,
-    /// It was not there (any more).
-    absent: NodeSet,
-    votes: Vec<Vote>,
-    open: NodeSet,
 }
 
 /// Unlocks, and waits until a quorum has confirmed or cannot.
@@ -48,36 +39,64 @@ pub(crate) async fn unlock(core: &Core, held: &Held) -> Result<Unlocked, UnlockE
         let reason = held.loss_at(core.now()).unwrap_or(LossReason::Expired);
         return Err(UnlockError::LeaseLost { lost: held.lost(reason), votes: held.votes(&core.nodes) });
     };
-    let mut release = Release::new(core, replies.iter().map(|(node, _)| *node).collect());
     let deadline = core.now() + core.settings.node_timeout_for(held.ttl());
-    let mut fanout = Fanout::of(replies);
-    while !release.is_decided() {
-        match fanout.next(&*core.clock, deadline).await {
-            Heard::Answer { node, answer, .. } => release.hear(node, &answer),
-            Heard::Silence => release.open = NodeSet::EMPTY,
-        }
-    }
-    let addresses = |nodes: NodeSet| {
-        let all = core.nodes.iter().enumerate();
-        all.filter(|(node, _)| nodes.contains(*node)).map(|(_, node)| Arc::clone(node.address())).collect()
-    };
-    let confirmed = release.confirmed();
-    let open: Vec<Arc<str>> = addresses(release.electorate.all().without(confirmed));
-    let votes = || {
-        let votes = core.nodes.iter().zip(&release.votes);
-        Votes::new(votes.map(|(node, vote)| (Arc::clone(node.address()), vote.clone())).collect())
-    };
-    tracing::debug!(resource = %held.resource, owner = %held.owner, ?confirmed, "unlock");
+    let release = Release::heard(core, replies, deadline, Release::is_decided).await;
+    tracing::debug!(resource = %held.resource, owner = %held.owner, confirmed = ?release.confirmed(), "unlock");
     if release.found_nothing() {
-        Err(UnlockError::LeaseLost { lost: held.lost(LossReason::TakenAway), votes: votes() })
-    } else if release.electorate.is_quorum(confirmed) {
-        Ok(Unlocked { confirmed: addresses(confirmed), open })
+        Err(UnlockError::LeaseLost { lost: held.lost(LossReason::TakenAway), votes: release.votes(core) })
+    } else if release.is_confirmed() {
+        Ok(release.report(core))
     } else {
-        Err(UnlockError::NoQuorum { resource: held.resource.clone(), open, votes: votes() })
+        let open = release.report(core).open;
+        Err(UnlockError::NoQuorum { resource: held.resource.clone(), open, votes: release.votes(core) })
     }
 }
 
+/// Unlocks whoever holds the resources, and waits until every node has answered or its time is over.
+pub(crate) async fn force_unlock(core: &Core, target: &Target) -> Result<Unlocked, LockError> {
+    let deadline = core.now() + target.settings.node_timeout;
+    let entry = Entry::ForceUnlock(ForceUnlock { resources: Arc::clone(&target.resources) });
+    let request = Request::one(entry, deadline);
+    let replies = core.nodes.iter().map(|node| node.call(request.clone())).enumerate().collect();
+    let release = Release::heard(core, replies, deadline, |release| release.open.is_empty()).await;
+    tracing::warn!(resource = %target.resource, confirmed = ?release.confirmed(), "unlocked by force");
+    if release.is_confirmed() {
+        return Ok(release.report(core));
+    }
+    let (resource, votes) = (target.resource.clone(), release.votes(core));
+    Err(LockError::NoQuorum { resource, needed: core.settings.electorate.needed(), votes })
+}
+
+/// The count of one unlock.
+struct Release {
+    electorate: Electorate,
+    /// Deleted there.
+    deleted: NodeSet,
+    /// It was not there (any more).
+    absent: NodeSet,
+    votes: Vec<Vote>,
+    open: NodeSet,
+}
+
 impl Release {
+    /// Hears answers until `is_enough` of what was heard, or the deadline.
+    async fn heard(
+        core: &Core,
+        replies: Vec<(usize, Reply)>,
+        deadline: Instant,
+        is_enough: impl Fn(&Self) -> bool,
+    ) -> Self {
+        let mut release = Self::new(core, replies.iter().map(|(node, _)| *node).collect());
+        let mut fanout = Fanout::of(replies);
+        while !is_enough(&release) {
+            match fanout.next(&*core.clock, deadline).await {
+                Heard::Answer { node, answer, .. } => release.hear(node, &answer),
+                Heard::Silence => break,
+            }
+        }
+        release
+    }
+
     fn new(core: &Core, asked: NodeSet) -> Self {
         let nodes = core.nodes.len();
         let vote = |node| if asked.contains(node) { Vote::Unknown(Fault::TimedOut) } else { Vote::NotAsked };
@@ -103,6 +122,29 @@ impl Release {
         }
     }
 
+    fn report(&self, core: &Core) -> Unlocked {
+        let addresses = |nodes: NodeSet| {
+            let all = core.nodes.iter().enumerate();
+            all.filter(|(node, _)| nodes.contains(*node))
+                .map(|(_, node)| Arc::clone(node.address()))
+                .collect()
+        };
+        let confirmed = self.confirmed();
+        Unlocked {
+            confirmed: addresses(confirmed),
+            open: addresses(self.electorate.all().without(confirmed)),
+        }
+    }
+
+    fn votes(&self, core: &Core) -> Votes {
+        let votes = core.nodes.iter().zip(&self.votes);
+        Votes::new(votes.map(|(node, vote)| (Arc::clone(node.address()), vote.clone())).collect())
+    }
+
+    fn is_confirmed(&self) -> bool {
+        self.electorate.is_quorum(self.confirmed())
+    }
+
     fn confirmed(&self) -> NodeSet {
         self.deleted.union(self.absent)
     }
@@ -110,7 +152,7 @@ impl Release {
     /// A quorum says that it is not there, one of them that it was; or nobody is left to say anything.
     fn is_decided(&self) -> bool {
         self.open.is_empty()
-            || (self.electorate.is_quorum(self.confirmed()) && !self.deleted.is_empty())
+            || (self.is_confirmed() && !self.deleted.is_empty())
             || !self.electorate.is_quorum(self.confirmed().union(self.open))
     }
 

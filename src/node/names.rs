@@ -1,15 +1,11 @@
-//! The names of keys and channels on a node.
+//! The names of keys and channels on a node. The scripts derive the same ones for themselves.
 //!
 //! The lock itself is the key with the resource's own name. Names that are derived from it are Redisson's or follow
 //! its rule: `{...}` round the resource, so that a cluster keeps them together, unless the resource has a `{` already.
 
-use crate::{owner_id::OwnerId, resource::Resource};
-
-/// The key of the node record.
-pub(crate) const RECORD: &str = "redquorum:node";
-
-/// The key that exists while the node must not vote.
-pub(crate) const QUARANTINE: &str = "redquorum:quarantine";
+#[cfg(test)]
+use crate::owner_id::OwnerId;
+use crate::resource::Resource;
 
 /// The channel on which the release of a resource is told, as Redisson names it.
 pub(crate) fn notice_channel(resource: &Resource) -> Vec<u8> {
@@ -17,11 +13,13 @@ pub(crate) fn notice_channel(resource: &Resource) -> Vec<u8> {
 }
 
 /// The key of a resource's fencing counter, as Redisson names it.
+#[cfg(test)]
 pub(crate) fn counter(resource: &Resource) -> Vec<u8> {
     named(b"redisson_lock_token:", resource)
 }
 
 /// The key of the tombstone that refuses late requests of an owner.
+#[cfg(test)]
 pub(crate) fn tombstone(resource: &Resource, owner: &OwnerId) -> Vec<u8> {
     let mut name = named(b"redquorum:gone:", resource);
     name.push(b':');

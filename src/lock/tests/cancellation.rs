@@ -12,7 +12,7 @@ type Call = fn(Quorum, LockGuard) -> BoxFuture<'static, ()>;
 
 /// Every public future of the lock. What belongs to it is dropped with it.
 /// `shutdown` never waits on in-memory nodes, which owe nothing.
-const CALLS: [(&str, Call); 9] = [
+const CALLS: [(&str, Call); 10] = [
     ("lock", |quorum, _guard| async move { drop(quorum.red_lock("free").lock().await) }.boxed()),
     ("lock of a held resource", |quorum, _guard| {
         async move { drop(quorum.red_lock("held").lock().await) }.boxed()
@@ -20,6 +20,9 @@ const CALLS: [(&str, Call); 9] = [
     ("try_lock", |quorum, _guard| async move { drop(quorum.red_lock("free").try_lock().await) }.boxed()),
     ("try_lock_for", |quorum, _guard| {
         async move { drop(quorum.red_lock("free").try_lock_for(Duration::from_millis(30)).await) }.boxed()
+    }),
+    ("force_unlock", |quorum, _guard| {
+        async move { drop(quorum.red_lock("free").force_unlock().await) }.boxed()
     }),
     ("unlock", |_quorum, guard| async move { drop(guard.unlock().await) }.boxed()),
     ("renew", |_quorum, guard| async move { drop(guard.renew().await) }.boxed()),

@@ -144,6 +144,23 @@ async fn a_lease_that_a_quorum_took_away_is_lost_at_the_next_renewal() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lease_unlocked_by_force_is_lost_at_its_next_renewal_and_frees_the_resource_at_once() {
+    let cluster = MemoryCluster::new(5);
+    let guard = client(&cluster).red_lock("r").ttl(TTL).lock().await.unwrap();
+    let waiting = client(&cluster).red_lock("r");
+    let waiting = tokio::spawn(async move { waiting.lock().await.map(|guard| guard.fencing_token()) });
+    pass(Duration::from_millis(10)).await;
+    let start = tokio::time::Instant::now();
+    let report = client(&cluster).red_lock("r").force_unlock().await.unwrap();
+    assert_eq!((report.confirmed.len(), report.open.len()), (5, 0));
+    assert!(waiting.await.unwrap().unwrap() > guard.fencing_token());
+    assert_eq!(start.elapsed(), Duration::ZERO, "the waiter is woken");
+    assert_eq!(guard.lost().await.reason, LossReason::TakenAway);
+    assert!(start.elapsed() <= TTL / 3, "{:?}", start.elapsed());
+    assert_eq!(locked_nodes(&cluster), NONE, "renewals do not bring it back");
+}
+
+#[tokio::test(start_paused = true)]
 async fn lost_resolves_at_once_for_a_lease_that_is_over_and_never_for_one_that_is_renewed() {
     let cluster = MemoryCluster::new(3);
     let guard = client(&cluster).red_lock("r").ttl(TTL).lock().await.unwrap();

@@ -30,10 +30,6 @@ impl Flight {
         self.batches.len()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.batches.is_empty()
-    }
-
     /// When the oldest unanswered call was sent.
     pub(super) fn oldest(&self) -> Option<Instant> {
         self.batches.front().map(|batch| batch.sent_at)

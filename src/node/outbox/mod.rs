@@ -286,7 +286,9 @@ impl Outbox {
         if let Some(owner) = sole_unlock(&item.entries) {
             self.unlocks.insert(owner.clone(), place);
         } else if !self.unlocks.is_empty() {
-            item.takers().chain(item.leavers()).for_each(|owner| drop(self.unlocks.remove(owner)));
+            for owner in item.takers().chain(item.leavers()) {
+                self.unlocks.remove(owner);
+            }
         }
     }
 

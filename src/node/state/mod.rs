@@ -28,7 +28,9 @@ mod tests;
 mod time;
 mod unlocking;
 
-pub(crate) use self::{counters::LARGEST_COUNTER, time::NodeTime};
+#[cfg(test)]
+pub(crate) use self::counters::LARGEST_COUNTER;
+pub(crate) use self::time::NodeTime;
 
 /// All that a node remembers.
 ///
@@ -149,11 +151,7 @@ impl NodeState {
         self.quarantine.filter(|until| !until.is_past(now))
     }
 
-    /// The run of the server that the node is in.
-    pub(crate) fn run_id(&self) -> &Arc<str> {
-        &self.run_id
-    }
-
+    #[cfg(test)]
     pub(crate) fn set_record(&mut self, record: Option<Record>) {
         self.record = record;
     }
