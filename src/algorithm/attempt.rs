@@ -323,7 +323,7 @@ impl Attempt {
         let arbiter = matches!(self.terms.plan, Plan::ArbiterFirst(_))
             && matches!(self.phase, Phase::Locking)
             && self.lock.granted().is_empty();
-        let deadline = deadline.map_or(self.end(), |deadline| deadline.min(self.end()));
+        let deadline = deadline.into_iter().chain([self.end()]).min().unwrap_or(self.start);
         Step::Wait(if arbiter { deadline.min(self.hedge_at) } else { deadline })
     }
 }

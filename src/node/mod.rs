@@ -24,7 +24,7 @@ pub(crate) mod transport;
 pub(crate) mod ttl;
 
 pub(crate) use self::{
-    answer::{Answer, HeldBy, Holder, Inspection},
+    answer::{Answer, Holder},
     reply::{Reply, Responder},
     request::{Entry, ForceUnlock, Inspect, Lock, Raise, Renew, Request, Resources, Unlock},
     terms::{GuardMode, Terms},

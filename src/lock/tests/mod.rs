@@ -1,5 +1,7 @@
 //! Locks on in-memory nodes, in virtual time.
 
+#![allow(clippy::disallowed_methods, reason = "these tests pass the virtual time")]
+
 use std::{sync::Arc, time::Duration};
 
 use crate::{

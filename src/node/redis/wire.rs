@@ -3,7 +3,6 @@
 use std::{
     fmt, io,
     net::SocketAddr,
-    path::Path,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -171,7 +170,7 @@ async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
 }
 
 #[cfg(unix)]
-async fn connect_unix(path: &Path) -> io::Result<tokio::net::UnixStream> {
+async fn connect_unix(path: &std::path::Path) -> io::Result<tokio::net::UnixStream> {
     tokio::net::UnixStream::connect(path).await
 }
 

@@ -35,6 +35,8 @@ use crate::{
 /// Dials, serves, and dials again until the node is closed.
 #[derive(Debug)]
 pub(super) struct Driver {
+    /// For whoever reads the traces.
+    address: Arc<str>,
     shared: Arc<Shared>,
     transport: Arc<dyn Transport>,
     clock: Arc<dyn Clock>,
@@ -47,8 +49,14 @@ pub(super) struct Driver {
 struct Done;
 
 impl Driver {
-    pub(super) fn new(shared: Arc<Shared>, transport: Arc<dyn Transport>, setup: &Setup) -> Self {
+    pub(super) fn new(
+        address: Arc<str>,
+        shared: Arc<Shared>,
+        transport: Arc<dyn Transport>,
+        setup: &Setup,
+    ) -> Self {
         Self {
+            address,
             shared,
             transport,
             clock: Arc::clone(&setup.clock),
@@ -71,7 +79,7 @@ impl Driver {
             let since = self.clock.now();
             let fault = self.serve(link).await?;
             let now = self.clock.now();
-            tracing::debug!(%fault, "the connection to a node is broken");
+            tracing::debug!(node = %self.address, %fault, "the connection to a node is broken");
             self.redial.lasted(now.saturating_duration_since(since));
             let mut state = self.shared.lock();
             state.outbox.disconnected(fault, now);
@@ -90,7 +98,7 @@ impl Driver {
                     return Ok(link);
                 }
                 Err(fault) => {
-                    tracing::debug!(%fault, "a node cannot be reached");
+                    tracing::debug!(node = %self.address, %fault, "a node cannot be reached");
                     self.shared.lock().outbox.dial_failed(fault);
                 }
             }

@@ -61,7 +61,7 @@ impl RemoteNode {
     pub(crate) fn new(address: Arc<str>, transport: Arc<dyn Transport>, setup: &Setup) -> Self {
         let shared = Arc::new(Shared::new(setup.node_timeout));
         let (alive, ended) = watch::channel(());
-        let driver = Driver::new(Arc::clone(&shared), transport, setup);
+        let driver = Driver::new(Arc::clone(&address), Arc::clone(&shared), transport, setup);
         setup.runtime.spawn(async move {
             driver.run().await;
             drop(alive);

@@ -1,0 +1,161 @@
+//! Servers that break, freeze, forget, or are not what they should be.
+
+use std::io::{Read, Write};
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_killed_connection_the_node_comes_back_and_listeners_are_told() {
+    let server = Server::start();
+    let scene = Scene::at(&server.url());
+    let (r, ear) = (resource("r"), Arc::new(Ear::default()));
+    let _subscription = scene.node.subscribe(&r, Arc::clone(&ear) as Arc<dyn Listener>);
+    heard(&ear, &[Notice::Subscribed]).await;
+    vote(&scene.lock(&r, 1).await);
+    assert_eq!(server.ask::<i64>(&["CLIENT", "KILL", "TYPE", "pubsub"]), 1);
+    heard(&ear, &[Notice::Subscribed]).await;
+    assert_eq!(*scene.unlock(&r, 1, true).await, [Answer::Unlocked { deleted: 1 }]);
+    heard(&ear, &[Notice::Released]).await;
+    scene.lock_in_the_end(&r, 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flushed_script_is_repaired_in_place_and_in_order() {
+    let server = Server::start();
+    let scene = Scene::at(&server.url());
+    let r = resource("r");
+    for number in 0..20 {
+        server.ask::<()>(&["SCRIPT", "FLUSH"]);
+        let (lock, unlock) = (scene.lock(&r, number), scene.unlock(&r, number, true));
+        match &*lock.await {
+            [Answer::Granted { .. }] => {}
+            [Answer::Fault(fault)] => assert!(fault.is_unsent(), "{fault}"),
+            other => panic!("{other:?}"),
+        }
+        assert!(matches!(&*unlock.await, [Answer::Unlocked { .. }]));
+        assert!(!server.ask::<bool>(&["EXISTS", "r"]), "a key that nobody owns");
+        server.ask::<()>(&["SCRIPT", "FLUSH"]);
+        vote(&scene.lock(&r, 1000 + number).await);
+        assert_eq!(*scene.unlock(&r, 1000 + number, true).await, [Answer::Unlocked { deleted: 1 }]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_break_and_scripts_that_vanish_all_the_time_leave_no_key_behind() {
+    let server = Server::start();
+    let scene = Arc::new(Scene::at(&server.url()));
+    let end = Instant::now() + Duration::from_millis(700);
+    let tasks: Vec<_> = (0..20)
+        .map(|task| {
+            let scene = Arc::clone(&scene);
+            tokio::spawn(async move {
+                let mine = resource(format!("r{task}"));
+                let (mut number, mut grants) = (task * 1_000_000, 0);
+                while Instant::now() < end {
+                    number += 1;
+                    let lock = scene.lock(&mine, number);
+                    // Half of them give up before they know.
+                    if number % 2 == 0 {
+                        grants += u32::from(matches!(&*lock.await, [Answer::Granted { .. }]));
+                    } else {
+                        drop(lock);
+                    }
+                    let answers = scene.unlock(&mine, number, true).await;
+                    assert!(matches!(&*answers, [Answer::Unlocked { .. }]), "{answers:?}");
+                }
+                grants
+            })
+        })
+        .collect();
+    let mut killed = 0;
+    while Instant::now() < end {
+        tokio::time::sleep(Duration::from_millis(7)).await;
+        killed += server.ask::<i64>(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+        tokio::time::sleep(Duration::from_millis(7)).await;
+        server.ask::<()>(&["SCRIPT", "FLUSH"]);
+    }
+    let mut grants = 0;
+    for task in tasks {
+        grants += task.await.unwrap();
+    }
+    assert!(killed > 3 && grants > 100, "{killed} connections killed, {grants} locks granted");
+    assert_eq!(server.ask::<Vec<String>>(&["KEYS", "r[0-9]*"]), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_frozen_server_swallows_few_calls_and_gets_the_unlocks_when_it_thaws() {
+    let server = Server::start();
+    let scene = Scene::at(&server.url());
+    vote(&scene.lock(&resource("held"), 1).await);
+    server.signal("STOP");
+    let start = Instant::now();
+    let mut lost = Vec::new();
+    let mut number = 100;
+    while start.elapsed() < NODE_TIMEOUT * 3 {
+        lost.push(scene.lock(&resource(format!("r{number}")), number));
+        number += 1;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let refused = *scene.lock(&resource("r"), 2).await == [Answer::Fault(Fault::Unresponsive)];
+    let unlock = scene.unlock(&resource("held"), 1, true);
+    server.signal("CONT");
+    assert!(refused, "the node is not known to be mute");
+    assert_eq!(*unlock.await, [Answer::Unlocked { deleted: 1 }]);
+    let mut swallowed = 0;
+    for reply in lost {
+        match &*reply.await {
+            [Answer::Granted { .. }] => swallowed += 1,
+            [Answer::Fault(fault)] => assert!(fault.is_unsent(), "{fault}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    // At most four calls; on a busy machine some of them carry more than one lock.
+    assert!((1..=32).contains(&swallowed), "{swallowed} of {number} locks were swallowed");
+    scene.lock_in_the_end(&resource("held"), 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_comes_late_is_found_and_unlocks_wait_for_it() {
+    let port = free_port();
+    let scene = Scene::at(&format!("redis://127.0.0.1:{port}"));
+    let unlock = scene.unlock(&resource("r"), 1, false);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(matches!(&*scene.lock(&resource("r"), 2).await, [Answer::Fault(Fault::Unreachable(_))]));
+    let _server = Server::start_at(port, &[]);
+    assert_eq!(*unlock.await, [Answer::Unlocked { deleted: 0 }]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn missing_credentials_are_named() {
+    let server = Server::start_with(&["--requirepass", "secret"]);
+    let scene = Scene::at(&server.url());
+    let answers = scene.lock(&resource("r"), 1).await;
+    let [Answer::Fault(Fault::Handshake(why))] = &*answers else { panic!("{answers:?}") };
+    assert!(matches!(**why, Fault::NoAuth(_)), "{why}");
+    let url = server.url().replace("//", "//:secret@");
+    vote(&Scene::at(&url).lock(&resource("r"), 1).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_without_resp3_is_told_apart() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let Ok((mut stream, _)) = listener.accept() else { return };
+        drop(stream.read(&mut [0; 1024]));
+        let no = "-ERR unknown command `HELLO`, with args beginning with: `3`, \r\n";
+        drop(stream.write_all(no.repeat(4).as_bytes()));
+        drop(stream.read(&mut [0; 1024]));
+    });
+    let transport = RedisTransport::from_url(&format!("redis://{address}"), terms()).unwrap();
+    let fault = transport.dial().await.unwrap_err();
+    assert!(matches!(&fault, Fault::Protocol(text) if text.contains("Redis 6")), "{fault}");
+}
+
+#[test]
+fn a_bad_url_is_an_error_that_shows_no_password() {
+    for url in ["http://:secret@host", "redis://:secret@host:port", "redis://:sec/ret@host"] {
+        let error = RedisTransport::from_url(url, terms()).unwrap_err();
+        assert!(matches!(error, ConfigError::Url { .. }) && !error.to_string().contains("ret@"), "{error}");
+    }
+}
