@@ -9,6 +9,8 @@ use futures::future::BoxFuture;
 
 pub(crate) mod answer;
 #[cfg(test)]
+pub(crate) mod conformance;
+#[cfg(test)]
 pub(crate) mod entries;
 pub(crate) mod fault;
 pub(crate) mod memory;
@@ -23,6 +25,8 @@ pub(crate) mod terms;
 pub(crate) mod transport;
 pub(crate) mod ttl;
 
+#[cfg(test)]
+pub(crate) use self::answer::{HeldBy, Inspection};
 pub(crate) use self::{
     answer::{Answer, Holder},
     reply::{Reply, Responder},

@@ -7,6 +7,10 @@
 use crate::owner_id::OwnerId;
 use crate::resource::Resource;
 
+/// The key of the node record.
+#[cfg(test)]
+pub(crate) const RECORD: &str = "redquorum:node";
+
 /// The channel on which the release of a resource is told, as Redisson names it.
 pub(crate) fn notice_channel(resource: &Resource) -> Vec<u8> {
     named(b"redisson_lock__channel:", resource)

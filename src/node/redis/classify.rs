@@ -43,19 +43,20 @@ pub(crate) fn classify_code(code: &str, detail: &str) -> Fault {
 
 /// The fault behind an error that a script caught.
 ///
-/// Servers before 7 put the place in the script before it and leave a `-` before the code; and they say in words that a
-/// permission is missing.
+/// Servers before 7 put the place in the script before it and leave a `-` before the code; and up to 7.0, a permission
+/// that is missing is said in words.
 pub(crate) fn classify_caught(text: &str) -> Fault {
     let text = match text.strip_prefix("@user_script: ").and_then(|rest| rest.split_once(": ")) {
         Some((line, rest)) if line.bytes().all(|byte| byte.is_ascii_digit()) => rest,
         _ => text,
     };
     let text = text.strip_prefix('-').unwrap_or(text).trim_end();
-    let text = text.strip_prefix("ERR ").filter(|text| text.starts_with("The user")).unwrap_or(text);
-    if text.starts_with("The user executing the script can't") {
-        return Fault::NoPermission(text.into());
-    }
     let (code, detail) = text.split_once(' ').unwrap_or((text, ""));
+    for said in [text, detail] {
+        if said.starts_with("The user executing the script can't") {
+            return Fault::NoPermission(said.into());
+        }
+    }
     classify_code(code, detail)
 }
 

@@ -1,1 +1,399 @@
+//! The rules of a node, one by one.
 
+use std::time::Duration;
+
+use crate::{
+    node::{
+        Answer, Entry, Fault, Fingerprint, HeldBy, Holder, Inspection,
+        entries::{force_unlock, inspect, lock, owner, raise, renew, resource, terms, unlock},
+        state::{Counter, LARGEST_COUNTER, NodeState, NodeTime, Record},
+    },
+    resource::Resource,
+};
+
+/// What a missing counter counts as when a test begins.
+const START: u64 = 1_700_000_000_000_000;
+
+/// A node, and its time.
+struct Fixture {
+    state: NodeState,
+    milliseconds: u64,
+    notices: Vec<Resource>,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        Self { state: NodeState::new("run"), milliseconds: START / 1000, notices: Vec::new() }
+    }
+
+    fn now(&self) -> NodeTime {
+        NodeTime::from_epoch(self.milliseconds)
+    }
+
+    fn ask(&mut self, entry: &Entry) -> Answer {
+        let outcome = self.state.apply(&terms(), entry, self.now());
+        self.notices.extend(outcome.notices);
+        outcome.answer
+    }
+
+    /// Asks, and expects that nothing changed.
+    fn ask_in_vain(&mut self, entry: &Entry) -> Answer {
+        let before = self.state.clone();
+        let answer = self.ask(entry);
+        assert_eq!(self.state, before, "{entry:?} changed something");
+        answer
+    }
+
+    fn counter(&self, name: &str) -> Option<u64> {
+        self.state.counter(&resource(name), self.now()).map(|counter| counter.value)
+    }
+
+    fn set_counter(&mut self, name: &str, value: u64) {
+        let expires_at = self.now() + Duration::from_secs(1000);
+        self.state.set_counter(&resource(name), Some(Counter { value, expires_at }));
+    }
+
+    fn owner_of(&self, name: &str) -> Option<String> {
+        self.state.held(&resource(name), self.now()).map(|held| held.owner.to_string())
+    }
+
+    fn remaining(&self, name: &str) -> u128 {
+        self.state.held(&resource(name), self.now()).unwrap().expires_at.remaining(self.now()).as_millis()
+    }
+
+    fn holds(&self, name: &str) -> u32 {
+        self.state.held(&resource(name), self.now()).unwrap().holds
+    }
+
+    fn set_record(&mut self, floor: u64, fingerprint: &str) {
+        let record = Record { run_id: "run".into(), floor, fingerprint: Fingerprint::new(fingerprint) };
+        self.state.set_record(Some(record));
+    }
+}
+
+fn granted(vote: u64) -> Answer {
+    Answer::Granted { vote }
+}
+
+fn used_up(value: u64) -> Answer {
+    Answer::Fault(Fault::Counter(value.to_string().into()))
+}
+
+fn held(index: usize, by: &str, remaining: u64, counter: u64) -> Answer {
+    let remaining = Duration::from_millis(remaining);
+    Answer::Held(Holder { resource: index, owner: Some(owner(by)), remaining, counter })
+}
+
+#[test]
+fn a_free_resource_is_granted_with_one_more_than_its_counter() {
+    let mut node = Fixture::new();
+    node.set_counter("a", 41);
+    assert_eq!(node.ask(&lock("a", "me", 5000, 0)), granted(42));
+    assert_eq!((node.owner_of("a").unwrap(), node.holds("a"), node.remaining("a")), ("me".into(), 1, 5000));
+    assert_eq!(node.counter("a"), Some(42));
+}
+
+#[test]
+fn a_missing_counter_starts_at_the_nodes_time_in_whole_seconds() {
+    let mut node = Fixture::new();
+    node.milliseconds += 999;
+    assert_eq!(node.ask(&lock("a", "me", 5000, 0)), granted(START + 1));
+    node.milliseconds += 1;
+    assert_eq!(node.ask(&lock("b", "me", 5000, 0)), granted(START + 1_000_001));
+}
+
+#[test]
+fn several_resources_are_granted_with_one_vote_above_all_their_counters() {
+    let mut node = Fixture::new();
+    node.set_counter("a", 7);
+    node.set_counter("b", START + 100);
+    assert_eq!(node.ask(&lock("a b c", "me", 5000, 0)), granted(START + 101));
+    for name in ["a", "b", "c"] {
+        assert_eq!(node.counter(name), Some(START + 101));
+        assert_eq!(node.owner_of(name).as_deref(), Some("me"));
+    }
+}
+
+#[test]
+fn a_vote_is_above_the_floor() {
+    let mut node = Fixture::new();
+    node.set_counter("a", 7);
+    node.set_record(50, "test");
+    assert_eq!(node.ask(&lock("a", "me", 5000, 0)), granted(51));
+}
+
+#[test]
+fn a_hint_moves_the_vote_up_to_an_hour_ahead_and_never_back() {
+    let mut node = Fixture::new();
+    node.set_counter("a", 7);
+    assert_eq!(node.ask(&lock("a", "1", 1, 100)), granted(100));
+    node.milliseconds += 2;
+    assert_eq!(node.ask(&lock("a", "2", 1, 50)), granted(101));
+    node.milliseconds += 2;
+    assert_eq!(node.ask(&lock("a", "3", 1, u64::MAX)), granted(START + 3_600_000_001));
+}
+
+#[test]
+fn a_resource_of_another_is_refused_with_its_holder_and_nothing_changes() {
+    let mut node = Fixture::new();
+    node.set_counter("a", 7);
+    node.set_counter("b", 50);
+    node.ask(&lock("a", "other", 5000, 0));
+    node.milliseconds += 1000;
+    assert_eq!(node.ask_in_vain(&lock("a b", "me", 9000, 0)), held(0, "other", 4000, 50));
+    assert_eq!(node.ask_in_vain(&renew("a b", "me", 1, 9000, 60)), held(0, "other", 4000, 50));
+}
+
+#[test]
+fn of_several_holders_the_one_who_holds_longest_is_told_and_the_first_if_they_tie() {
+    let mut node = Fixture::new();
+    node.ask(&lock("a", "short", 5000, 0));
+    node.ask(&lock("b c", "long", 6000, 0));
+    let answer = node.ask_in_vain(&lock("a b c", "me", 9000, 0));
+    assert_eq!(answer, held(1, "long", 6000, START + 1));
+}
+
+#[test]
+fn a_resent_lock_gets_the_same_vote_and_never_a_shorter_ttl() {
+    let mut node = Fixture::new();
+    assert_eq!(node.ask(&lock("a", "me", 5000, 0)), granted(START + 1));
+    node.ask(&renew("a", "me", 3, 5000, START + 1));
+    assert_eq!(node.ask_in_vain(&lock("a", "me", 2000, 500)), granted(START + 1));
+    assert_eq!((node.remaining("a"), node.holds("a")), (5000, 3));
+    assert_eq!(node.ask(&lock("a", "me", 8000, 0)), granted(START + 1));
+    assert_eq!((node.remaining("a"), node.holds("a")), (8000, 3));
+}
+
+#[test]
+fn a_resent_lock_of_several_gets_the_largest_counter_for_all() {
+    let mut node = Fixture::new();
+    node.ask(&lock("a b", "me", 5000, 0));
+    node.set_counter("b", START + 9);
+    assert_eq!(node.ask(&lock("a b", "me", 5000, 0)), granted(START + 9));
+    assert_eq!(node.counter("a"), Some(START + 9));
+}
+
+#[test]
+fn a_lock_whose_vote_was_forgotten_is_voted_anew() {
+    let mut node = Fixture::new();
+    node.ask(&lock("a", "me", 5000, 5));
+    node.state.set_counter(&resource("a"), None);
+    node.milliseconds += 1000;
+    assert_eq!(node.ask(&lock("a", "me", 5000, 0)), granted(START + 1_000_001));
+    node.set_record(START + 2_000_000, "test");
+    assert_eq!(node.ask(&lock("a", "me", 5000, 0)), granted(START + 2_000_001));
+}
+
+#[test]
+fn a_lock_that_is_partly_ours_is_voted_anew_and_completed() {
+    let mut node = Fixture::new();
+    node.ask(&lock("a b", "me", 5000, 0));
+    node.state.set_lock(&resource("b"), None);
+    assert_eq!(node.ask(&lock("a b", "me", 3000, 0)), granted(START + 2));
+    assert_eq!((node.remaining("a"), node.remaining("b")), (5000, 3000));
+}
+
+#[test]
+fn a_key_is_there_at_its_last_millisecond_and_gone_after_it() {
+    let mut node = Fixture::new();
+    node.ask(&lock("a", "other", 5000, 0));
+    node.milliseconds += 5000;
+    assert_eq!(node.ask(&lock("a", "me", 5000, 0)), held(0, "other", 0, START + 1));
+    node.milliseconds += 1;
+    assert_eq!(node.ask(&lock("a", "me", 5000, 0)), granted(START + 2));
+}
+
+#[test]
+fn a_step_back_of_the_clock_brings_a_key_back() {
+    let mut node = Fixture::new();
+    node.ask(&lock("a", "me", 5000, 0));
+    node.milliseconds += 6000;
+    assert_eq!(node.owner_of("a"), None);
+    node.milliseconds -= 3000;
+    assert_eq!(node.owner_of("a").as_deref(), Some("me"));
+}
+
+#[test]
+fn the_largest_vote_is_the_last() {
+    let mut node = Fixture::new();
+    node.set_counter("a", LARGEST_COUNTER - 1);
+    assert_eq!(node.ask(&lock("a", "1", 5000, 0)), granted(LARGEST_COUNTER));
+    node.ask(&unlock("a", "1", 0, true, false));
+    assert_eq!(node.ask_in_vain(&lock("a", "2", 5000, 0)), used_up(LARGEST_COUNTER));
+    let too_large = LARGEST_COUNTER + 1;
+    assert_eq!(node.ask_in_vain(&raise("a", "1", too_large)), used_up(too_large));
+    assert_eq!(node.ask_in_vain(&renew("a", "1", 1, 5000, too_large)), used_up(too_large));
+}
+
+#[test]
+fn raise_moves_the_counters_of_its_owner_up_to_the_token() {
+    let mut node = Fixture::new();
+    node.ask(&lock("a b", "me", 5000, 0));
+    assert_eq!(node.ask(&raise("a b", "me", START + 5)), Answer::Raised);
+    assert_eq!((node.counter("a"), node.counter("b")), (Some(START + 5), Some(START + 5)));
+    assert_eq!(node.ask_in_vain(&raise("a b", "me", START + 5)), Answer::Raised);
+}
+
+#[test]
+fn raise_is_refused_above_the_token_and_for_anybody_else() {
+    let mut node = Fixture::new();
+    node.ask(&lock("a b", "me", 5000, 0));
+    node.set_counter("b", START + 9);
+    let refused = Answer::NotRaised { counter: START + 9 };
+    assert_eq!(node.ask_in_vain(&raise("a b", "me", START + 8)), refused);
+    assert_eq!(node.ask_in_vain(&raise("a b", "other", START + 20)), refused);
+    assert_eq!(node.ask_in_vain(&raise("a c", "me", START + 20)), Answer::NotRaised { counter: START + 1 });
+    assert_eq!(node.ask_in_vain(&raise("c", "me", START + 20)), Answer::NotRaised { counter: 0 });
+}
+
+#[test]
+fn raise_counts_a_lost_counter_as_the_start() {
+    let mut node = Fixture::new();
+    node.ask(&lock("a", "me", 5000, 0));
+    node.state.set_counter(&resource("a"), None);
+    assert_eq!(node.ask_in_vain(&raise("a", "me", START - 1)), Answer::NotRaised { counter: 0 });
+    assert_eq!(node.ask(&raise("a", "me", START)), Answer::Raised);
+}
+
+#[test]
+fn renewal_extends_sets_absolute_holds_and_never_shortens() {
+    let mut node = Fixture::new();
+    node.ask(&lock("a", "me", 5000, 0));
+    assert_eq!(node.ask(&renew("a", "me", 2, 9000, START + 1)), Answer::Renewed { proves: true });
+    assert_eq!((node.remaining("a"), node.holds("a")), (9000, 2));
+    assert_eq!(node.ask(&renew("a", "me", 1, 4000, START + 1)), Answer::Renewed { proves: true });
+    assert_eq!((node.remaining("a"), node.holds("a")), (9000, 1));
+}
+
+#[test]
+fn renewal_heals_what_the_node_lost_and_proves_nothing_where_the_counter_is_missing() {
+    let mut node = Fixture::new();
+    let token = START - 5;
+    assert_eq!(node.ask(&renew("a", "me", 1, 5000, token)), Answer::Renewed { proves: false });
+    assert_eq!(node.owner_of("a").as_deref(), Some("me"));
+    assert_eq!(node.counter("a"), Some(START));
+}
+
+#[test]
+fn renewal_heals_where_the_counter_is_above_the_token_but_proves_nothing() {
+    let mut node = Fixture::new();
+    node.set_counter("a", 50);
+    assert_eq!(node.ask(&renew("a", "me", 1, 5000, 49)), Answer::Renewed { proves: false });
+    assert_eq!((node.owner_of("a").as_deref(), node.counter("a")), (Some("me"), Some(50)));
+    assert_eq!(node.ask(&renew("a", "me", 1, 5000, 50)), Answer::Renewed { proves: true });
+}
+
+#[test]
+fn renewal_proves_nothing_below_the_floor() {
+    let mut node = Fixture::new();
+    node.set_counter("a", 5);
+    node.set_record(60, "test");
+    assert_eq!(node.ask(&renew("a", "me", 1, 5000, 59)), Answer::Renewed { proves: false });
+    assert_eq!(node.ask(&renew("a", "me", 1, 5000, 60)), Answer::Renewed { proves: true });
+}
+
+#[test]
+fn unlock_deletes_what_is_the_owners_and_nothing_else() {
+    let mut node = Fixture::new();
+    node.ask(&lock("a c", "me", 5000, 0));
+    node.ask(&lock("b", "other", 5000, 0));
+    assert_eq!(node.ask(&unlock("a b c", "me", 0, true, false)), Answer::Unlocked { deleted: 2 });
+    assert_eq!(node.owner_of("b").as_deref(), Some("other"));
+    assert_eq!((node.owner_of("a"), node.owner_of("c")), (None, None));
+    assert_eq!(node.notices, [resource("a"), resource("c")]);
+    assert_eq!(node.ask_in_vain(&unlock("a b c", "me", 0, true, false)), Answer::Unlocked { deleted: 0 });
+}
+
+#[test]
+fn the_rollback_of_a_loser_tells_nobody() {
+    let mut node = Fixture::new();
+    node.ask(&lock("a", "me", 5000, 0));
+    node.ask(&unlock("a", "me", 0, false, false));
+    assert_eq!(node.notices, []);
+}
+
+#[test]
+fn unlock_carries_the_token_to_every_counter_and_never_back() {
+    let mut node = Fixture::new();
+    node.set_counter("a", 5);
+    node.set_counter("b", 50);
+    node.ask(&unlock("a b c", "me", 20, true, false));
+    assert_eq!([node.counter("a"), node.counter("b"), node.counter("c")], [Some(20), Some(50), Some(START)]);
+}
+
+#[test]
+fn a_tombstone_refuses_late_requests_of_its_owner_and_of_no_other() {
+    let mut node = Fixture::new();
+    assert_eq!(node.ask(&unlock("a b", "me", 0, false, true)), Answer::Unlocked { deleted: 0 });
+    assert_eq!(node.ask_in_vain(&lock("b c", "me", 5000, 0)), Answer::Gone);
+    assert_eq!(node.ask_in_vain(&renew("a c", "me", 1, 5000, 7)), Answer::Gone);
+    assert_eq!(node.ask(&lock("a b", "other", 5000, 0)), granted(START + 1));
+    node.milliseconds += 60_001;
+    assert!(matches!(node.ask(&lock("a b", "me", 5000, 0)), Answer::Granted { .. }));
+}
+
+#[test]
+fn without_leave_an_unlock_leaves_no_tombstone() {
+    let mut node = Fixture::new();
+    node.ask(&unlock("a", "me", 0, false, false));
+    assert_eq!(node.ask(&lock("a", "me", 5000, 0)), granted(START + 1));
+}
+
+#[test]
+fn a_forced_unlock_removes_anybody_and_refuses_their_renewals() {
+    let mut node = Fixture::new();
+    node.ask(&lock("a", "other", 5000, 0));
+    assert_eq!(node.ask(&force_unlock("a b")), Answer::Unlocked { deleted: 1 });
+    assert_eq!(node.notices, [resource("a")]);
+    assert_eq!(node.ask_in_vain(&renew("a", "other", 1, 5000, START + 1)), Answer::Gone);
+    assert_eq!(node.ask(&lock("a", "me", 5000, 0)), granted(START + 2));
+}
+
+#[test]
+fn inspection_tells_the_holder_and_changes_nothing() {
+    let mut node = Fixture::new();
+    let free = Inspection { held: None, counter: 0 };
+    assert_eq!(node.ask_in_vain(&inspect("a")), Answer::Inspected(free));
+    node.ask(&lock("a", "me", 5000, 0));
+    let by = HeldBy { owner: Some(owner("me")), holds: 1, remaining: Some(Duration::from_secs(5)) };
+    let taken = Inspection { held: Some(by), counter: START + 1 };
+    assert_eq!(node.ask_in_vain(&inspect("a")), Answer::Inspected(taken));
+}
+
+#[test]
+fn clients_of_another_quorum_may_only_unlock_and_look() {
+    let mut node = Fixture::new();
+    node.ask(&lock("a", "me", 5000, 0));
+    node.set_record(0, "other");
+    for entry in [lock("a", "me", 5000, 0), raise("a", "me", START + 5), renew("a", "me", 1, 5000, START + 5)]
+    {
+        let foreign = Answer::Foreign { fingerprint: Fingerprint::new("other") };
+        assert_eq!(node.ask_in_vain(&entry), foreign);
+    }
+    assert!(matches!(node.ask(&inspect("a")), Answer::Inspected(_)));
+    assert_eq!(node.ask(&unlock("a", "me", 0, true, false)), Answer::Unlocked { deleted: 1 });
+}
+
+#[test]
+fn a_counter_outlives_its_lock_and_ends_after_its_own_ttl() {
+    let mut node = Fixture::new();
+    node.ask(&lock("a", "me", 5000, 0));
+    node.milliseconds += 3_600_000;
+    assert_eq!(node.counter("a"), Some(START + 1));
+    node.milliseconds += 1;
+    assert_eq!(node.counter("a"), None);
+}
+
+#[test]
+fn a_sweep_forgets_exactly_what_is_over() {
+    let mut node = Fixture::new();
+    node.ask(&lock("a", "me", 5000, 0));
+    node.ask(&unlock("b", "me", 0, false, true));
+    let before = node.state.clone();
+    node.milliseconds += 5000;
+    node.state.sweep(node.now());
+    assert_eq!(node.state, before);
+    node.milliseconds += 3_600_000;
+    node.state.sweep(node.now());
+    assert_eq!(node.state, NodeState::new("run"));
+}

@@ -1,1 +1,338 @@
+//! The script and the pure node, side by side: the same entries give the same answers and leave the same behind.
 
+use std::{cell::RefCell, collections::BTreeMap, time::Duration};
+
+use proptest::{collection::vec, prelude::*, sample, test_runner::TestRunner};
+
+use crate::{
+    node::{
+        Answer, Entry, Fingerprint, ForceUnlock, HeldBy, Holder, Inspect, Inspection, Lock, Raise, Renew,
+        Resources, Unlock,
+        entries::{owner, resource, terms},
+        names,
+        redis::script::tests::server::Server,
+        state::{Counter, Held, LARGEST_COUNTER, NodeState, NodeTime, Record},
+    },
+    resource::Resource,
+};
+
+/// `a` and `{a}` share their derived names.
+const RESOURCES: [&str; 7] = ["a", "b", "{a}", "x{y", "z}", "n\nl", "0\0"];
+const OWNERS: [&str; 3] = ["u:1", "u:2", "u:3"];
+
+/// How far a ttl of the server may be from that of the pure node, which gets its time a little before.
+const TOLERANCE: u64 = 200;
+
+/// A number that is known only when the step is executed.
+#[derive(Clone, Debug)]
+enum Number {
+    Exactly(u64),
+    /// The vote given last, plus 2, less this.
+    NearLast(u64),
+}
+
+#[derive(Clone, Debug)]
+enum Question {
+    Lock { hint: Number },
+    Raise { token: Number },
+    Renew { holds: u32, token: Number },
+    Unlock { token: Number, real: bool, leave: bool },
+    ForceUnlock,
+    Inspect,
+}
+
+#[derive(Clone, Debug)]
+struct Draft {
+    question: Question,
+    resources: Vec<&'static str>,
+    owner: &'static str,
+    /// In steps of 20 s.
+    ttl: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Call(Vec<Draft>),
+    LoseLock(&'static str),
+    LoseCounter(&'static str),
+    SetCounter(&'static str, Number),
+    SetRecord { floor: Number, is_ours: bool },
+    LoseRecord,
+}
+
+fn number() -> impl Strategy<Value = Number> {
+    prop_oneof![
+        6 => (0..5_u64).prop_map(Number::NearLast),
+        1 => sample::select(vec![0, 1, 7, LARGEST_COUNTER - 1, LARGEST_COUNTER, LARGEST_COUNTER + 1, u64::MAX])
+            .prop_map(Number::Exactly),
+    ]
+}
+
+fn question() -> impl Strategy<Value = Question> {
+    prop_oneof![
+        6 => prop_oneof![3 => Just(Number::Exactly(0)), 1 => number()].prop_map(|hint| Question::Lock { hint }),
+        3 => number().prop_map(|token| Question::Raise { token }),
+        4 => (1..3_u32, number()).prop_map(|(holds, token)| Question::Renew { holds, token }),
+        4 => (number(), any::<bool>(), prop::bool::weighted(0.3))
+            .prop_map(|(token, real, leave)| Question::Unlock { token, real, leave }),
+        1 => Just(Question::ForceUnlock),
+        1 => Just(Question::Inspect),
+    ]
+}
+
+fn draft() -> impl Strategy<Value = Draft> {
+    let resources = prop_oneof![3 => sample::subsequence(&RESOURCES[..3], 1..=2), 1 => sample::subsequence(&RESOURCES[..], 1..=3)];
+    (question(), resources, sample::select(&OWNERS[..]), 1..4_u64)
+        .prop_map(|(question, resources, owner, ttl)| Draft { question, resources, owner, ttl })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let name = || sample::select(&RESOURCES[..]);
+    prop_oneof![
+        20 => vec(draft(), 1..4).prop_map(Step::Call),
+        2 => name().prop_map(Step::LoseLock),
+        2 => name().prop_map(Step::LoseCounter),
+        1 => (name(), number()).prop_map(|(name, number)| Step::SetCounter(name, number)),
+        1 => (number(), prop::bool::weighted(0.8)).prop_map(|(floor, is_ours)| Step::SetRecord { floor, is_ours }),
+        1 => Just(Step::LoseRecord),
+    ]
+}
+
+/// Both nodes, and what they said last.
+struct Pair<'a> {
+    server: &'a mut Server,
+    state: NodeState,
+    last: u64,
+    steps: u64,
+}
+
+impl Pair<'_> {
+    fn number(&self, number: &Number) -> u64 {
+        match number {
+            Number::Exactly(number) => *number,
+            Number::NearLast(less) => (self.last + 2).saturating_sub(*less),
+        }
+    }
+
+    fn entry(&self, draft: &Draft, index: u64) -> Entry {
+        let mut names: Vec<Resource> = draft.resources.iter().map(|name| resource(name)).collect();
+        names.sort();
+        let first = names[0].clone();
+        let resources: Resources = names.into();
+        let owner = owner(draft.owner);
+        // No two ttls of one run are so near that the tolerance could change which of them is the longer.
+        let ttl = Duration::from_millis(draft.ttl * 20_000 + (self.steps * 4 + index) * 2 * TOLERANCE);
+        match &draft.question {
+            Question::Lock { hint } => Entry::Lock(Lock { resources, owner, ttl, hint: self.number(hint) }),
+            Question::Raise { token } => Entry::Raise(Raise { resources, owner, token: self.number(token) }),
+            Question::Renew { holds, token } => {
+                Entry::Renew(Renew { resources, owner, holds: *holds, ttl, token: self.number(token) })
+            }
+            Question::Unlock { token, real, leave } => Entry::Unlock(Unlock {
+                resources,
+                owner,
+                token: self.number(token),
+                real: *real,
+                leave: *leave,
+            }),
+            Question::ForceUnlock => Entry::ForceUnlock(ForceUnlock { resources }),
+            Question::Inspect => Entry::Inspect(Inspect { resource: first }),
+        }
+    }
+
+    fn now(&mut self) -> NodeTime {
+        let (seconds, micros): (u64, u64) = self.server.get(&redis::cmd("TIME"));
+        NodeTime::from_epoch(seconds * 1000 + micros / 1000)
+    }
+
+    /// What the pure node becomes at `now`, if it says the same as the server; else what it says.
+    fn predict(&self, entries: &[Entry], said: &[Answer], now: NodeTime) -> Result<NodeState, Vec<Answer>> {
+        let mut state = self.state.clone();
+        let mut expected = Vec::new();
+        let mut is_same = entries.len() == said.len();
+        for (entry, said) in entries.iter().zip(said) {
+            let answer = state.apply(&terms(), entry, now).answer;
+            is_same &= is_same_answer(entry, &answer, said, &state, now);
+            expected.push(answer);
+        }
+        if is_same { Ok(state) } else { Err(expected) }
+    }
+
+    fn step(&mut self, step: &Step) -> Result<(), TestCaseError> {
+        self.steps += 1;
+        let before = self.now();
+        match step {
+            Step::Call(drafts) => {
+                let entries: Vec<Entry> =
+                    (0..).zip(drafts).map(|(index, draft)| self.entry(draft, index)).collect();
+                let said = self.server.call(&terms(), &entries);
+                let after = self.now();
+                let state = self.predict(&entries, &said, before);
+                // A second may have begun in between, which counters that were missing show: in answers, or only in
+                // what is stored.
+                self.state = match state {
+                    Ok(state) if before.seconds() == after.seconds() || self.agrees_with(&state) => state,
+                    other => self.predict(&entries, &said, after).or(other).map_err(|expected| {
+                        let problem = format!("{entries:#?}\nserver: {said:#?}\nstate: {expected:#?}");
+                        TestCaseError::fail(problem)
+                    })?,
+                };
+                for answer in &said {
+                    if let Answer::Granted { vote } = answer {
+                        self.last = *vote;
+                    }
+                }
+            }
+            Step::LoseLock(name) => {
+                self.server.get::<i64>(redis::cmd("PEXPIRE").arg(name).arg(0));
+                self.state.set_lock(&resource(name), None);
+            }
+            Step::LoseCounter(name) => {
+                self.server.get::<i64>(redis::cmd("DEL").arg(names::counter(&resource(name))));
+                self.state.set_counter(&resource(name), None);
+            }
+            Step::SetCounter(name, number) => {
+                let value = self.number(number);
+                let mut command = redis::cmd("SET");
+                command.arg(names::counter(&resource(name))).arg(value).arg("PX").arg(100_000);
+                self.server.get::<String>(&command);
+                let expires_at = before + Duration::from_secs(100);
+                self.state.set_counter(&resource(name), Some(Counter { value, expires_at }));
+            }
+            Step::SetRecord { floor, is_ours } => {
+                let floor = self.number(floor);
+                let fingerprint = if *is_ours { terms().fingerprint } else { Fingerprint::new("other") };
+                let mut command = redis::cmd("HSET");
+                command.arg(names::RECORD).arg("run_id").arg("r").arg("floor").arg(floor);
+                self.server.get::<i64>(command.arg("fingerprint").arg(fingerprint.as_str()));
+                self.state.set_record(Some(Record { run_id: "r".into(), floor, fingerprint }));
+            }
+            Step::LoseRecord => {
+                self.server.get::<i64>(redis::cmd("DEL").arg(names::RECORD));
+                self.state.set_record(None);
+            }
+        }
+        let state = self.state.clone();
+        self.compare(&state)
+    }
+
+    fn agrees_with(&mut self, state: &NodeState) -> bool {
+        self.compare(state).is_ok()
+    }
+
+    /// Every key of the server is one of the state, with its value and ttl, and none is missing.
+    fn compare(&mut self, state: &NodeState) -> Result<(), TestCaseError> {
+        let now = self.now();
+        let expected = contents(state, now);
+        let mut found = BTreeMap::new();
+        for key in self.server.keys() {
+            if key == names::RECORD.as_bytes() {
+                continue;
+            }
+            let is_string = key.starts_with(b"redisson_lock_token:") || key.starts_with(b"redquorum:gone:");
+            let value: Vec<Vec<u8>> = if is_string {
+                vec![self.server.get(redis::cmd("GET").arg(&key))]
+            } else {
+                let fields: BTreeMap<Vec<u8>, Vec<u8>> = self.server.get(redis::cmd("HGETALL").arg(&key));
+                fields.into_iter().flat_map(|(owner, holds)| [owner, holds]).collect()
+            };
+            let ttl = self.server.ttl(&key);
+            prop_assert!(ttl >= 0, "{} has no ttl", key.escape_ascii());
+            found.insert(key, (value, Duration::from_millis(ttl.unsigned_abs())));
+        }
+        prop_assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+        for (key, (value, ttl)) in &found {
+            let (expected, remaining) = &expected[key];
+            prop_assert_eq!(value, expected, "{}", key.escape_ascii());
+            prop_assert!(is_near(*ttl, *remaining), "{}: {ttl:?}, {remaining:?}", key.escape_ascii());
+        }
+        Ok(())
+    }
+}
+
+type Contents = BTreeMap<Vec<u8>, (Vec<Vec<u8>>, Duration)>;
+
+/// The state as keys of a server.
+fn contents(state: &NodeState, now: NodeTime) -> Contents {
+    let mut contents = Contents::new();
+    for name in RESOURCES.map(resource) {
+        if let Some(Held { owner, holds, expires_at }) = state.held(&name, now) {
+            let value = vec![owner.as_bytes().to_vec(), holds.to_string().into_bytes()];
+            contents.insert(name.as_bytes().to_vec(), (value, expires_at.remaining(now)));
+        }
+        if let Some(Counter { value, expires_at }) = state.counter(&name, now) {
+            let value = vec![value.to_string().into_bytes()];
+            contents.insert(names::counter(&name), (value, expires_at.remaining(now)));
+        }
+        for owner in OWNERS.map(owner) {
+            if let Some(expires_at) = state.tombstone(&name, &owner, now) {
+                contents.insert(
+                    names::tombstone(&name, &owner),
+                    (vec![b"1".to_vec()], expires_at.remaining(now)),
+                );
+            }
+        }
+    }
+    contents
+}
+
+fn is_near(one: Duration, other: Duration) -> bool {
+    one.abs_diff(other) <= Duration::from_millis(TOLERANCE)
+}
+
+/// Whether answers are the same but for a little time.
+fn is_same_answer(entry: &Entry, expected: &Answer, said: &Answer, state: &NodeState, now: NodeTime) -> bool {
+    match (expected, said) {
+        (Answer::Held(one), Answer::Held(other)) => {
+            let is_same_resource = one.resource == other.resource || is_tie(entry, other, state, now);
+            is_same_resource
+                && one.owner == other.owner
+                && one.counter == other.counter
+                && is_near(one.remaining, other.remaining)
+        }
+        (Answer::Inspected(one), Answer::Inspected(other)) => {
+            one.counter == other.counter && is_same_holder(one, other)
+        }
+        (one, other) => one == other,
+    }
+}
+
+/// Whether this holder is as good as the first of those who tie: servers before 7.2 give the keys of one script ttls
+/// that begin a millisecond apart.
+fn is_tie(entry: &Entry, holder: &Holder, state: &NodeState, now: NodeTime) -> bool {
+    let (Entry::Lock(Lock { resources, .. }) | Entry::Renew(Renew { resources, .. })) = entry else {
+        return false;
+    };
+    state.held(&resources[holder.resource], now).is_some_and(|held| {
+        Some(&held.owner) == holder.owner.as_ref()
+            && is_near(held.expires_at.remaining(now), holder.remaining)
+    })
+}
+
+fn is_same_holder(one: &Inspection, other: &Inspection) -> bool {
+    let timeless = |held: &HeldBy| HeldBy { remaining: None, ..held.clone() };
+    let remaining = |of: &Inspection| of.held.as_ref().and_then(|held| held.remaining).unwrap_or_default();
+    one.held.as_ref().map(timeless) == other.held.as_ref().map(timeless)
+        && is_near(remaining(one), remaining(other))
+}
+
+#[test]
+fn the_script_and_the_pure_node_agree() {
+    let server = RefCell::new(Server::start());
+    let config = ProptestConfig {
+        cases: 200,
+        max_shrink_iters: 2000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    let result = TestRunner::new(config).run(&vec(step(), 1..20), |steps| {
+        let mut server = server.borrow_mut();
+        server.run("FLUSHALL");
+        let last = server.seconds() * 1_000_000;
+        let mut pair = Pair { server: &mut server, state: NodeState::new("r"), last, steps: 0 };
+        steps.iter().try_for_each(|step| pair.step(step))
+    });
+    if let Err(problem) = result {
+        panic!("{problem}");
+    }
+}

@@ -1,6 +1,5 @@
 //! The script on a real server.
 
-#[cfg(any())]
 mod agreement;
 mod decoding;
 mod refusals;

@@ -158,6 +158,16 @@ fn a_record_of_another_quorum_refuses_locks_but_no_unlock() {
 }
 
 #[test]
+fn renewal_proves_nothing_below_the_floor() {
+    let mut server = Server::start();
+    server.run("SET redisson_lock_token:{a} 5");
+    server.run(&format!("HSET redquorum:node run_id r floor 60 fingerprint {}", terms().fingerprint));
+    for (token, proves) in [(59, false), (60, true)] {
+        assert_eq!(server.one(&terms(), &renew("a", "me", 1, 5000, token)), Answer::Renewed { proves });
+    }
+}
+
+#[test]
 fn a_release_is_told_on_redissons_channel_only_if_it_is_real() {
     let mut server = Server::start();
     server.one(&terms(), &lock("a b{c}", "me", 5000, 0));

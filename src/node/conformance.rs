@@ -1,0 +1,153 @@
+//! What every node has to do, whatever it is made of: a suite to run on any of them.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use futures::future::BoxFuture;
+
+use crate::{
+    clock::Clock,
+    mutex,
+    node::{
+        Answer, Entry, Fault, Listener, Node, Notice, Request,
+        entries::{inspect, lock, raise, renew, resource, unlock},
+    },
+};
+
+/// An empty node, and a way to let its time pass.
+pub(crate) struct Subject {
+    pub(crate) node: Arc<dyn Node>,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// Lets so much time pass for the node and the clock.
+    pub(crate) wait: Box<dyn Fn(Duration) -> BoxFuture<'static, ()>>,
+}
+
+impl Subject {
+    fn request(&self, entries: Vec<Entry>) -> Request {
+        Request { entries: entries.into(), until: self.clock.now() + Duration::from_secs(60) }
+    }
+
+    async fn ask(&self, entry: Entry) -> Answer {
+        let answers = self.node.call(self.request(vec![entry])).await;
+        answers.into_iter().next().expect("one answer to one entry")
+    }
+
+    async fn wait(&self, duration: Duration) {
+        (self.wait)(duration).await;
+    }
+}
+
+/// Keeps what it hears.
+#[derive(Debug, Default)]
+struct Ear(Mutex<Vec<Notice>>);
+
+impl Ear {
+    fn heard(&self) -> Vec<Notice> {
+        mutex::lock(&self.0).clone()
+    }
+
+    async fn hears(&self, subject: &Subject, expected: &[Notice]) {
+        for _ in 0..200 {
+            if self.heard() == expected {
+                return;
+            }
+            subject.wait(Duration::from_millis(10)).await;
+        }
+        assert_eq!(self.heard(), expected);
+    }
+}
+
+impl Listener for Ear {
+    fn notice(&self, notice: Notice) {
+        mutex::lock(&self.0).push(notice);
+    }
+}
+
+/// Runs the whole suite; closes the node at the end.
+pub(crate) async fn conforms(subject: &Subject) {
+    entries_are_executed_in_order_each_with_its_own_answer(subject).await;
+    calls_are_executed_in_the_order_in_which_they_were_made(subject).await;
+    a_dropped_reply_cancels_nothing(subject).await;
+    a_lock_ends_with_its_ttl(subject).await;
+    a_listener_hears_real_releases_until_it_unsubscribes(subject).await;
+    a_closed_node_takes_no_locks(subject).await;
+}
+
+async fn entries_are_executed_in_order_each_with_its_own_answer(subject: &Subject) {
+    let entries = vec![
+        lock("order", "1", 30_000, 0),
+        lock("order", "2", 30_000, 0),
+        unlock("order", "1", 0, true, false),
+        lock("order", "2", 30_000, 0),
+        inspect("order"),
+    ];
+    let answers = subject.node.call(subject.request(entries)).await;
+    let [
+        Answer::Granted { vote: first },
+        Answer::Held(holder),
+        unlocked,
+        Answer::Granted { vote: second },
+        seen,
+    ] = answers.as_slice()
+    else {
+        panic!("{answers:?}");
+    };
+    assert_eq!((holder.resource, holder.counter), (0, *first));
+    assert_eq!(*unlocked, Answer::Unlocked { deleted: 1 });
+    assert_eq!(*second, first + 1);
+    assert!(matches!(seen, Answer::Inspected(inspection) if inspection.held.is_some()));
+    assert_eq!(subject.ask(raise("order", "2", second + 1)).await, Answer::Raised);
+    assert_eq!(subject.ask(raise("order", "1", second + 2)).await, Answer::NotRaised { counter: second + 1 });
+    let renewed = subject.ask(renew("order", "2", 1, 30_000, second + 1)).await;
+    assert_eq!(renewed, Answer::Renewed { proves: true });
+}
+
+async fn calls_are_executed_in_the_order_in_which_they_were_made(subject: &Subject) {
+    let locked = subject.node.call(subject.request(vec![lock("calls", "1", 30_000, 0)]));
+    let unlocked = subject.node.call(subject.request(vec![unlock("calls", "1", 0, true, false)]));
+    let again = subject.node.call(subject.request(vec![lock("calls", "2", 30_000, 0)]));
+    // Asked for in the opposite order.
+    assert!(matches!(again.await.as_slice(), [Answer::Granted { .. }]));
+    assert_eq!(unlocked.await, [Answer::Unlocked { deleted: 1 }]);
+    assert!(matches!(locked.await.as_slice(), [Answer::Granted { .. }]));
+}
+
+async fn a_dropped_reply_cancels_nothing(subject: &Subject) {
+    drop(subject.node.call(subject.request(vec![lock("dropped", "1", 30_000, 0)])));
+    let answer = subject.ask(lock("dropped", "2", 30_000, 0)).await;
+    assert!(matches!(answer, Answer::Held(_)), "{answer:?}");
+    drop(subject.node.call(subject.request(vec![unlock("dropped", "1", 0, true, false)])));
+    assert!(matches!(subject.ask(lock("dropped", "2", 30_000, 0)).await, Answer::Granted { .. }));
+}
+
+async fn a_lock_ends_with_its_ttl(subject: &Subject) {
+    assert!(matches!(subject.ask(lock("ttl", "1", 200, 0)).await, Answer::Granted { .. }));
+    let Answer::Held(holder) = subject.ask(lock("ttl", "2", 200, 0)).await else { panic!("not held") };
+    assert!(holder.remaining <= Duration::from_millis(200));
+    subject.wait(Duration::from_millis(210)).await;
+    assert!(matches!(subject.ask(lock("ttl", "2", 200, 0)).await, Answer::Granted { .. }));
+}
+
+async fn a_listener_hears_real_releases_until_it_unsubscribes(subject: &Subject) {
+    let ear = Arc::new(Ear::default());
+    let subscription = subject.node.subscribe(&resource("heard"), Arc::clone(&ear) as Arc<dyn Listener>);
+    ear.hears(subject, &[Notice::Subscribed]).await;
+    for (name, real) in [("heard", false), ("unheard", true), ("heard", true)] {
+        subject.ask(lock(name, "1", 30_000, 0)).await;
+        subject.ask(unlock(name, "1", 0, real, false)).await;
+    }
+    ear.hears(subject, &[Notice::Subscribed, Notice::Released]).await;
+    drop(subscription);
+    subject.wait(Duration::from_millis(50)).await;
+    subject.ask(lock("heard", "1", 30_000, 0)).await;
+    subject.ask(unlock("heard", "1", 0, true, false)).await;
+    subject.wait(Duration::from_millis(50)).await;
+    assert_eq!(ear.heard(), [Notice::Subscribed, Notice::Released]);
+}
+
+async fn a_closed_node_takes_no_locks(subject: &Subject) {
+    subject.node.close().await;
+    assert_eq!(subject.ask(lock("closed", "1", 30_000, 0)).await, Answer::Fault(Fault::Closed));
+}
