@@ -129,7 +129,7 @@ impl<'a> Run<'a> {
         }));
         for node in nodes.iter() {
             self.fanout.send(&self.core.nodes, node, Asked::Lock, request.clone());
-            self.note(node, Vote::Unknown(Fault::TimedOut), Sighting::Unknown);
+            self.note(node, Vote::Pending, Sighting::Unknown);
         }
     }
 
@@ -227,6 +227,11 @@ impl<'a> Run<'a> {
     }
 
     fn lost(&mut self, loss: Loss) -> Lost {
+        for node in self.attempt.timed_out().iter() {
+            if let Some(vote @ Vote::Pending) = self.votes.get_mut(node) {
+                *vote = Vote::Unknown(Fault::TimedOut);
+            }
+        }
         let took = self.core.now().saturating_duration_since(self.attempt.start());
         let votes = self.core.nodes.iter().zip(&self.votes);
         let votes =

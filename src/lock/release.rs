@@ -91,7 +91,10 @@ impl Release {
         while !is_enough(&release) {
             match fanout.next(&*core.clock, deadline).await {
                 Heard::Answer { node, answer, .. } => release.hear(node, &answer),
-                Heard::Silence => break,
+                Heard::Silence => {
+                    release.time_out();
+                    break;
+                }
             }
         }
         release
@@ -99,7 +102,7 @@ impl Release {
 
     fn new(core: &Core, asked: NodeSet) -> Self {
         let nodes = core.nodes.len();
-        let vote = |node| if asked.contains(node) { Vote::Unknown(Fault::TimedOut) } else { Vote::NotAsked };
+        let vote = |node| if asked.contains(node) { Vote::Pending } else { Vote::NotAsked };
         Self {
             electorate: core.settings.electorate,
             deleted: NodeSet::EMPTY,
@@ -119,6 +122,13 @@ impl Release {
             Answer::Unlocked { deleted: 0 } => self.absent.insert(node),
             Answer::Unlocked { .. } => self.deleted.insert(node),
             _ => {}
+        }
+    }
+
+    /// Whoever has not answered by now is not waited for any longer.
+    fn time_out(&mut self) {
+        for vote in self.votes.iter_mut().filter(|vote| **vote == Vote::Pending) {
+            *vote = Vote::Unknown(Fault::TimedOut);
         }
     }
 

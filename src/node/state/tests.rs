@@ -352,11 +352,12 @@ fn a_forced_unlock_removes_anybody_and_refuses_their_renewals() {
 #[test]
 fn inspection_tells_the_holder_and_changes_nothing() {
     let mut node = Fixture::new();
-    let free = Inspection { held: None, counter: 0 };
+    let run_id = Some("run".into());
+    let free = Inspection { held: None, counter: 0, run_id: run_id.clone() };
     assert_eq!(node.ask_in_vain(&inspect("a")), Answer::Inspected(free));
     node.ask(&lock("a", "me", 5000, 0));
     let by = HeldBy { owner: Some(owner("me")), holds: 1, remaining: Some(Duration::from_secs(5)) };
-    let taken = Inspection { held: Some(by), counter: START + 1 };
+    let taken = Inspection { held: Some(by), counter: START + 1, run_id };
     assert_eq!(node.ask_in_vain(&inspect("a")), Answer::Inspected(taken));
 }
 
