@@ -275,6 +275,18 @@ fn renewal_heals_what_the_node_lost_and_proves_nothing_where_the_counter_is_miss
 }
 
 #[test]
+fn a_node_that_forgot_the_counter_proves_nothing_later_either() {
+    let mut node = Fixture::new();
+    let token = START + 1;
+    assert_eq!(node.ask(&lock("a", "me", 5000, 0)), granted(token));
+    node.state = NodeState::new("run");
+    for _ in 0..2 {
+        assert_eq!(node.ask(&renew("a", "me", 1, 5000, token)), Answer::Renewed { proves: false });
+    }
+    assert_eq!(node.counter("a"), Some(token + 1));
+}
+
+#[test]
 fn renewal_heals_where_the_counter_is_above_the_token_but_proves_nothing() {
     let mut node = Fixture::new();
     node.set_counter("a", 50);

@@ -1,5 +1,7 @@
 //! Against real servers.
 
+#![allow(clippy::disallowed_methods, reason = "real servers need real time, and ports that nobody has")]
+
 use std::{
     sync::Arc,
     task::Poll,
@@ -9,16 +11,17 @@ use std::{
 use self::server::{Server, free_port};
 use super::*;
 use crate::{
-    clock::Clock,
+    clock::{Clock, TokioClock},
     node::{
         Answer, Entry, Fingerprint, GuardMode, Listener, Lock, Node, Notice, Reply, Request, Unlock,
-        remote::tests::{Ear, TestClock},
+        remote::tests::Ear,
     },
     owner_id::OwnerId,
     resource::Resource,
 };
 use futures::future::poll_fn;
 
+mod conformance;
 mod faults;
 mod server;
 
@@ -34,13 +37,13 @@ fn terms() -> Terms {
 }
 
 struct Scene {
-    clock: Arc<TestClock>,
+    clock: Arc<TokioClock>,
     node: RemoteNode,
 }
 
 impl Scene {
     fn at(url: &str) -> Self {
-        let clock = TestClock::start();
+        let clock = Arc::new(TokioClock::new());
         let setup = Setup {
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             runtime: tokio::runtime::Handle::current(),

@@ -21,7 +21,7 @@ pub(super) enum Door {
 
 #[derive(Clone, Debug)]
 pub(super) struct Fake {
-    clock: Arc<TestClock>,
+    clock: Arc<TokioClock>,
     inner: Arc<Mutex<Inner>>,
 }
 
@@ -44,7 +44,7 @@ struct Inner {
 struct FakeLink(Fake);
 
 impl Fake {
-    pub(super) fn new(clock: &Arc<TestClock>) -> Self {
+    pub(super) fn new(clock: &Arc<TokioClock>) -> Self {
         let inner = Inner {
             door: Door::Open,
             is_lively: true,

@@ -1,3 +1,7 @@
+//! The driver over a connection that does as it is told.
+
+#![allow(clippy::disallowed_methods, reason = "these tests pass the virtual time")]
+
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -5,38 +9,12 @@ use futures::FutureExt;
 use self::fake::{Door, Fake};
 use super::*;
 use crate::{
-    clock::Instant,
+    clock::{Instant, TokioClock},
     node::{Answer, Entry, Fault, Lock, Unlock, transport::LinkEvent},
     owner_id::OwnerId,
 };
 
 mod fake;
-
-/// Tokio's time, paused or not.
-#[derive(Debug)]
-pub(in crate::node) struct TestClock {
-    origin: tokio::time::Instant,
-}
-
-impl TestClock {
-    pub(in crate::node) fn start() -> Arc<Self> {
-        Arc::new(Self { origin: tokio::time::Instant::now() })
-    }
-}
-
-impl Clock for TestClock {
-    fn now(&self) -> Instant {
-        Instant::from_origin(self.origin.elapsed())
-    }
-
-    fn granularity(&self) -> Duration {
-        Duration::from_millis(1)
-    }
-
-    fn sleep_until(&self, deadline: Instant) -> BoxFuture<'static, ()> {
-        tokio::time::sleep_until(self.origin + deadline.since_origin()).boxed()
-    }
-}
 
 /// A listener that keeps what it hears.
 #[derive(Debug, Default)]
@@ -60,14 +38,14 @@ const NODE_TIMEOUT: Duration = Duration::from_millis(100);
 const PROMPT_AT_MOST: u64 = 101;
 
 struct Scene {
-    clock: Arc<TestClock>,
+    clock: Arc<TokioClock>,
     fake: Fake,
     node: RemoteNode,
 }
 
 impl Scene {
     fn new(door: Door) -> Self {
-        let clock = TestClock::start();
+        let clock = Arc::new(TokioClock::new());
         let fake = Fake::new(&clock);
         fake.set_door(door);
         let setup = Setup {

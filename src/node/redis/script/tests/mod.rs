@@ -1,5 +1,7 @@
 //! The script on a real server.
 
+#![allow(clippy::disallowed_methods, reason = "a server needs real time to start")]
+
 mod agreement;
 mod decoding;
 mod refusals;
