@@ -9,7 +9,7 @@ use futures::FutureExt;
 use self::fake::{Door, Fake};
 use super::*;
 use crate::{
-    clock::{Instant, TokioClock},
+    clock::TokioClock,
     node::{Answer, Entry, Fault, Lock, Unlock, transport::LinkEvent},
     owner_id::OwnerId,
 };
