@@ -71,6 +71,11 @@ impl Fault {
         )
     }
 
+    /// Whether the node refused for the state that it is in, which may pass: the same call may be executed a moment later.
+    pub(crate) fn is_passing(&self) -> bool {
+        matches!(self, Self::Busy | Self::Loading | Self::ReadOnly | Self::CannotPersist | Self::OutOfMemory)
+    }
+
     /// Whether the node itself said this, so that nothing of the call is under way any more.
     pub(crate) fn is_answer(&self) -> bool {
         !self.is_unsent() && !matches!(self, Self::TimedOut | Self::Disconnected)

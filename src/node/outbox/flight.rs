@@ -73,19 +73,22 @@ impl Batch {
         self.items
     }
 
-    /// Gives every request its share of the answers.
-    pub(super) fn answer(self, answers: Vec<Answer>) {
+    /// Gives every request its share of the answers, and returns what is owed all the same.
+    pub(super) fn answer(self, answers: Vec<Answer>) -> Vec<(Place, Item)> {
         let asked: usize = self.items.iter().map(|(_, item)| item.entries.len()).sum();
         if answers.len() != asked {
             let problem = format!("{} answers to {asked} entries", answers.len());
             let fault = Fault::Protocol(problem.into());
             self.items.into_iter().for_each(|(_, item)| item.fault(&fault));
-            return;
+            return Vec::new();
         }
         let mut answers = answers.into_iter();
-        for (_, item) in self.items {
-            let share = answers.by_ref().take(item.entries.len()).collect();
+        let mut owed = Vec::new();
+        for (place, item) in self.items {
+            let share: Vec<Answer> = answers.by_ref().take(item.entries.len()).collect();
+            owed.extend(item.still_owed(&share).map(|item| (place, item)));
             item.answer(share);
         }
+        owed
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     node::{
         answer::Answer,
         fault::Fault,
-        reply::Responder,
+        reply::{Reply, Responder},
         request::{Entry, Unlock},
     },
     owner_id::OwnerId,
@@ -100,6 +100,19 @@ impl Item {
             responder.answer(answers.clone());
         }
         self.responder.answer(answers);
+    }
+
+    /// What is still owed although it was answered: unlocks that the node refused for a state that may pass. Nobody waits
+    /// for it any more.
+    pub(super) fn still_owed(&self, answers: &[Answer]) -> Option<Self> {
+        if !self.owed {
+            return None;
+        }
+        let refused = |answer: &Answer| matches!(answer, Answer::Fault(fault) if fault.is_passing());
+        let left = self.entries.iter().zip(answers).filter(|(_, answer)| refused(answer));
+        let entries: Arc<[Entry]> = left.map(|(entry, _)| entry.clone()).collect();
+        let (responder, _) = Reply::channel(entries.len());
+        (!entries.is_empty()).then(|| Self { was_sent: true, ..Self::new(entries, self.until, responder) })
     }
 
     pub(super) fn fault(self, fault: &Fault) {

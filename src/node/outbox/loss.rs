@@ -82,6 +82,7 @@ impl Outbox {
         for (_, item) in std::mem::take(&mut self.queue) {
             item.refuse(&Fault::Closed);
         }
+        self.resting.clear();
         self.unlocks.clear();
         self.loading = None;
         self.earliest = None;

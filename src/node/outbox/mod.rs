@@ -8,7 +8,7 @@
 //! ```
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -43,6 +43,9 @@ pub(crate) const IN_FLIGHT: usize = 4;
 /// a server's work, beyond which waiting is of no use to anybody.
 pub(crate) const MOST_WAITING: usize = 4096;
 
+/// An unlock that the node refused for a state that may pass (busy, loading, read-only) is sent again after this.
+const REST: Duration = Duration::from_millis(250);
+
 /// How many node timeouts without an answer make a connection be given up.
 const SILENT_TIMEOUTS: u32 = 4;
 
@@ -72,6 +75,8 @@ pub(crate) struct Outbox {
     unlocks: HashMap<OwnerId, Place>,
     next: Place,
     flight: Flight,
+    /// Unlocks that the node refused for a state that may pass, and when they are sent again: first things first.
+    resting: VecDeque<(Instant, Place, Item)>,
     /// Since when the script is being loaded again.
     loading: Option<Instant>,
     /// Whether the node has left a call unanswered for longer than the node timeout, and still leaves one.
@@ -112,6 +117,7 @@ impl Outbox {
             unlocks: HashMap::new(),
             next: 0,
             flight: Flight::default(),
+            resting: VecDeque::new(),
             loading: None,
             mute: false,
             weight: 0,
@@ -179,11 +185,12 @@ impl Outbox {
         if items.is_empty() { None } else { Some(self.flight.start(items, now)) }
     }
 
-    /// The node has answered a call.
-    pub(crate) fn answered(&mut self, batch: BatchId, answers: Vec<Answer>) {
+    /// The node has answered a call. Unlocks that it refused for a state that may pass are sent again after a rest.
+    pub(crate) fn answered(&mut self, batch: BatchId, answers: Vec<Answer>, now: Instant) {
         if let Some(batch) = self.flight.take(batch) {
             self.weight -= batch.weight();
-            batch.answer(answers);
+            let owed = batch.answer(answers).into_iter();
+            self.resting.extend(owed.map(|(place, item)| (now + REST, place, item)));
         }
         self.heard();
     }
@@ -194,6 +201,7 @@ impl Outbox {
             self.mute = true;
             self.drop_unsent(&Fault::Unresponsive);
         }
+        self.wake_rested(now);
         if self.earliest.is_some_and(|earliest| earliest <= now) {
             self.drop_over(now);
         }
@@ -213,7 +221,8 @@ impl Outbox {
             Stage::Closing => self.flight.items().map(|(_, item)| item.until).max(),
             Stage::Open | Stage::Ended => None,
         };
-        [answer, self.earliest, last].into_iter().flatten().min()
+        let rested = self.resting.front().map(|(rested, _, _)| *rested);
+        [answer, self.earliest, last, rested].into_iter().flatten().min()
     }
 
     /// Whether something was submitted since this was last asked.
@@ -234,7 +243,9 @@ impl Outbox {
             Stage::Open => false,
             Stage::Ended => true,
             Stage::Closing => {
-                let mut left = self.queue.values().chain(self.flight.items().map(|(_, item)| item));
+                let resting = self.resting.iter().map(|(_, _, item)| item);
+                let in_flight = self.flight.items().map(|(_, item)| item);
+                let mut left = self.queue.values().chain(in_flight).chain(resting);
                 left.all(|item| item.is_over(now))
             }
         }
@@ -249,6 +260,15 @@ impl Outbox {
             _ if self.mute => Some(Fault::Unresponsive),
             _ if self.weight + entries > MOST_WAITING => Some(Fault::Overloaded),
             _ => None,
+        }
+    }
+
+    /// Puts what has rested back in its place.
+    fn wake_rested(&mut self, now: Instant) {
+        while self.resting.front().is_some_and(|(rested, _, _)| *rested <= now) {
+            if let Some((_, place, item)) = self.resting.pop_front() {
+                self.enqueue(place, item);
+            }
         }
     }
 

@@ -226,7 +226,10 @@ impl Driver {
     /// Deals with what a link says: the fault, if it is broken.
     fn take_event(&self, link: &mut dyn Link, event: LinkEvent) -> Option<Fault> {
         match event {
-            LinkEvent::Answers { batch, answers } => self.shared.lock().outbox.answered(batch, answers),
+            LinkEvent::Answers { batch, answers } => {
+                let now = self.clock.now();
+                self.shared.lock().outbox.answered(batch, answers, now);
+            }
             LinkEvent::NotLoaded { batch } => {
                 let now = self.clock.now();
                 if self.shared.lock().outbox.not_loaded(batch, now) {

@@ -78,8 +78,8 @@ fn a_lone_call_goes_at_once_and_what_piled_up_goes_together() {
     let mut third = outbox.submit(one(lock(3)));
     let (next, entries) = outbox.next_batch(at(1)).unwrap();
     assert_eq!(&*entries, [lock(2), lock(3)]);
-    outbox.answered(id, granted(1));
-    outbox.answered(next, vec![Answer::Granted { vote: 2 }, Answer::Raised]);
+    outbox.answered(id, granted(1), at(0));
+    outbox.answered(next, vec![Answer::Granted { vote: 2 }, Answer::Raised], at(0));
     assert_eq!(said(&mut first), Some(Answer::Granted { vote: 1 }));
     assert_eq!(said(&mut second), Some(Answer::Granted { vote: 2 }));
     assert_eq!(said(&mut third), Some(Answer::Raised));
@@ -136,9 +136,9 @@ fn a_frozen_node_swallows_the_calls_under_way_and_gets_no_more_until_it_answered
     assert_eq!(fault(&mut queued), Some(Fault::Unresponsive));
     assert_eq!(fault(&mut outbox.submit(one(inspect()))), Some(Fault::Unresponsive));
     let mut kept = outbox.submit(owed(1));
-    outbox.answered(first, granted(2));
+    outbox.answered(first, granted(2), at(0));
     assert!(outbox.next_batch(at(120)).is_none());
-    outbox.answered(second, granted(1));
+    outbox.answered(second, granted(1), at(0));
     assert!(said(&mut kept).is_none());
     assert_eq!(outbox.next_batch(at(121)).unwrap().1.len(), 1);
     assert!(said(&mut outbox.submit(one(lock(5)))).is_none());
@@ -151,7 +151,7 @@ fn a_node_with_too_much_to_do_is_given_unlocks_only() {
     assert_eq!(fault(&mut outbox.submit(one(lock(9999)))), Some(Fault::Overloaded));
     assert!(said(&mut outbox.submit(owed(9999))).is_none());
     let (id, entries) = outbox.next_batch(at(0)).unwrap();
-    outbox.answered(id, granted(entries.len()));
+    outbox.answered(id, granted(entries.len()), at(0));
     assert!(said(&mut outbox.submit(one(lock(9999)))).is_none());
 }
 
@@ -165,7 +165,7 @@ fn two_unlocks_of_one_owner_that_wait_become_one_and_both_are_answered() {
     let (id, entries) = outbox.next_batch(at(0)).unwrap();
     let merged = Entry::Unlock(Unlock { token: 7, leave: true, real: true, ..unlock(1) });
     assert_eq!(&*entries, [merged, Entry::Unlock(unlock(2))]);
-    outbox.answered(id, vec![Answer::Unlocked { deleted: 1 }, Answer::Unlocked { deleted: 0 }]);
+    outbox.answered(id, vec![Answer::Unlocked { deleted: 1 }, Answer::Unlocked { deleted: 0 }], at(0));
     assert_eq!(said(&mut first), Some(Answer::Unlocked { deleted: 1 }));
     assert_eq!(said(&mut second), Some(Answer::Unlocked { deleted: 1 }));
     assert_eq!(said(&mut other), Some(Answer::Unlocked { deleted: 0 }));
@@ -241,7 +241,7 @@ fn a_lost_script_does_not_bring_back_a_lock_that_was_unlocked_or_given_up_since(
     drop(abandoned);
     outbox.not_loaded(locks, at(1));
     assert!(fault(&mut unlocked).unwrap().is_unsent());
-    outbox.answered(late, vec![Answer::Unlocked { deleted: 0 }]);
+    outbox.answered(late, vec![Answer::Unlocked { deleted: 0 }], at(0));
     outbox.loaded();
     assert!(outbox.next_batch(at(2)).is_none());
     assert!(said(&mut unlocks).is_some());
@@ -268,11 +268,11 @@ fn closing_takes_unlocks_only_and_is_done_when_nothing_has_time_left() {
     outbox.close();
     assert_eq!(fault(&mut outbox.submit(one(lock(2)))), Some(Fault::Closed));
     let mut kept = outbox.submit(owed(1));
-    outbox.answered(id, granted(1));
+    outbox.answered(id, granted(1), at(0));
     assert!(said(&mut sent).is_some() && !outbox.is_done(at(1)));
     let (id, _) = outbox.next_batch(at(1)).unwrap();
     assert!(!outbox.is_done(at(999)) && outbox.is_done(at(1000)));
-    outbox.answered(id, vec![Answer::Unlocked { deleted: 1 }]);
+    outbox.answered(id, vec![Answer::Unlocked { deleted: 1 }], at(0));
     assert!(said(&mut kept).is_some() && outbox.is_done(at(2)));
     outbox.end();
     assert_eq!(fault(&mut outbox.submit(owed(3))), Some(Fault::Closed));
@@ -283,8 +283,32 @@ fn wrong_answers_are_a_fault_of_the_protocol() {
     let mut outbox = up();
     let mut replies = [1, 2].map(|number| outbox.submit(one(lock(number))));
     let (id, _) = outbox.next_batch(at(0)).unwrap();
-    outbox.answered(id, granted(3));
+    outbox.answered(id, granted(3), at(0));
     for reply in &mut replies {
         assert!(matches!(fault(reply), Some(Fault::Protocol(_))));
     }
+}
+
+#[test]
+fn an_unlock_refused_for_a_passing_state_is_told_and_sent_again_after_a_rest() {
+    let mut outbox = up();
+    let mut reply = outbox.submit(Request { until: at(1000), ..owed(1) });
+    let (id, _) = outbox.next_batch(at(0)).unwrap();
+    outbox.answered(id, vec![Answer::Fault(Fault::Busy)], at(0));
+    assert_eq!(fault(&mut reply), Some(Fault::Busy));
+    assert!(outbox.next_batch(at(249)).is_none());
+    assert_eq!(outbox.next_deadline(), Some(at(250)));
+    let (id, entries) = outbox.next_batch(at(250)).unwrap();
+    assert_eq!(entries.len(), 1);
+    outbox.answered(id, vec![Answer::Unlocked { deleted: 1 }], at(250));
+    assert!(outbox.next_batch(at(2000)).is_none());
+}
+
+#[test]
+fn an_unlock_that_can_never_be_executed_is_not_sent_again() {
+    let mut outbox = up();
+    let _reply = outbox.submit(Request { until: at(1000), ..owed(1) });
+    let (id, _) = outbox.next_batch(at(0)).unwrap();
+    outbox.answered(id, vec![Answer::Fault(Fault::WrongType)], at(0));
+    assert!(outbox.next_batch(at(500)).is_none());
 }

@@ -137,7 +137,7 @@ impl World {
             return;
         }
         let answers = entries.iter().map(|entry| self.run(entry)).collect();
-        self.outbox.answered(id, answers);
+        self.outbox.answered(id, answers, at(self.now));
     }
 
     fn run(&mut self, entry: &Entry) -> Answer {
