@@ -59,8 +59,10 @@ pub use crate::{
     algorithm::fencing::FencingToken,
     clock::Instant,
     config::RetryPolicy,
-    error::{ConfigError, ConnectError, LeaseLost, LockError, LossReason, RenewError, UnlockError},
-    lock::{LockGuard, Quorum, QuorumBuilder, RedLock, Unlocked, Verification},
+    error::{ConfigError, ConnectError, LeaseLost, LockError, LossReason, RenewError, RunError, UnlockError},
+    lock::{
+        LockGuard, MultiLock, MultiLockGuard, Owner, Quorum, QuorumBuilder, RedLock, Unlocked, Verification,
+    },
     node::{Fault, Fingerprint, memory::MemoryCluster},
     owner_id::OwnerId,
     resource::Resource,

@@ -54,6 +54,10 @@ impl OwnerIds {
         Self { client, next: AtomicU64::new(1) }
     }
 
+    pub(crate) fn client(&self) -> Uuid {
+        self.client
+    }
+
     /// An owner id that no other attempt has.
     pub(crate) fn fresh(&self) -> OwnerId {
         let number = self.next.fetch_add(1, Ordering::Relaxed);

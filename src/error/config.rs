@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use crate::resource::Resource;
+
 /// A setting that cannot work: which, what was given, and what would be right.
 ///
 /// Settings of a quorum are checked when it is built, those of a lock when it is first used.
@@ -130,6 +132,15 @@ pub enum ConfigError {
     Resource {
         /// Its length.
         length: usize,
+    },
+    /// A group of nothing.
+    #[error("a group of no resources was to be locked: name at least one")]
+    EmptyGroup,
+    /// One resource stands twice in a group.
+    #[error("{resource} stands twice in one group: name each resource of a quorum once")]
+    DuplicateResource {
+        /// Which.
+        resource: Resource,
     },
     /// There is no async runtime to work on.
     #[error("no tokio runtime: build the quorum inside of one, it runs its tasks there")]

@@ -42,6 +42,9 @@ pub enum LockError {
         /// What each node said.
         votes: Votes,
     },
+    /// The owner's lease on the resource was lost, and not all of its guards are gone: re-entering it would hide that.
+    #[error(transparent)]
+    LeaseLost(#[from] LeaseLost),
     /// The quorum was shut down.
     #[error("the quorum was shut down")]
     Closed,
@@ -91,6 +94,16 @@ pub enum RenewError {
         /// What each node said.
         votes: Votes,
     },
+}
+
+impl RenewError {
+    /// What it is to a lock that was to be re-entered.
+    pub(crate) fn into_lock_error(self, needed: usize) -> LockError {
+        match self {
+            Self::LeaseLost(lost) => LockError::LeaseLost(lost),
+            Self::NoQuorum { resource, votes } => LockError::NoQuorum { resource, needed, votes },
+        }
+    }
 }
 
 /// Why an unlock is not confirmed. It goes on in the background until the last key of the lease is over.

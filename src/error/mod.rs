@@ -3,9 +3,11 @@
 mod config;
 mod connect;
 mod lock;
+mod run;
 
 pub use self::{
     config::ConfigError,
     connect::ConnectError,
     lock::{LeaseLost, LockError, LossReason, RenewError, UnlockError},
+    run::RunError,
 };

@@ -19,13 +19,13 @@ use crate::{
     error::LossReason,
     lock::{
         expiry,
-        held::{Held, Won},
+        held::{Held, Left, Won},
         schedule::{LeaseId, Schedule},
         waiting::Waiters,
         watchdog,
     },
     mutex::lock,
-    node::{Node, Reply},
+    node::{Fingerprint, Node, Reply},
     owner_id::OwnerIds,
     resource::Resource,
     vote::{Vote, Votes},
@@ -161,9 +161,11 @@ impl Core {
         is_lost
     }
 
-    /// Ends a lease as unlocked, and submits that to the nodes; `None` if it had ended before.
-    pub(crate) fn unlock(&self, held: &Held) -> Option<Vec<(usize, Reply)>> {
-        held.unlock().then(|| self.unlock_everywhere(held))
+    /// Gives one hold back; with the last one, ends the lease as unlocked and submits that to the nodes.
+    pub(crate) fn leave(&self, held: &Held) -> (Left, Vec<(usize, Reply)>) {
+        let left = held.leave();
+        let replies = if left == Left::Unlocked { self.unlock_everywhere(held) } else { Vec::new() };
+        (left, replies)
     }
 
     /// Ends every lease, and lets nothing new begin.
@@ -184,6 +186,21 @@ impl Core {
         if !self.is_closed() {
             closed.await;
         }
+    }
+
+    /// Ready at the deadline, never without one.
+    pub(crate) async fn until(&self, deadline: Option<Instant>) {
+        match deadline {
+            Some(deadline) => self.clock.sleep_until(deadline).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Orders quorums, the same in all clients that name them and their nodes alike.
+    pub(crate) fn rank(&self) -> (Fingerprint, Vec<Arc<str>>) {
+        let mut addresses: Vec<_> = self.nodes.iter().map(|node| Arc::clone(node.address())).collect();
+        addresses.sort_unstable();
+        (self.settings.terms.fingerprint.clone(), addresses)
     }
 
     /// The order in which the nodes are asked for a resource that others hold.

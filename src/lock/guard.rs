@@ -7,12 +7,14 @@ use crate::{
     clock::Instant,
     error::{LeaseLost, RenewError, UnlockError},
     lock::{
+        closure::Lease,
         core::Client,
-        held::Held,
+        held::{Held, Left},
         release::{self, Unlocked},
-        renewal::renew_now,
+        renewal::{Purpose, renew_now},
     },
     owner_id::OwnerId,
+    resource::Resource,
     vote::Votes,
 };
 
@@ -28,6 +30,8 @@ use crate::{
 pub struct LockGuard {
     client: Arc<Client>,
     held: Arc<Held>,
+    /// Whether its hold has been given back by [`unlock`](Self::unlock).
+    is_given_back: bool,
 }
 
 /// What [`LockGuard::verify`] has found.
@@ -44,13 +48,19 @@ pub enum Verification {
 
 impl LockGuard {
     pub(crate) fn new(client: Arc<Client>, held: Arc<Held>) -> Self {
-        Self { client, held }
+        Self { client, held, is_given_back: false }
     }
 
     /// The number that grows with every lease on the resource.
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
         self.held.token
+    }
+
+    /// What is locked: one resource, or those of a group, in order.
+    #[must_use]
+    pub fn resources(&self) -> &[Resource] {
+        &self.held.resources
     }
 
     /// Until when the lease is certainly valid, unless it is renewed. Renewal moves it.
@@ -102,6 +112,8 @@ impl LockGuard {
             // From here on no change is missed, so look at the clock after it.
             changed.as_mut().enable();
             if let Some(reason) = self.held.loss_at(core.now() + early) {
+                // Timers are set early by their granularity; whoever is told must not find the lease valid afterwards.
+                core.lose(&self.held, reason);
                 return self.held.lost(reason);
             }
             let end = self.held.valid_until().saturating_sub(early);
@@ -125,7 +137,7 @@ impl LockGuard {
     /// Dropping it leaves the renewals that were sent: keys may live longer than the lease says, up to one ttl, and the unlock
     /// deletes them.
     pub async fn renew(&self) -> Result<(), RenewError> {
-        renew_now(&self.client.core, &self.held, false).await.map(drop)
+        renew_now(&self.client.core, &self.held, Purpose::Time).await.map(drop)
     }
 
     /// Finds out whether a later lease on the resource has been granted, without trusting any clock.
@@ -140,7 +152,7 @@ impl LockGuard {
     ///
     /// As [`renew`](Self::renew).
     pub async fn verify(&self) -> Result<Verification, RenewError> {
-        let is_proven = renew_now(&self.client.core, &self.held, true).await?;
+        let is_proven = renew_now(&self.client.core, &self.held, Purpose::Proof).await?;
         Ok(if is_proven { Verification::Proven } else { Verification::Unproven })
     }
 
@@ -150,7 +162,8 @@ impl LockGuard {
         self.held.votes(&self.client.core.nodes)
     }
 
-    /// How many holds the lease has, as the nodes store it: 1.
+    /// How many holds the lease has, as the nodes store it: one for each guard, so more than 1 where its
+    /// [`Owner`](crate::Owner) has re-entered.
     #[must_use]
     pub fn holds(&self) -> u32 {
         self.held.holds()
@@ -164,6 +177,8 @@ impl LockGuard {
 
     /// Unlocks, and tells which nodes have confirmed. Returns at the quorum; the other nodes are told all the same.
     ///
+    /// Of several holds it gives one back: the nodes are told the new number, and the resource stays locked.
+    ///
     /// # Errors
     ///
     /// [`UnlockError::LeaseLost`] if the lease was over before: others may have held the resource meanwhile.
@@ -174,14 +189,26 @@ impl LockGuard {
     ///
     /// The unlock is handed to all nodes before anything is waited for; dropped earlier, the guard is dropped, which unlocks.
     pub async fn unlock(self) -> Result<Unlocked, UnlockError> {
-        release::unlock(&self.client.core, &self.held).await
+        let mut this = self;
+        this.is_given_back = true;
+        release::unlock(&this.client.core, &this.held).await
+    }
+
+    pub(crate) fn lease(&self) -> Lease {
+        Lease::new(&self.client, &self.held)
+    }
+
+    pub(crate) fn held(&self) -> &Arc<Held> {
+        &self.held
     }
 }
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
         // The nodes are told whether or not anybody waits for their answers.
-        drop(self.client.core.unlock(&self.held));
+        if !self.is_given_back && self.client.core.leave(&self.held).0 == Left::Held {
+            release::submit_holds(&self.client.core, &self.held);
+        }
     }
 }
 

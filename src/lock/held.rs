@@ -1,6 +1,9 @@
 //! A lease that was won, shared by its guard, the watchdog and the expiry.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use futures::FutureExt;
 use tokio::sync::Notify;
@@ -44,7 +47,7 @@ struct State {
     lease: Lease,
     holds: u32,
     standing: Vec<Standing>,
-    /// Replies to the lock that came after the decision.
+    /// Replies to the lock, or to a change of holds, that nobody waits for.
     late: Vec<(usize, Reply)>,
 }
 
@@ -66,6 +69,17 @@ pub(crate) struct Won {
     pub(crate) is_renewed: bool,
     pub(crate) standing: Vec<Standing>,
     pub(crate) late: Vec<(usize, Reply)>,
+}
+
+/// What giving back a hold has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// Others remain.
+    Held,
+    /// It was the last.
+    Unlocked,
+    /// The lease had ended before.
+    Over,
 }
 
 /// What a node has to do with the lease.
@@ -94,7 +108,7 @@ impl Held {
         lock(&self.state).lease.renewal_due()
     }
 
-    pub(crate) fn ttl(&self) -> std::time::Duration {
+    pub(crate) fn ttl(&self) -> Duration {
         lock(&self.state).lease.ttl()
     }
 
@@ -128,19 +142,51 @@ impl Held {
 
     /// Leaves the held phase as lost, if it is held. Whoever gets `true` has to submit the unlock.
     pub(crate) fn lose(&self, reason: LossReason) -> bool {
-        self.leave(Phase::Lost(reason))
+        let mut state = lock(&self.state);
+        let was_held = state.phase == Phase::Held;
+        if was_held {
+            state.phase = Phase::Lost(reason);
+        }
+        drop(state);
+        if was_held {
+            self.changed.notify_waiters();
+        }
+        was_held
     }
 
-    /// Leaves the held phase as unlocked, if it is held. Whoever gets `true` has to submit the unlock.
-    pub(crate) fn unlock(&self) -> bool {
-        self.leave(Phase::Unlocked)
+    /// One more hold, unless the last one has been given back. A lease that is lost can be entered, to be told so.
+    pub(crate) fn enter(&self) -> bool {
+        let mut state = lock(&self.state);
+        let is_entered = state.holds > 0;
+        if is_entered {
+            state.holds += 1;
+        }
+        is_entered
+    }
+
+    /// One hold less. With the last one the lease leaves the held phase as unlocked: whoever gets [`Left::Unlocked`] has to
+    /// submit the unlock.
+    pub(crate) fn leave(&self) -> Left {
+        let mut state = lock(&self.state);
+        state.holds = state.holds.saturating_sub(1);
+        let left = match state.phase {
+            Phase::Held if state.holds == 0 => Left::Unlocked,
+            Phase::Held => Left::Held,
+            Phase::Unlocked | Phase::Lost(_) => Left::Over,
+        };
+        if left == Left::Unlocked {
+            state.phase = Phase::Unlocked;
+            drop(state);
+            self.changed.notify_waiters();
+        }
+        left
     }
 
     /// Submits the unlock to every node that may have the key or profits from the token. Not before [`lose`] or
-    /// [`unlock`] has answered `true`.
+    /// [`leave`] has said so.
     ///
     /// [`lose`]: Self::lose
-    /// [`unlock`]: Self::unlock
+    /// [`leave`]: Self::leave
     pub(crate) fn submit_unlock(&self, nodes: &[Arc<dyn Node>], until: Instant) -> Vec<(usize, Reply)> {
         let unlock = |leave| {
             let (resources, owner) = (Arc::clone(&self.resources), self.owner.clone());
@@ -161,7 +207,7 @@ impl Held {
     }
 
     /// The renewal for one node, noted as unanswered there; `None` once the lease is not held any more.
-    pub(crate) fn begin_renewal(&self, node: usize) -> Option<Renew> {
+    pub(crate) fn begin_renewal(&self, node: usize, ttl: Duration) -> Option<Renew> {
         let mut state = lock(&self.state);
         if state.phase != Phase::Held {
             return None;
@@ -175,9 +221,18 @@ impl Held {
             resources: Arc::clone(&self.resources),
             owner: self.owner.clone(),
             holds: state.holds,
-            ttl: state.lease.ttl(),
+            ttl,
             token: self.token.as_u64(),
         })
+    }
+
+    /// Tells the nodes the number of holds, without waiting for them.
+    pub(crate) fn submit_holds(&self, nodes: &[Arc<dyn Node>], ttl: Duration, until: Instant) {
+        for (index, node) in nodes.iter().enumerate() {
+            let Some(renew) = self.begin_renewal(index, ttl) else { return };
+            let reply = node.call(Request::one(Entry::Renew(renew), until));
+            lock(&self.state).late.push((index, reply));
+        }
     }
 
     /// A node's answer to a renewal.
@@ -206,19 +261,6 @@ impl Held {
         Votes::new(
             votes.map(|(node, standing)| (Arc::clone(node.address()), standing.vote.clone())).collect(),
         )
-    }
-
-    fn leave(&self, phase: Phase) -> bool {
-        let mut state = lock(&self.state);
-        let was_held = state.phase == Phase::Held;
-        if was_held {
-            state.phase = phase;
-        }
-        drop(state);
-        if was_held {
-            self.changed.notify_waiters();
-        }
-        was_held
     }
 }
 

@@ -4,6 +4,8 @@
 //! on the spot, from `Drop` too, and needs no task to survive for it.
 
 mod builder;
+mod claim;
+mod closure;
 mod core;
 mod expiry;
 mod fanout;
@@ -11,6 +13,9 @@ mod guard;
 mod held;
 mod inspection;
 mod locking;
+mod multi_guard;
+mod multi_lock;
+mod owner;
 mod quorum;
 mod red_lock;
 mod release;
@@ -23,7 +28,11 @@ mod watchdog;
 
 pub use self::{
     builder::QuorumBuilder,
+    closure::{Done, Lease},
     guard::{LockGuard, Verification},
+    multi_guard::MultiLockGuard,
+    multi_lock::MultiLock,
+    owner::Owner,
     quorum::Quorum,
     red_lock::RedLock,
     release::Unlocked,

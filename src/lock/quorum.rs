@@ -6,7 +6,7 @@ use futures::future::join_all;
 
 use crate::{
     error::ConnectError,
-    lock::{QuorumBuilder, RedLock, core::Client},
+    lock::{MultiLock, QuorumBuilder, RedLock, core::Client},
     node::memory::MemoryCluster,
     resource::Resource,
 };
@@ -44,6 +44,11 @@ impl Quorum {
     /// A resource that cannot be one is an error of the first use.
     pub fn red_lock(&self, resource: impl AsRef<[u8]>) -> RedLock {
         RedLock::new(Arc::clone(&self.client), Resource::new(resource))
+    }
+
+    /// The lock of several resources, all or none, with the quorum's settings; nothing is sent yet.
+    pub fn multi_lock<R: AsRef<[u8]>>(&self, resources: impl IntoIterator<Item = R>) -> MultiLock {
+        MultiLock::of_one(&self.client, resources)
     }
 
     /// Ends every lease of this client, lets nothing new begin, and returns when every unlock that is owed has been confirmed or

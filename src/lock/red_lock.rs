@@ -2,19 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tracing::Instrument;
-
 use crate::{
-    algorithm::attempt::{Loss, Plan},
-    config::{LockSettings, RetryPolicy},
-    error::{ConfigError, LockError},
+    config::RetryPolicy,
+    error::{ConfigError, LockError, RunError},
     lock::{
+        claim::Claim,
+        closure::{self, Done, Lease},
         core::Client,
         guard::LockGuard,
-        held::Won,
-        locking::{Attempted, Target, attempt},
+        owner::Owner,
         release::{self, Unlocked},
-        waiting::lock_waiting,
     },
     resource::Resource,
 };
@@ -22,58 +19,67 @@ use crate::{
 /// A lock on one resource, held by at most one lease at a time among all clients of the quorum.
 ///
 /// It is a description, cheap to clone; each successful call gives a guard with a lease and a token of its own. It can be
-/// used again and by several tasks at once. It is not re-entrant: a second `lock` while the first guard lives waits for it.
+/// used again and by several tasks at once. It is not re-entrant (a second `lock` while the first guard lives waits for it) but
+/// for an explicit [`Owner`].
 #[derive(Clone, Debug)]
 #[must_use = "a lock does nothing until `lock`, `try_lock` or `try_lock_for` is called"]
 pub struct RedLock {
-    client: Arc<Client>,
-    resource: Result<Resource, ConfigError>,
-    settings: LockSettings,
+    claim: Claim,
 }
 
 impl RedLock {
     pub(crate) fn new(client: Arc<Client>, resource: Result<Resource, ConfigError>) -> Self {
-        Self { client, resource, settings: LockSettings::default() }
+        Self { claim: Claim::new(client, resource.map(|resource| Arc::new([resource]) as _)) }
+    }
+
+    pub(crate) fn into_claim(self) -> Claim {
+        self.claim
     }
 
     /// How long a node keeps the lock without a renewal (default: the quorum's, 30 s). A crashed holder blocks others
     /// for this long; a longer pause of the network or of a node costs the lease.
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.settings.ttl = Some(ttl);
+        self.claim.settings.ttl = Some(ttl);
         self
     }
 
     /// Leaves the lease to its ttl: it is not renewed and ends on time (default: renewed at a third of its ttl for as long as
     /// the guard lives).
     pub fn without_renewal(mut self) -> Self {
-        self.settings.is_fixed = true;
+        self.claim.settings.is_fixed = true;
         self
     }
 
     /// The longest that a lease lasts however often it is renewed (default: no limit). Without it, a guard that a hung task
     /// keeps alive is renewed for ever.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
-        self.settings.max_hold = Some(max_hold);
+        self.claim.settings.max_hold = Some(max_hold);
         self
     }
 
     /// How long one node's answer is waited for (default: a tenth of the ttl, at most 1 s; or the quorum's). Only a deciding
     /// vote is ever waited for. Too short makes faults of slow nodes.
     pub fn node_timeout(mut self, node_timeout: Duration) -> Self {
-        self.settings.node_timeout = Some(node_timeout);
+        self.claim.settings.node_timeout = Some(node_timeout);
         self
     }
 
     /// How long `lock` goes on while no quorum can be asked (default: one ttl). For a resource that is held by others it
     /// waits without limit.
     pub fn patience(mut self, patience: Duration) -> Self {
-        self.settings.patience = Some(patience);
+        self.claim.settings.patience = Some(patience);
         self
     }
 
     /// How attempts are paced where no notice asks for one (default: [`RetryPolicy::default`]).
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
-        self.settings.retry = retry;
+        self.claim.settings.retry = retry;
+        self
+    }
+
+    /// Makes the lock re-entrant for this owner: while it holds the resource, its locks re-enter.
+    pub fn owned_by(mut self, owner: &Owner) -> Self {
+        self.claim.owner = Some(owner.clone());
         self
     }
 
@@ -90,7 +96,7 @@ impl RedLock {
     /// Dropping it gives up the place in the queue and takes back what was asked of the nodes: nothing of it is left on a node
     /// after one round trip, or after one ttl on a node that cannot be reached.
     pub async fn lock(&self) -> Result<LockGuard, LockError> {
-        self.lock_until(None).await
+        self.claim.lock(None).await
     }
 
     /// Locks the resource if that takes no longer than `wait`.
@@ -103,7 +109,36 @@ impl RedLock {
     ///
     /// As [`lock`](Self::lock).
     pub async fn try_lock_for(&self, wait: Duration) -> Result<LockGuard, LockError> {
-        self.lock_until(Some(wait)).await
+        self.claim.lock(Some(wait)).await
+    }
+
+    /// Locks the resource, runs the closure, and unlocks: the lease is renewed while it runs, and if it is lost, the closure
+    /// is stopped at its next await.
+    ///
+    /// What the closure returns always comes back, with a problem of the unlock beside it and not instead of it. If the closure
+    /// panics, the panic goes on and the resource is unlocked.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let quorum = redquorum::Quorum::in_memory(3)?;
+    /// let done = quorum.red_lock("report").run(async |lease| lease.fencing_token().as_u64()).await?;
+    /// assert!(done.value > 0);
+    /// done.release?; // if it matters
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`RunError::Lock`] as for [`lock`](Self::lock), the closure not being called; [`RunError::LeaseLost`] if the lease was lost
+    /// before the closure was done.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it drops the closure where it is, and unlocks.
+    pub async fn run<T>(&self, work: impl AsyncFnOnce(Lease) -> T) -> Result<Done<T>, RunError> {
+        closure::run(self.lock().await?, work).await
     }
 
     /// Makes one attempt: `None` if others hold the resource.
@@ -117,14 +152,7 @@ impl RedLock {
     ///
     /// As [`lock`](Self::lock).
     pub async fn try_lock(&self) -> Result<Option<LockGuard>, LockError> {
-        let target = self.target()?;
-        let core = &self.client.core;
-        let span = tracing::debug_span!("try_lock", resource = %target.resource);
-        match attempt(core, &target, Plan::Parallel, 0).instrument(span).await {
-            Attempted::Won(won) => Ok(Some(self.guard(won))),
-            Attempted::Lost(lost) if lost.loss == Loss::Contended => Ok(None),
-            Attempted::Lost(lost) => Err(lost.into_error(core, &target)),
-        }
+        self.claim.try_lock().await
     }
 
     /// Unlocks the resource whoever holds it, at every node that answers: for an operator, when a holder is known to be gone and
@@ -142,29 +170,6 @@ impl RedLock {
     ///
     /// Once polled, it is on its way to all nodes, whether or not it is dropped.
     pub async fn force_unlock(&self) -> Result<Unlocked, LockError> {
-        release::force_unlock(&self.client.core, &self.target()?).await
-    }
-
-    async fn lock_until(&self, wait: Option<Duration>) -> Result<LockGuard, LockError> {
-        let target = self.target()?;
-        let core = &self.client.core;
-        let deadline = wait.map(|wait| core.now() + wait);
-        let span = tracing::debug_span!("lock", resource = %target.resource);
-        let won = lock_waiting(core, &target, deadline).instrument(span).await?;
-        Ok(self.guard(won))
-    }
-
-    fn target(&self) -> Result<Target, LockError> {
-        let core = &self.client.core;
-        if core.is_closed() {
-            return Err(LockError::Closed);
-        }
-        let resource = self.resource.clone()?;
-        let settings = self.settings.check(&core.settings)?;
-        Ok(Target { resources: Arc::new([resource.clone()]), resource, settings })
-    }
-
-    fn guard(&self, won: Won) -> LockGuard {
-        LockGuard::new(Arc::clone(&self.client), self.client.core.adopt(won))
+        release::force_unlock(self.claim.core(), &self.claim.target()?).await
     }
 }

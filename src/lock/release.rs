@@ -5,12 +5,13 @@ use std::sync::Arc;
 use crate::{
     algorithm::{node_set::NodeSet, tally::Electorate},
     clock::Instant,
-    error::{LockError, LossReason, UnlockError},
+    error::{LockError, LossReason, RenewError, UnlockError},
     lock::{
         core::Core,
         fanout::{Fanout, Heard},
-        held::Held,
+        held::{Held, Left},
         locking::Target,
+        renewal::{Purpose, renew_now},
     },
     node::{Answer, Entry, Fault, ForceUnlock, Reply, Request},
     vote::{Vote, Votes},
@@ -26,19 +27,30 @@ pub struct Unlocked {
     pub open: Vec<Arc<str>>,
 }
 
-/// Unlocks, and waits until a quorum has confirmed or cannot.
+/// Gives one hold back, and waits until a quorum has confirmed or cannot. With the last one, that is an unlock.
 ///
 /// # Cancel safety
 ///
-/// The unlock is submitted to all nodes before anything is waited for.
-pub(crate) async fn unlock(core: &Core, held: &Held) -> Result<Unlocked, UnlockError> {
+/// All nodes are told before anything is waited for.
+pub(crate) async fn unlock(core: &Core, held: &Arc<Held>) -> Result<Unlocked, UnlockError> {
     if let Some(reason) = held.loss_at(core.now()) {
         core.lose(held, reason);
     }
-    let Some(replies) = core.unlock(held) else {
-        let reason = held.loss_at(core.now()).unwrap_or(LossReason::Expired);
-        return Err(UnlockError::LeaseLost { lost: held.lost(reason), votes: held.votes(&core.nodes) });
-    };
+    match core.leave(held) {
+        (Left::Held, _) => tell_holds(core, held).await,
+        (Left::Over, _) => {
+            let reason = held.loss_at(core.now()).unwrap_or(LossReason::Expired);
+            Err(UnlockError::LeaseLost { lost: held.lost(reason), votes: held.votes(&core.nodes) })
+        }
+        (Left::Unlocked, replies) => hear_unlock(core, held, replies).await,
+    }
+}
+
+async fn hear_unlock(
+    core: &Core,
+    held: &Held,
+    replies: Vec<(usize, Reply)>,
+) -> Result<Unlocked, UnlockError> {
     let deadline = core.now() + core.settings.node_timeout_for(held.ttl());
     let release = Release::heard(core, replies, deadline, Release::is_decided).await;
     tracing::debug!(resource = %held.resource, owner = %held.owner, confirmed = ?release.confirmed(), "unlock");
@@ -50,6 +62,28 @@ pub(crate) async fn unlock(core: &Core, held: &Held) -> Result<Unlocked, UnlockE
         let open = release.report(core).open;
         Err(UnlockError::NoQuorum { resource: held.resource.clone(), open, votes: release.votes(core) })
     }
+}
+
+/// Tells the nodes that there is one hold less, and waits for a quorum.
+async fn tell_holds(core: &Core, held: &Arc<Held>) -> Result<Unlocked, UnlockError> {
+    let told = renew_now(core, held, Purpose::Holds).await;
+    let votes = held.votes(&core.nodes);
+    let addresses = |is_wanted: fn(&Vote) -> bool| {
+        votes.iter().filter(|(_, vote)| is_wanted(vote)).map(|(node, _)| node.into()).collect()
+    };
+    let open = addresses(|vote| *vote != Vote::Granted);
+    match told {
+        Ok(_) => Ok(Unlocked { confirmed: addresses(|vote| *vote == Vote::Granted), open }),
+        Err(RenewError::LeaseLost(lost)) => Err(UnlockError::LeaseLost { lost, votes }),
+        Err(RenewError::NoQuorum { resource, .. }) => Err(UnlockError::NoQuorum { resource, open, votes }),
+    }
+}
+
+/// Tells the nodes that there is one hold less, without waiting.
+pub(crate) fn submit_holds(core: &Core, held: &Held) {
+    let now = core.now();
+    let until = now + core.settings.node_timeout_for(held.ttl());
+    held.submit_holds(&core.nodes, held.valid_until().saturating_duration_since(now), until);
 }
 
 /// Unlocks whoever holds the resources, and waits until every node has answered or its time is over.

@@ -31,7 +31,19 @@ pub(crate) struct Renewal {
     /// Nodes that do not have the lease and will not take it back.
     gone: NodeSet,
     electorate: Electorate,
+    extends: bool,
     outcome: Option<Outcome>,
+}
+
+/// What a renewal on request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To be valid for longer.
+    Time,
+    /// To be valid for longer, and to know whether a later lease was granted.
+    Proof,
+    /// To tell the nodes the number of holds. The lease ends when it would have ended.
+    Holds,
 }
 
 /// How a renewal ended.
@@ -51,7 +63,8 @@ impl Renewal {
     /// `start`: the time before anything is sent.
     pub(crate) fn new(held: Arc<Held>, electorate: Electorate, start: Instant) -> Self {
         let tally = Tally::new(electorate);
-        Self { held, start, tally, proofs: NodeSet::EMPTY, gone: NodeSet::EMPTY, electorate, outcome: None }
+        let (proofs, gone) = (NodeSet::EMPTY, NodeSet::EMPTY);
+        Self { held, start, tally, proofs, gone, electorate, extends: true, outcome: None }
     }
 
     /// Takes a node's answer. The outcome, when this decides it: once.
@@ -74,7 +87,7 @@ impl Renewal {
             return None;
         }
         self.outcome = match self.tally.verdict() {
-            Verdict::Won if self.held.renewed(self.start, now) => Some(Outcome::Renewed),
+            Verdict::Won if self.counts(now) => Some(Outcome::Renewed),
             Verdict::Won => Some(Outcome::TooLate),
             Verdict::Lost if self.is_gone() => Some(Outcome::Gone),
             // Not before all have answered: only then it is known whether it is gone.
@@ -89,6 +102,11 @@ impl Renewal {
         self.electorate.is_quorum(self.proofs)
     }
 
+    /// Whether the quorum came inside the old validity; if so, the lease is extended, unless that is not the purpose.
+    fn counts(&self, now: Instant) -> bool {
+        if self.extends { self.held.renewed(self.start, now) } else { self.held.loss_at(now).is_none() }
+    }
+
     /// Whether proofs may still come.
     fn may_prove(&self) -> bool {
         self.electorate.is_quorum(self.proofs.union(self.tally.open()))
@@ -99,19 +117,24 @@ impl Renewal {
     }
 }
 
-/// Renews one lease now, waiting for proofs if `prove` says so. Whether it is proven.
+/// Renews one lease now. Whether it is proven that no later one was granted.
 ///
 /// # Cancel safety
 ///
 /// Dropping it leaves the renewals that were sent; they never shorten a lease, and the unlock takes them back.
-pub(crate) async fn renew_now(core: &Core, held: &Arc<Held>, prove: bool) -> Result<bool, RenewError> {
+pub(crate) async fn renew_now(core: &Core, held: &Arc<Held>, purpose: Purpose) -> Result<bool, RenewError> {
     let start = core.now();
     let electorate = core.settings.electorate;
     let mut renewal = Renewal::new(Arc::clone(held), electorate, start);
     let deadline = start + core.settings.node_timeout_for(held.ttl());
+    let ttl = match purpose {
+        Purpose::Time | Purpose::Proof => held.ttl(),
+        Purpose::Holds => held.valid_until().saturating_duration_since(start),
+    };
+    renewal.extends = purpose != Purpose::Holds;
     let mut fanout = Fanout::new();
     for node in 0..electorate.nodes() {
-        if let Some(renew) = held.begin_renewal(node) {
+        if let Some(renew) = held.begin_renewal(node, ttl) {
             fanout.send(&core.nodes, node, (), Request::one(Entry::Renew(renew), deadline));
         }
     }
@@ -129,7 +152,7 @@ pub(crate) async fn renew_now(core: &Core, held: &Arc<Held>, prove: bool) -> Res
                 }
             }
         }
-        if outcome.is_some() && !(prove && !renewal.is_proven() && renewal.may_prove()) {
+        if outcome.is_some() && !(purpose == Purpose::Proof && !renewal.is_proven() && renewal.may_prove()) {
             break;
         }
     }

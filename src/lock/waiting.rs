@@ -96,17 +96,11 @@ pub(crate) async fn lock_waiting(
 ) -> Result<Won, LockError> {
     let start = core.now();
     let mut last_votes = None;
-    let end = async {
-        match deadline {
-            Some(deadline) => core.clock.sleep_until(deadline).await,
-            None => std::future::pending().await,
-        }
-    };
     tokio::select! {
         biased;
         won = take_turns(core, target, start, &mut last_votes) => return won,
         () = core.closed() => return Err(LockError::Closed),
-        () = end => {}
+        () = core.until(deadline) => {}
     }
     let waited = core.now().saturating_duration_since(start);
     let votes = last_votes.unwrap_or_else(|| core.no_votes());

@@ -21,7 +21,7 @@ pub(crate) enum GuardMode {
 }
 
 /// A quorum's configuration as one readable line: what all of its clients must agree on.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint(Arc<str>);
 
 impl Fingerprint {

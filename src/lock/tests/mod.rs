@@ -12,6 +12,7 @@ use crate::{
 mod cancellation;
 mod loss;
 mod masks;
+mod reentrancy;
 mod waiting;
 
 /// No node at all.

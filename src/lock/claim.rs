@@ -1,0 +1,106 @@
+//! What one quorum is asked for: some resources, all or none, with these settings, perhaps for an owner.
+
+use std::{sync::Arc, time::Duration};
+
+use tracing::Instrument;
+
+use crate::{
+    algorithm::attempt::{Loss, Plan},
+    config::LockSettings,
+    error::{ConfigError, LockError},
+    lock::{
+        core::{Client, Core},
+        guard::LockGuard,
+        held::Won,
+        locking::{Attempted, Target, attempt},
+        owner::Owner,
+        waiting::lock_waiting,
+    },
+    resource::Resource,
+};
+
+/// What one quorum is asked for. [`RedLock`](super::RedLock) is one claim, [`MultiLock`](super::MultiLock) some.
+#[derive(Clone, Debug)]
+pub(crate) struct Claim {
+    pub(crate) client: Arc<Client>,
+    /// Sorted and without repetition.
+    pub(crate) resources: Result<Arc<[Resource]>, ConfigError>,
+    pub(crate) settings: LockSettings,
+    pub(crate) owner: Option<Owner>,
+}
+
+impl Claim {
+    pub(crate) fn new(client: Arc<Client>, resources: Result<Arc<[Resource]>, ConfigError>) -> Self {
+        Self { client, resources, settings: LockSettings::default(), owner: None }
+    }
+
+    pub(crate) fn core(&self) -> &Core {
+        &self.client.core
+    }
+
+    /// Locks, waiting at most so long.
+    pub(crate) async fn lock(&self, wait: Option<Duration>) -> Result<LockGuard, LockError> {
+        let target = self.target()?;
+        let deadline = wait.map(|wait| self.core().now() + wait);
+        let span = tracing::debug_span!("lock", resource = %target.resource);
+        async {
+            let Some(owner) = self.owner() else {
+                return lock_waiting(self.core(), &target, deadline).await.map(|won| self.guard(won));
+            };
+            let slot = owner.slot(self.core(), &target.resources);
+            let _turn = slot.turn(self.core(), &target, deadline).await?;
+            if let Some(guard) = slot.reenter(&self.client).await? {
+                return Ok(guard);
+            }
+            let won = lock_waiting(self.core(), &target, deadline).await?;
+            Ok(slot.keep(self.guard(won)))
+        }
+        .instrument(span)
+        .await
+    }
+
+    /// Makes one attempt: `None` if others hold one of the resources.
+    pub(crate) async fn try_lock(&self) -> Result<Option<LockGuard>, LockError> {
+        let target = self.target()?;
+        let span = tracing::debug_span!("try_lock", resource = %target.resource);
+        async {
+            let Some(owner) = self.owner() else { return self.attempt(&target).await };
+            let slot = owner.slot(self.core(), &target.resources);
+            let _turn = slot.turn(self.core(), &target, None).await?;
+            if let Some(guard) = slot.reenter(&self.client).await? {
+                return Ok(Some(guard));
+            }
+            Ok(self.attempt(&target).await?.map(|guard| slot.keep(guard)))
+        }
+        .instrument(span)
+        .await
+    }
+
+    /// Everything checked, ready to be asked for.
+    pub(crate) fn target(&self) -> Result<Target, LockError> {
+        if self.core().is_closed() {
+            return Err(LockError::Closed);
+        }
+        let resources = self.resources.clone()?;
+        let resource = resources.first().cloned().ok_or(ConfigError::EmptyGroup)?;
+        let settings = self.settings.check(&self.core().settings)?;
+        Ok(Target { resource, resources, settings })
+    }
+
+    async fn attempt(&self, target: &Target) -> Result<Option<LockGuard>, LockError> {
+        match attempt(self.core(), target, Plan::Parallel, 0).await {
+            Attempted::Won(won) => Ok(Some(self.guard(won))),
+            Attempted::Lost(lost) if lost.loss == Loss::Contended => Ok(None),
+            Attempted::Lost(lost) => Err(lost.into_error(self.core(), target)),
+        }
+    }
+
+    /// The owner that was named, or else the one whose scope this task is in.
+    fn owner(&self) -> Option<Owner> {
+        self.owner.clone().or_else(Owner::current)
+    }
+
+    fn guard(&self, won: Won) -> LockGuard {
+        LockGuard::new(Arc::clone(&self.client), self.core().adopt(won))
+    }
+}

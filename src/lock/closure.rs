@@ -1,0 +1,82 @@
+//! A lock round a closure.
+
+use std::sync::Arc;
+
+use futures::future::{Either, select};
+
+use crate::{
+    algorithm::fencing::FencingToken,
+    clock::Instant,
+    error::{LeaseLost, RunError, UnlockError},
+    lock::{core::Client, guard::LockGuard, held::Held, release::Unlocked},
+};
+
+/// What came of a closure that ran under a lock.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Done<T> {
+    /// What the closure returned. It is there whatever became of the release.
+    pub value: T,
+    /// What the nodes said to the unlock.
+    pub release: Result<Unlocked, UnlockError>,
+}
+
+/// The lease as the closure of `run` sees it. Cheap to clone; it does not keep the lease.
+#[derive(Clone, Debug)]
+pub struct Lease {
+    client: Arc<Client>,
+    held: Arc<Held>,
+}
+
+impl Lease {
+    pub(crate) fn new(client: &Arc<Client>, held: &Arc<Held>) -> Self {
+        Self { client: Arc::clone(client), held: Arc::clone(held) }
+    }
+
+    /// As [`LockGuard::fencing_token`].
+    #[must_use]
+    pub fn fencing_token(&self) -> FencingToken {
+        self.held.token
+    }
+
+    /// As [`LockGuard::valid_until`].
+    #[must_use]
+    pub fn valid_until(&self) -> Instant {
+        self.held.valid_until()
+    }
+
+    /// As [`LockGuard::is_valid`].
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.ensure().is_ok()
+    }
+
+    /// As [`LockGuard::ensure`].
+    ///
+    /// # Errors
+    ///
+    /// [`LeaseLost`] once the lease is over.
+    pub fn ensure(&self) -> Result<(), LeaseLost> {
+        self.held.ensure(self.client.core.now())
+    }
+}
+
+/// Runs the closure until it is done or the lease is lost, and unlocks.
+///
+/// A closure that panics unwinds through here, and the guard's drop unlocks.
+pub(crate) async fn run<T>(
+    guard: LockGuard,
+    work: impl AsyncFnOnce(Lease) -> T,
+) -> Result<Done<T>, RunError> {
+    let lease = guard.lease();
+    let value = {
+        let work = std::pin::pin!(work(lease));
+        let lost = std::pin::pin!(guard.lost());
+        // What is done is done: the value comes first if both are ready.
+        match select(work, lost).await {
+            Either::Left((value, _)) => value,
+            Either::Right((lost, _)) => return Err(RunError::LeaseLost(lost)),
+        }
+    };
+    Ok(Done { value, release: guard.unlock().await })
+}

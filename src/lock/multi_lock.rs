@@ -1,0 +1,176 @@
+//! Several resources, all or none.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    config::RetryPolicy,
+    error::{ConfigError, LockError},
+    lock::{claim::Claim, core::Client, multi_guard::MultiLockGuard, owner::Owner, red_lock::RedLock},
+    resource::Resource,
+};
+
+/// A lock on several resources, all or none, of one quorum or of several.
+///
+/// The resources of one quorum are taken together: one question to each node, one lease, one fencing token. Several quorums
+/// are taken one after the other, in an order that all clients share, so that no two groups wait for each other in a circle; if
+/// one of them cannot be had, the others are given back.
+#[derive(Clone, Debug)]
+#[must_use = "a lock does nothing until `lock`, `try_lock` or `try_lock_for` is called"]
+pub struct MultiLock {
+    /// One for each quorum, in the order in which they are taken.
+    claims: Result<Vec<Claim>, ConfigError>,
+}
+
+impl MultiLock {
+    /// Joins locks into one group. Locks of one client are taken together, with the settings of the first of them; what is
+    /// wrong with the group is an error of its first use.
+    ///
+    /// Quorums are ordered by their names and the addresses of their nodes: give quorums names of their own, and write
+    /// addresses alike in all clients.
+    pub fn new(locks: impl IntoIterator<Item = RedLock>) -> Self {
+        Self { claims: grouped(locks.into_iter().map(RedLock::into_claim)) }
+    }
+
+    /// The resources of one quorum.
+    pub(crate) fn of_one<R: AsRef<[u8]>>(
+        client: &Arc<Client>,
+        resources: impl IntoIterator<Item = R>,
+    ) -> Self {
+        let single = |resource: R| RedLock::new(Arc::clone(client), Resource::new(resource));
+        Self::new(resources.into_iter().map(single))
+    }
+
+    /// As [`RedLock::ttl`], for all resources.
+    pub fn ttl(self, ttl: Duration) -> Self {
+        self.each(|claim| claim.settings.ttl = Some(ttl))
+    }
+
+    /// As [`RedLock::without_renewal`], for all resources. The ttl of what is taken first runs while the rest is waited for.
+    pub fn without_renewal(self) -> Self {
+        self.each(|claim| claim.settings.is_fixed = true)
+    }
+
+    /// As [`RedLock::max_hold`], for all resources.
+    pub fn max_hold(self, max_hold: Duration) -> Self {
+        self.each(|claim| claim.settings.max_hold = Some(max_hold))
+    }
+
+    /// As [`RedLock::node_timeout`], for all resources.
+    pub fn node_timeout(self, node_timeout: Duration) -> Self {
+        self.each(|claim| claim.settings.node_timeout = Some(node_timeout))
+    }
+
+    /// As [`RedLock::patience`], for each quorum.
+    pub fn patience(self, patience: Duration) -> Self {
+        self.each(|claim| claim.settings.patience = Some(patience))
+    }
+
+    /// As [`RedLock::retry`], for all resources.
+    pub fn retry(self, retry: RetryPolicy) -> Self {
+        self.each(|claim| claim.settings.retry = retry)
+    }
+
+    /// As [`RedLock::owned_by`], for the group: the owner re-enters the same group. A group of which it holds only some resources
+    /// is another one, and waits for them.
+    pub fn owned_by(self, owner: &Owner) -> Self {
+        self.each(|claim| claim.owner = Some(owner.clone()))
+    }
+
+    /// Locks all resources, waiting for as long as others hold any of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`RedLock::lock`]; [`ConfigError::EmptyGroup`] and [`ConfigError::DuplicateResource`] beside. Whatever the error, nothing
+    /// stays locked.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`RedLock::lock`]: what was locked before is unlocked.
+    pub async fn lock(&self) -> Result<MultiLockGuard, LockError> {
+        let mut guards = Vec::new();
+        for claim in self.claims()? {
+            guards.push(claim.lock(None).await?);
+        }
+        MultiLockGuard::whole(guards)
+    }
+
+    /// Locks all resources if that takes no longer than `wait`.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::TimedOut`] after `wait`; otherwise as [`lock`](Self::lock).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lock`](Self::lock).
+    pub async fn try_lock_for(&self, wait: Duration) -> Result<MultiLockGuard, LockError> {
+        let mut guards = Vec::new();
+        let mut left = wait;
+        for claim in self.claims()? {
+            let start = claim.core().now();
+            guards.push(claim.lock(Some(left)).await?);
+            left = left.saturating_sub(claim.core().now().saturating_duration_since(start));
+        }
+        MultiLockGuard::whole(guards)
+    }
+
+    /// Makes one attempt at each quorum: `None` if others hold any of the resources.
+    ///
+    /// # Errors
+    ///
+    /// As [`RedLock::try_lock`]; [`ConfigError::EmptyGroup`] and [`ConfigError::DuplicateResource`] beside.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lock`](Self::lock).
+    pub async fn try_lock(&self) -> Result<Option<MultiLockGuard>, LockError> {
+        let mut guards = Vec::new();
+        for claim in self.claims()? {
+            match claim.try_lock().await? {
+                Some(guard) => guards.push(guard),
+                None => return Ok(None),
+            }
+        }
+        MultiLockGuard::whole(guards).map(Some)
+    }
+
+    fn claims(&self) -> Result<&[Claim], ConfigError> {
+        self.claims.as_deref().map_err(Clone::clone)
+    }
+
+    fn each(mut self, set: impl Fn(&mut Claim)) -> Self {
+        if let Ok(claims) = &mut self.claims {
+            claims.iter_mut().for_each(set);
+        }
+        self
+    }
+}
+
+/// One claim for each client, in the order of their quorums, each with its resources in order.
+fn grouped(claims: impl Iterator<Item = Claim>) -> Result<Vec<Claim>, ConfigError> {
+    let mut groups: Vec<(Claim, Vec<Resource>)> = Vec::new();
+    for claim in claims {
+        let resources = claim.resources.clone()?;
+        let known = groups.iter_mut().find(|(group, _)| Arc::ptr_eq(&group.client, &claim.client));
+        match known {
+            Some((_, group)) => group.extend(resources.iter().cloned()),
+            None => groups.push((claim, resources.to_vec())),
+        }
+    }
+    if groups.is_empty() {
+        return Err(ConfigError::EmptyGroup);
+    }
+    groups.sort_by_key(|(claim, _)| claim.core().rank());
+    groups
+        .into_iter()
+        .map(|(claim, resources)| Ok(Claim { resources: Ok(sorted(resources)?), ..claim }))
+        .collect()
+}
+
+fn sorted(mut resources: Vec<Resource>) -> Result<Arc<[Resource]>, ConfigError> {
+    resources.sort_unstable();
+    match resources.iter().zip(resources.iter().skip(1)).find(|(one, next)| one == next) {
+        Some((resource, _)) => Err(ConfigError::DuplicateResource { resource: resource.clone() }),
+        None => Ok(resources.into()),
+    }
+}

@@ -1,0 +1,127 @@
+//! Re-entrancy, by a handle that is passed on explicitly.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, Weak},
+};
+
+use tokio::sync::MutexGuard;
+use uuid::Uuid;
+
+use crate::{
+    clock::Instant,
+    error::LockError,
+    lock::{
+        core::{Client, Core},
+        guard::LockGuard,
+        held::Held,
+        locking::Target,
+        renewal::{Purpose, renew_now},
+    },
+    mutex::lock,
+    node::Resources,
+};
+
+tokio::task_local! {
+    static CURRENT: Owner;
+}
+
+/// Whoever may lock the same resource again while it holds it.
+///
+/// Re-entrancy is explicit: a lock taken [`owned_by`](crate::RedLock::owned_by) an owner, or inside of its
+/// [`scope`](Self::scope), re-enters the lease that this owner already has on the resource, and waits for it otherwise. A thread
+/// or a task is never taken for an owner.
+///
+/// An owner lives in one process; a clone is the same owner. Two tasks that use it at once take turns. Each hold has a guard of
+/// its own with the *same* fencing token; guards may be dropped in any order, and the last one unlocks. Ttl, renewal and
+/// `max_hold` are those of the first hold.
+#[derive(Clone, Debug, Default)]
+pub struct Owner {
+    slots: Arc<Mutex<HashMap<Key, Arc<Slot>>>>,
+}
+
+/// Which lease: of which client, on what.
+type Key = (Uuid, Resources);
+
+/// The lease that an owner has on some resources, if it has one.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    /// Held while one of the owner's tasks locks or re-enters.
+    turn: tokio::sync::Mutex<()>,
+    held: Mutex<Weak<Held>>,
+}
+
+impl Owner {
+    /// An owner that holds nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Runs a future in which every lock is this owner's, unless it names another one.
+    ///
+    /// Tasks that the future spawns are not in the scope.
+    ///
+    /// # Cancel safety
+    ///
+    /// As that of the future.
+    pub async fn scope<F: Future>(&self, future: F) -> F::Output {
+        CURRENT.scope(self.clone(), future).await
+    }
+
+    /// The owner whose scope this task is in.
+    pub(crate) fn current() -> Option<Self> {
+        CURRENT.try_with(Self::clone).ok()
+    }
+
+    pub(crate) fn slot(&self, core: &Core, resources: &Resources) -> Arc<Slot> {
+        let mut slots = lock(&self.slots);
+        // What nobody holds or asks for any more is of no use.
+        slots.retain(|_, slot| Arc::strong_count(slot) > 1 || lock(&slot.held).strong_count() > 0);
+        Arc::clone(slots.entry((core.owners.client(), Arc::clone(resources))).or_default())
+    }
+}
+
+impl Slot {
+    /// Waits for the owner's other tasks.
+    pub(crate) async fn turn(
+        &self,
+        core: &Core,
+        target: &Target,
+        deadline: Option<Instant>,
+    ) -> Result<MutexGuard<'_, ()>, LockError> {
+        let start = core.now();
+        tokio::select! {
+            biased;
+            turn = self.turn.lock() => Ok(turn),
+            () = core.closed() => Err(LockError::Closed),
+            () = core.until(deadline) => {
+                let waited = core.now().saturating_duration_since(start);
+                Err(LockError::TimedOut { resource: target.resource.clone(), waited, votes: core.no_votes() })
+            }
+        }
+    }
+
+    /// One more hold of the lease that is there: a renewal with the new number of holds that reaches its quorum.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, the hold is given back.
+    pub(crate) async fn reenter(&self, client: &Arc<Client>) -> Result<Option<LockGuard>, LockError> {
+        let held = lock(&self.held).upgrade();
+        let Some(held) = held.filter(|held| held.enter()) else { return Ok(None) };
+        // Gives the hold back, whatever happens from here on.
+        let guard = LockGuard::new(Arc::clone(client), Arc::clone(&held));
+        guard.ensure()?;
+        let needed = client.core.settings.electorate.needed();
+        let renewed = renew_now(&client.core, &held, Purpose::Holds).await;
+        renewed.map_err(|error| error.into_lock_error(needed))?;
+        Ok(Some(guard))
+    }
+
+    /// Remembers the lease of a first hold.
+    pub(crate) fn keep(&self, guard: LockGuard) -> LockGuard {
+        *lock(&self.held) = Arc::downgrade(guard.held());
+        guard
+    }
+}

@@ -1,0 +1,243 @@
+//! Re-entrancy, groups and closures.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use super::{NONE, all_behave, client, locked_nodes, pass, server, thaw_all};
+use crate::{
+    ConfigError, LockError, MemoryCluster, Owner, Quorum, RunError,
+    node::{Entry, memory::Behaviour},
+};
+
+const TTL: Duration = Duration::from_secs(30);
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_re_enters_with_the_same_token_and_the_last_guard_unlocks() {
+    let cluster = MemoryCluster::new(5);
+    let owner = Owner::new();
+    let lock = client(&cluster).red_lock("r").owned_by(&owner);
+    let outer = lock.lock().await.unwrap();
+    let inner = lock.lock().await.unwrap();
+    assert_eq!((inner.holds(), inner.fencing_token()), (2, outer.fencing_token()));
+    assert_eq!(server(&cluster, 4).holds("r"), Some(2));
+    outer.unlock().await.unwrap();
+    assert_eq!((inner.holds(), server(&cluster, 4).holds("r")), (1, Some(1)));
+    assert!(inner.is_valid());
+    inner.unlock().await.unwrap();
+    assert_eq!(locked_nodes(&cluster), NONE);
+    assert!(lock.lock().await.unwrap().fencing_token().as_u64() > 0, "a fresh lease");
+}
+
+#[tokio::test(start_paused = true)]
+async fn guards_of_an_owner_may_be_dropped_in_any_order() {
+    let cluster = MemoryCluster::new(3);
+    let owner = Owner::new();
+    let lock = client(&cluster).red_lock("r").owned_by(&owner);
+    let guards = [lock.lock().await.unwrap(), lock.lock().await.unwrap(), lock.lock().await.unwrap()];
+    let [first, second, third] = guards;
+    drop(first);
+    assert_eq!((third.holds(), server(&cluster, 0).holds("r")), (2, Some(2)));
+    drop(third);
+    assert_eq!((second.holds(), server(&cluster, 0).holds("r")), (1, Some(1)));
+    drop(second);
+    assert_eq!(locked_nodes(&cluster), NONE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_owner_and_no_owner_wait_for_it() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    let _held = quorum.red_lock("r").owned_by(&Owner::new()).lock().await.unwrap();
+    assert!(quorum.red_lock("r").owned_by(&Owner::new()).try_lock().await.unwrap().is_none());
+    assert!(quorum.red_lock("r").try_lock().await.unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn locks_in_the_scope_of_an_owner_are_its_own() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    let owner = Owner::new();
+    let outer = quorum.red_lock("r").owned_by(&owner).lock().await.unwrap();
+    let holds = owner.scope(async { quorum.red_lock("r").lock().await.unwrap().holds() }).await;
+    assert_eq!((holds, outer.holds()), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_re_entry_without_a_quorum_fails_and_leaves_the_outer_hold_as_it_was() {
+    let cluster = MemoryCluster::new(3);
+    let owner = Owner::new();
+    let lock = client(&cluster).red_lock("r").owned_by(&owner);
+    let outer = lock.lock().await.unwrap();
+    all_behave(&cluster, &Behaviour::Hanging);
+    assert!(matches!(lock.lock().await, Err(LockError::NoQuorum { .. })));
+    thaw_all(&cluster);
+    assert!(outer.is_valid());
+    assert_eq!((outer.holds(), server(&cluster, 0).holds("r")), (1, Some(1)));
+    outer.unlock().await.unwrap();
+    assert_eq!(locked_nodes(&cluster), NONE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_loss_an_owner_is_told_until_all_its_guards_are_gone() {
+    let cluster = MemoryCluster::new(3);
+    let owner = Owner::new();
+    let lock = client(&cluster).red_lock("r").owned_by(&owner).ttl(TTL).without_renewal();
+    let outer = lock.lock().await.unwrap();
+    pass(TTL).await;
+    assert!(matches!(lock.lock().await, Err(LockError::LeaseLost(_))));
+    drop(outer);
+    assert!(lock.lock().await.unwrap().is_valid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn re_entering_a_fixed_lease_does_not_extend_it() {
+    let cluster = MemoryCluster::new(3);
+    let owner = Owner::new();
+    let lock = client(&cluster).red_lock("r").owned_by(&owner).ttl(TTL).without_renewal();
+    let outer = lock.lock().await.unwrap();
+    let until = outer.valid_until();
+    pass(TTL / 2).await;
+    let inner = lock.lock().await.unwrap();
+    assert_eq!((outer.valid_until(), inner.valid_until()), (until, until));
+    pass(TTL / 2).await;
+    assert_eq!(locked_nodes(&cluster), NONE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_is_taken_as_a_whole_or_not_at_all() {
+    let cluster = MemoryCluster::new(5);
+    let quorum = client(&cluster);
+    let other = client(&cluster).red_lock("b").lock().await.unwrap();
+    assert!(quorum.multi_lock(["a", "b", "c"]).try_lock().await.unwrap().is_none());
+    assert!(quorum.red_lock("a").try_lock().await.unwrap().is_some(), "nothing of the group is left");
+    other.unlock().await.unwrap();
+    let group = quorum.multi_lock(["c", "a", "b"]).lock().await.unwrap();
+    assert_eq!(group.token_of("a"), group.token_of("c"));
+    assert_eq!(group.token_of("d"), None);
+    assert_eq!(server(&cluster, 0).locks().len(), 3);
+    let lock_entries =
+        server(&cluster, 0).take_log().iter().filter(|entry| matches!(entry, Entry::Lock(_))).count();
+    assert_eq!(lock_entries, 4, "one for a group");
+    group.unlock().await.unwrap();
+    assert_eq!(locked_nodes(&cluster), NONE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_that_cannot_be_one_is_refused() {
+    let quorum = client(&MemoryCluster::new(3));
+    let empty = quorum.multi_lock::<&str>([]).lock().await;
+    assert_eq!(empty.map(drop), Err(LockError::Config(ConfigError::EmptyGroup)));
+    let twice = quorum.multi_lock(["b", "a", "b"]).try_lock().await;
+    let resource = crate::Resource::new("b").unwrap();
+    assert_eq!(twice.map(drop), Err(LockError::Config(ConfigError::DuplicateResource { resource })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_over_several_quorums_is_lost_with_any_of_them_and_given_back_as_a_whole() {
+    let clusters = [MemoryCluster::new(3), MemoryCluster::new(3)];
+    let named = |name: &str, cluster| Quorum::builder().name(name).in_memory(cluster).unwrap();
+    let quorums = [named("eu", &clusters[0]), named("us", &clusters[1])];
+    let locks = || quorums.iter().map(|quorum| quorum.red_lock("r"));
+    let group = crate::MultiLock::new(locks()).lock().await.unwrap();
+    assert_eq!(group.resources().count(), 2);
+    all_behave(&clusters[1], &Behaviour::Hanging);
+    let start = tokio::time::Instant::now();
+    group.lost().await;
+    assert!(start.elapsed() < TTL && !group.is_valid());
+    drop(group);
+    assert_eq!(locked_nodes(&clusters[0]), NONE);
+    assert!(matches!(crate::MultiLock::new(locks()).try_lock().await, Err(LockError::NoQuorum { .. })));
+    assert_eq!(locked_nodes(&clusters[0]), NONE, "what was had of the other quorum is given back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn transfers_between_overlapping_pairs_keep_the_sum_and_none_starves() {
+    const ACCOUNTS: usize = 8;
+    let cluster = MemoryCluster::new(5);
+    let accounts = Arc::new(Mutex::new([100_i64; ACCOUNTS]));
+    let tasks: Vec<_> = (0..16_usize)
+        .map(|number| {
+            let (quorum, accounts) = (client(&cluster), Arc::clone(&accounts));
+            tokio::spawn(async move {
+                for round in 0..20 {
+                    let (from, to) = ((number + round) % ACCOUNTS, (number * 3 + round * 5 + 1) % ACCOUNTS);
+                    if from == to {
+                        continue;
+                    }
+                    let names = [from, to].map(|account| format!("account:{account}"));
+                    let group = quorum.multi_lock(names).lock().await.unwrap();
+                    let before = *accounts.lock().unwrap();
+                    pass(Duration::from_millis(1)).await;
+                    {
+                        let mut now = accounts.lock().unwrap();
+                        (now[from], now[to]) = (before[from] - 1, before[to] + 1);
+                    }
+                    group.unlock().await.unwrap();
+                }
+            })
+        })
+        .collect();
+    let start = tokio::time::Instant::now();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(accounts.lock().unwrap().iter().sum::<i64>(), 100 * i64::try_from(ACCOUNTS).unwrap());
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+    assert_eq!(locked_nodes(&cluster), NONE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closure_runs_under_the_lock_and_its_value_comes_back_with_the_release_beside_it() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    let lock = quorum.red_lock("r");
+    let nodes = cluster.clone();
+    let task = tokio::spawn(async move {
+        lock.run(async |lease| {
+            pass(TTL * 3).await;
+            assert!(lease.is_valid(), "renewed meanwhile");
+            all_behave(&nodes, &Behaviour::Hanging);
+            lease.fencing_token()
+        })
+        .await
+    });
+    let done = task.await.unwrap().unwrap();
+    assert!(done.value.as_u64() > 0);
+    assert!(matches!(done.release, Err(crate::UnlockError::NoQuorum { .. })), "{:?}", done.release);
+    thaw_all(&cluster);
+    assert_eq!(locked_nodes(&cluster), NONE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closure_is_stopped_when_the_lease_is_lost() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    let start = tokio::time::Instant::now();
+    let outcome = quorum
+        .red_lock("r")
+        .ttl(TTL)
+        .run(async |_| {
+            all_behave(&cluster, &Behaviour::Hanging);
+            std::future::pending::<()>().await;
+        })
+        .await;
+    assert!(matches!(outcome, Err(RunError::LeaseLost(_))), "{outcome:?}");
+    assert!(start.elapsed() < TTL);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closure_that_panics_unlocks() {
+    let cluster = MemoryCluster::new(3);
+    let lock = client(&cluster).red_lock("r");
+    let task = tokio::spawn(async move {
+        lock.run(async |_| {
+            pass(Duration::from_millis(1)).await;
+            panic!("in the closure");
+        })
+        .await
+    });
+    assert!(task.await.unwrap_err().is_panic());
+    assert_eq!(locked_nodes(&cluster), NONE);
+}
