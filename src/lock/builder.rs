@@ -9,8 +9,8 @@ use crate::{
     config::{CheckedQuorum, QuorumSettings},
     error::{ConfigError, ConnectError},
     lock::{
+        connecting,
         core::{Client, Entropy},
-        inspection,
         quorum::Quorum,
     },
     node::{Node, memory::MemoryCluster, redis::RedisTransport, remote::Setup},
@@ -121,7 +121,7 @@ impl QuorumBuilder {
         let nodes =
             transports.into_iter().map(|transport| Arc::new(transport.into_node(&setup)) as Arc<dyn Node>);
         let client = Client::start(nodes.collect(), clock, settings, entropy);
-        inspection::wait_for_quorum(&client.core).await?;
+        connecting::wait_for_quorum(&client.core).await?;
         Ok(Quorum::new(client))
     }
 

@@ -1,21 +1,173 @@
-//! Asking the nodes without changing anything.
+//! Who holds a resource, asked without changing anything.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
     clock::Instant,
-    error::ConnectError,
+    error::LockError,
     lock::{
         core::Core,
         fanout::{Fanout, Heard},
+        locking::Target,
     },
     node::{Answer, Entry, Fault, Inspect, Request},
+    owner_id::OwnerId,
     resource::Resource,
     vote::{Vote, Votes},
 };
 
+/// What the nodes say about a resource: the quorum's view, and each node's answer behind it.
+///
+/// It was so when the nodes answered; by the time it is read it may be otherwise. To act on it is what a lock is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inspection {
+    nodes: Vec<(Arc<str>, Seen)>,
+    needed: usize,
+}
+
+/// A resource as one node has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Seen {
+    /// Nobody holds it there.
+    Free,
+    /// Somebody holds it there.
+    Held {
+        /// Who; `None` for a lock of some other kind.
+        owner: Option<OwnerId>,
+        /// How many holds.
+        holds: u32,
+        /// For how long, unless it is renewed; `None` for a key that somebody left without a ttl.
+        remaining: Option<Duration>,
+    },
+    /// The node did not say.
+    Unknown(Fault),
+}
+
+/// The quorum's view of a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LockState {
+    /// A quorum names the same owner.
+    Held,
+    /// Nobody can have a quorum, even if every silent node were his: votes of contenders may be under way.
+    Free,
+    /// The nodes that did not say decide it.
+    Unclear,
+}
+
+impl Inspection {
+    /// The quorum's view.
+    #[must_use]
+    pub fn state(&self) -> LockState {
+        let silent = self.nodes.iter().filter(|(_, seen)| matches!(seen, Seen::Unknown(_))).count();
+        let most = self.nodes.iter().map(|(_, seen)| self.supporters(seen).count()).max().unwrap_or(0);
+        if most >= self.needed {
+            LockState::Held
+        } else if most + silent >= self.needed {
+            LockState::Unclear
+        } else {
+            LockState::Free
+        }
+    }
+
+    /// Whether a quorum names the same owner.
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        self.state() == LockState::Held
+    }
+
+    /// The owner that a quorum names.
+    #[must_use]
+    pub fn owner(&self) -> Option<&OwnerId> {
+        match self.holder()? {
+            Seen::Held { owner, .. } => owner.as_ref(),
+            Seen::Free | Seen::Unknown(_) => None,
+        }
+    }
+
+    /// How many holds the owner has: the most that a quorum agrees on; 0 if nobody is named.
+    #[must_use]
+    pub fn hold_count(&self) -> u32 {
+        let holds = |seen: &Seen| if let Seen::Held { holds, .. } = seen { *holds } else { 0 };
+        self.agreed(holds).unwrap_or(0)
+    }
+
+    /// How long a quorum keeps the lock unless it is renewed; `None` if nobody is named.
+    #[must_use]
+    pub fn remaining_ttl(&self) -> Option<Duration> {
+        self.agreed(|seen| match seen {
+            Seen::Held { remaining, .. } => remaining.unwrap_or(Duration::MAX),
+            Seen::Free | Seen::Unknown(_) => Duration::ZERO,
+        })
+    }
+
+    /// Each node's address and answer.
+    pub fn nodes(&self) -> impl Iterator<Item = (&str, &Seen)> {
+        self.nodes.iter().map(|(node, seen)| (&**node, seen))
+    }
+
+    /// What a quorum sees at least: the q-th largest among the owner's nodes.
+    fn agreed<T: Ord>(&self, of: impl Fn(&Seen) -> T) -> Option<T> {
+        let mut seen: Vec<T> = self.supporters(self.holder()?).map(of).collect();
+        seen.sort_unstable_by(|one, other| other.cmp(one));
+        seen.into_iter().nth(self.needed - 1)
+    }
+
+    /// What one of the nodes that agree on a holder sees.
+    fn holder(&self) -> Option<&Seen> {
+        self.nodes.iter().map(|(_, seen)| seen).find(|seen| self.supporters(seen).count() >= self.needed)
+    }
+
+    /// What the nodes see that name the same owner as `one`.
+    fn supporters<'a>(&'a self, one: &'a Seen) -> impl Iterator<Item = &'a Seen> {
+        self.nodes.iter().map(|(_, seen)| seen).filter(move |other| match (one, other) {
+            (Seen::Held { owner: one, .. }, Seen::Held { owner: other, .. }) => one == other,
+            _ => false,
+        })
+    }
+}
+
+impl fmt::Display for Inspection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.state())?;
+        for (node, seen) in &self.nodes {
+            write!(f, "; {node}: {seen}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Free => f.write_str("free"),
+            Self::Held { owner: Some(owner), holds, remaining } => {
+                write!(f, "held by {owner}, {holds} times, for {remaining:?}")
+            }
+            Self::Held { owner: None, remaining, .. } => {
+                write!(f, "held by a lock of another kind for {remaining:?}")
+            }
+            Self::Unknown(fault) => fault.fmt(f),
+        }
+    }
+}
+
+/// Asks every node, and waits until each has answered or its time is over.
+pub(crate) async fn inspect(core: &Core, target: &Target) -> Result<Inspection, LockError> {
+    let answers = ask_all(core, &target.resource, core.now() + target.settings.node_timeout).await;
+    let answered = answers.iter().filter(|answer| matches!(answer, Answer::Inspected(_))).count();
+    let needed = core.settings.electorate.needed();
+    let nodes = core.nodes.iter().map(|node| Arc::clone(node.address())).zip(answers);
+    if answered < needed {
+        let votes = Votes::new(nodes.map(|(node, answer)| (node, Vote::of(&answer))).collect());
+        return Err(LockError::NoQuorum { resource: target.resource.clone(), needed, votes });
+    }
+    Ok(Inspection { nodes: nodes.map(|(node, answer)| (node, seen(answer))).collect(), needed })
+}
+
 /// Asks every node about a resource and waits until each has answered or the deadline has come.
-async fn inspect(core: &Core, resource: &Resource, deadline: Instant) -> Vec<Answer> {
+pub(super) async fn ask_all(core: &Core, resource: &Resource, deadline: Instant) -> Vec<Answer> {
     let request = Request::one(Entry::Inspect(Inspect { resource: resource.clone() }), deadline);
     let mut answers = vec![Answer::Fault(Fault::TimedOut); core.nodes.len()];
     let mut open = core.nodes.len();
@@ -33,33 +185,56 @@ async fn inspect(core: &Core, resource: &Resource, deadline: Instant) -> Vec<Ans
     answers
 }
 
-/// Waits until every node has answered or failed, and refuses anything that is no quorum of different servers.
-pub(crate) async fn wait_for_quorum(core: &Core) -> Result<(), ConnectError> {
-    let deadline = core.now() + core.settings.connect_timeout;
-    let probe = Resource::new("redquorum:connect").map_err(ConnectError::Config)?;
-    let answers = inspect(core, &probe, deadline).await;
-    refuse_same_server(core, &answers)?;
-    let answered = answers.iter().filter(|answer| matches!(answer, Answer::Inspected(_))).count();
-    let needed = core.settings.electorate.needed();
-    if answered >= needed {
-        return Ok(());
+fn seen(answer: Answer) -> Seen {
+    match answer {
+        Answer::Inspected(inspection) => match inspection.held {
+            Some(held) => Seen::Held { owner: held.owner, holds: held.holds, remaining: held.remaining },
+            None => Seen::Free,
+        },
+        Answer::Fault(fault) => Seen::Unknown(fault),
+        other => Seen::Unknown(Fault::Protocol(format!("{other:?} is no inspection").into())),
     }
-    let votes = core.nodes.iter().zip(&answers);
-    let votes = votes.map(|(node, answer)| (Arc::clone(node.address()), Vote::of(answer)));
-    Err(ConnectError::NoQuorum { needed, votes: Votes::new(votes.collect()) })
 }
 
-/// Two addresses of one server would give it two votes.
-fn refuse_same_server(core: &Core, answers: &[Answer]) -> Result<(), ConnectError> {
-    let mut known: Vec<(&Arc<str>, &Arc<str>)> = Vec::new();
-    for (node, answer) in core.nodes.iter().zip(answers) {
-        let Answer::Inspected(inspection) = answer else { continue };
-        let Some(run_id) = &inspection.run_id else { continue };
-        if let Some((first, _)) = known.iter().find(|(_, other)| *other == run_id) {
-            let (first, second) = (Arc::clone(first), Arc::clone(node.address()));
-            return Err(ConnectError::SameServer { first, second, run_id: Arc::clone(run_id) });
-        }
-        known.push((node.address(), run_id));
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One word a node: a letter and a digit for an owner and its remaining seconds, `-` free, `?` silent.
+    fn view(nodes: &str) -> Inspection {
+        let seen = |word: &str| match word {
+            "-" => Seen::Free,
+            "?" => Seen::Unknown(Fault::TimedOut),
+            held => Seen::Held {
+                owner: Some(OwnerId::from_wire(&held.as_bytes()[..1])),
+                holds: 1,
+                remaining: held[1..].parse().ok().map(Duration::from_secs),
+            },
+        };
+        let nodes: Vec<_> = nodes.split(' ').map(|word| ("node".into(), seen(word))).collect();
+        let needed = nodes.len() / 2 + 1;
+        Inspection { nodes, needed }
     }
-    Ok(())
+
+    #[test]
+    fn the_quorum_decides_and_silence_is_neither_free_nor_held() {
+        for (nodes, state) in [
+            ("a1 a2 a3 - -", LockState::Held),
+            ("a1 a2 b3 - -", LockState::Free),
+            ("a1 a2 ? - -", LockState::Unclear),
+            ("a1 b2 ? - -", LockState::Free),
+            ("? ? - - -", LockState::Free),
+            ("? ? ? - -", LockState::Unclear),
+        ] {
+            assert_eq!(view(nodes).state(), state, "{nodes}");
+        }
+    }
+
+    #[test]
+    fn the_remaining_ttl_is_how_long_a_quorum_lasts() {
+        let view = view("a1 a9 a3 a7 -");
+        assert_eq!(view.remaining_ttl(), Some(Duration::from_secs(3)));
+        assert_eq!(view.owner(), Some(&OwnerId::from_wire(b"a")));
+        assert_eq!(view.hold_count(), 1);
+    }
 }

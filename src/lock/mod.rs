@@ -6,6 +6,7 @@
 mod builder;
 mod claim;
 mod closure;
+mod connecting;
 mod core;
 mod expiry;
 mod fanout;
@@ -30,6 +31,7 @@ pub use self::{
     builder::QuorumBuilder,
     closure::{Done, Lease},
     guard::{LockGuard, Verification},
+    inspection::{Inspection, LockState, Seen},
     multi_guard::MultiLockGuard,
     multi_lock::MultiLock,
     owner::Owner,

@@ -10,6 +10,7 @@ use crate::{
         closure::{self, Done, Lease},
         core::Client,
         guard::LockGuard,
+        inspection::{self, Inspection},
         owner::Owner,
         release::{self, Unlocked},
     },
@@ -153,6 +154,20 @@ impl RedLock {
     /// As [`lock`](Self::lock).
     pub async fn try_lock(&self) -> Result<Option<LockGuard>, LockError> {
         self.claim.try_lock().await
+    }
+
+    /// Asks every node who holds the resource, and reports the quorum's view with each node's answer.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::NoQuorum`] if fewer nodes than a quorum answered within a node timeout: a node that cannot be asked is never
+    /// taken for one where the resource is free. [`LockError::Config`] and [`LockError::Closed`] as for [`lock`](Self::lock).
+    ///
+    /// # Cancel safety
+    ///
+    /// It changes nothing.
+    pub async fn inspect(&self) -> Result<Inspection, LockError> {
+        inspection::inspect(self.claim.core(), &self.claim.target()?).await
     }
 
     /// Unlocks the resource whoever holds it, at every node that answers: for an operator, when a holder is known to be gone and

@@ -12,7 +12,7 @@ type Call = fn(Quorum, LockGuard) -> BoxFuture<'static, ()>;
 
 /// Every public future of the lock. What belongs to it is dropped with it.
 /// `shutdown` never waits on in-memory nodes, which owe nothing.
-const CALLS: [(&str, Call); 10] = [
+const CALLS: [(&str, Call); 14] = [
     ("lock", |quorum, _guard| async move { drop(quorum.red_lock("free").lock().await) }.boxed()),
     ("lock of a held resource", |quorum, _guard| {
         async move { drop(quorum.red_lock("held").lock().await) }.boxed()
@@ -23,6 +23,22 @@ const CALLS: [(&str, Call); 10] = [
     }),
     ("force_unlock", |quorum, _guard| {
         async move { drop(quorum.red_lock("free").force_unlock().await) }.boxed()
+    }),
+    ("inspect", |quorum, _guard| async move { drop(quorum.red_lock("held").inspect().await) }.boxed()),
+    ("run", |quorum, _guard| {
+        async move { drop(quorum.red_lock("free").run(async |_| pass(Duration::from_millis(10)).await).await) }.boxed()
+    }),
+    ("lock of a group", |quorum, _guard| {
+        async move { drop(quorum.multi_lock(["free", "too"]).lock().await) }.boxed()
+    }),
+    ("lock by an owner that holds", |quorum, _guard| {
+        let owner = crate::Owner::new();
+        async move {
+            let lock = quorum.red_lock("free").owned_by(&owner);
+            let _outer = lock.lock().await;
+            drop(lock.lock().await);
+        }
+        .boxed()
     }),
     ("unlock", |_quorum, guard| async move { drop(guard.unlock().await) }.boxed()),
     ("renew", |_quorum, guard| async move { drop(guard.renew().await) }.boxed()),

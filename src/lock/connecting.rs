@@ -1,0 +1,42 @@
+//! Finding out whether there is a quorum.
+
+use std::sync::Arc;
+
+use crate::{
+    error::ConnectError,
+    lock::{core::Core, inspection::ask_all},
+    node::Answer,
+    resource::Resource,
+    vote::{Vote, Votes},
+};
+
+/// Waits until every node has answered or failed, and refuses anything that is no quorum of different servers.
+pub(crate) async fn wait_for_quorum(core: &Core) -> Result<(), ConnectError> {
+    let deadline = core.now() + core.settings.connect_timeout;
+    let probe = Resource::new("redquorum:connect").map_err(ConnectError::Config)?;
+    let answers = ask_all(core, &probe, deadline).await;
+    refuse_same_server(core, &answers)?;
+    let answered = answers.iter().filter(|answer| matches!(answer, Answer::Inspected(_))).count();
+    let needed = core.settings.electorate.needed();
+    if answered >= needed {
+        return Ok(());
+    }
+    let votes = core.nodes.iter().zip(&answers);
+    let votes = votes.map(|(node, answer)| (Arc::clone(node.address()), Vote::of(answer)));
+    Err(ConnectError::NoQuorum { needed, votes: Votes::new(votes.collect()) })
+}
+
+/// Two addresses of one server would give it two votes.
+fn refuse_same_server(core: &Core, answers: &[Answer]) -> Result<(), ConnectError> {
+    let mut known: Vec<(&Arc<str>, &Arc<str>)> = Vec::new();
+    for (node, answer) in core.nodes.iter().zip(answers) {
+        let Answer::Inspected(inspection) = answer else { continue };
+        let Some(run_id) = &inspection.run_id else { continue };
+        if let Some((first, _)) = known.iter().find(|(_, other)| *other == run_id) {
+            let (first, second) = (Arc::clone(first), Arc::clone(node.address()));
+            return Err(ConnectError::SameServer { first, second, run_id: Arc::clone(run_id) });
+        }
+        known.push((node.address(), run_id));
+    }
+    Ok(())
+}
