@@ -102,6 +102,8 @@ impl LockGuard {
             // From here on no change is missed, so look at the clock after it.
             changed.as_mut().enable();
             if let Some(reason) = self.held.loss_at(core.now() + early) {
+                // Timers are set early by their granularity; whoever is told must not find the lease valid afterwards.
+                core.lose(&self.held, reason);
                 return self.held.lost(reason);
             }
             let end = self.held.valid_until().saturating_sub(early);
