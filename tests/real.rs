@@ -2,8 +2,20 @@
 //!
 //! `REDQUORUM_TEST_SERVERS=containers` or `=processes` says what the servers run as.
 
+#![allow(clippy::disallowed_methods, reason = "real servers live in real time, which these tests measure and wait in")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
 mod support;
 
 mod real {
+    mod acceptance;
+    mod behaviours;
+    mod faults;
     mod fixture;
 }
