@@ -210,7 +210,8 @@ impl Outbox {
         let patience = if self.mute { self.silence() } else { self.node_timeout };
         let answer = self.oldest().map(|oldest| oldest + patience);
         let last = match self.stage {
-            Stage::Closing => self.flight.items().map(|(_, item)| item.until).max(),
+            // It is done when the last time is over, not when the last in flight is: that may be long ago.
+            Stage::Closing => self.left().map(|item| item.until).max(),
             Stage::Open | Stage::Ended => None,
         };
         [answer, self.earliest, last].into_iter().flatten().min()
@@ -233,11 +234,13 @@ impl Outbox {
         match self.stage {
             Stage::Open => false,
             Stage::Ended => true,
-            Stage::Closing => {
-                let mut left = self.queue.values().chain(self.flight.items().map(|(_, item)| item));
-                left.all(|item| item.is_over(now))
-            }
+            Stage::Closing => self.left().all(|item| item.is_over(now)),
         }
+    }
+
+    /// Everything that is not answered yet.
+    fn left(&self) -> impl Iterator<Item = &Item> {
+        self.queue.values().chain(self.flight.items().map(|(_, item)| item))
     }
 
     fn refusal(&self, owed: bool, entries: usize) -> Option<Fault> {
