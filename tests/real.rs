@@ -2,7 +2,10 @@
 //!
 //! `REDQUORUM_TEST_SERVERS=containers` or `=processes` says what the servers run as.
 
-#![allow(clippy::disallowed_methods, reason = "real servers live in real time, which these tests measure and wait in")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "real servers live in real time, which these tests measure and wait in"
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -170,6 +170,13 @@ impl Attempt {
         })
     }
 
+    /// Nodes that were asked for a lock, and let the time for their answer pass.
+    pub(crate) fn overdue(&self) -> NodeSet {
+        let silent = |(node, ballot): (usize, &Ballot)| (*ballot == Ballot::Silent).then_some(node);
+        let silent: NodeSet = self.ballots.iter().enumerate().filter_map(silent).collect();
+        silent.without(self.lock.pending())
+    }
+
     /// Every node's say in the lock round so far.
     pub(crate) fn ballots(&self) -> &[Ballot] {
         &self.ballots

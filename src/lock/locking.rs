@@ -129,7 +129,7 @@ impl<'a> Run<'a> {
         }));
         for node in nodes.iter() {
             self.fanout.send(&self.core.nodes, node, Asked::Lock, request.clone());
-            self.note(node, Vote::Unknown(Fault::TimedOut), Sighting::Unknown);
+            self.note(node, Vote::Unanswered, Sighting::Unknown);
         }
     }
 
@@ -204,8 +204,18 @@ impl<'a> Run<'a> {
         tracing::debug!(resource = %self.target.resource, owner = %self.owner, ?nodes, "rollback");
     }
 
+    /// Tells nodes that were too slow from those that nobody waited for.
+    fn note_overdue(&mut self) {
+        for node in self.attempt.overdue().iter() {
+            if let Some(vote) = self.votes.get_mut(node).filter(|vote| **vote == Vote::Unanswered) {
+                *vote = Vote::Unknown(Fault::TimedOut);
+            }
+        }
+    }
+
     fn won(&mut self, token: FencingToken) -> Won {
         self.is_settled = true;
+        self.note_overdue();
         let settings = &self.target.settings;
         let lease = Lease::granted(
             self.attempt.start(),
@@ -227,6 +237,7 @@ impl<'a> Run<'a> {
     }
 
     fn lost(&mut self, loss: Loss) -> Lost {
+        self.note_overdue();
         let took = self.core.now().saturating_duration_since(self.attempt.start());
         let votes = self.core.nodes.iter().zip(&self.votes);
         let votes =

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use redquorum::{LockError, Vote};
 
 use super::{
-    SOON, TTL, all, builder, builder_behind, client, in_order, is_locked, proxies, unlocked_everywhere, votes_of,
+    SOON, TTL, all, builder, builder_behind, client, in_order, is_locked, proxies, unlocked_everywhere,
+    votes_of,
 };
 use crate::support::{Cluster, Direction, eventually};
 
@@ -99,8 +100,10 @@ async fn a_majority_of_dead_nodes_is_no_quorum_and_leaves_no_key_on_the_living()
     cluster.server(0).kill().await;
     cluster.server(1).kill().await;
     let votes = votes_of(quorum.red_lock("r").ttl(TTL).try_lock().await.unwrap_err());
-    assert_eq!(votes.granted(), 1, "{votes}");
-    assert_eq!(in_order(&votes)[2], Vote::Granted, "{votes}");
+    // The other two decide it, so the living node may not even be waited for.
+    assert!(matches!(in_order(&votes)[2], Vote::Granted | Vote::Unanswered), "{votes}");
+    let barrier = quorum.red_lock("barrier").try_lock().await;
+    assert!(barrier.is_err(), "{barrier:?}");
     let what = "no key is left on the living node";
     eventually(SOON, what, async || !is_locked(cluster.server(2), "r").await).await;
 }

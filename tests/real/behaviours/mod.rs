@@ -77,7 +77,8 @@ pub(super) async fn calls(server: &Server) -> u64 {
 /// How often a server has executed these commands, those inside of scripts included.
 pub(super) async fn calls_of(server: &Server, commands: &[&str]) -> u64 {
     let info = server.info("commandstats").await;
-    let lines = info.lines().filter_map(|line| line.trim_end().strip_prefix("cmdstat_")?.split_once(":calls="));
+    let lines =
+        info.lines().filter_map(|line| line.trim_end().strip_prefix("cmdstat_")?.split_once(":calls="));
     let ours = lines.filter(|(name, _)| commands.contains(name));
     ours.map(|(_, rest)| rest.split(',').next().unwrap().parse::<u64>().unwrap()).sum()
 }

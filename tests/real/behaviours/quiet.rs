@@ -11,7 +11,8 @@ use super::{SOON, TTL, calls_of, client};
 use crate::support::{Cluster, eventually};
 
 /// What a client sends, over all connections; what runs inside of scripts is counted apart by the server.
-const COMMANDS: [&str; 7] = ["evalsha", "script|load", "subscribe", "unsubscribe", "ping", "hello", "client|setinfo"];
+const COMMANDS: [&str; 7] =
+    ["evalsha", "script|load", "subscribe", "unsubscribe", "ping", "hello", "client|setinfo"];
 
 /// How much later than a timer a test may notice it.
 const NOISE: Duration = Duration::from_millis(300);

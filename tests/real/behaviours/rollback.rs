@@ -39,7 +39,13 @@ async fn a_failed_attempt_is_rolled_back_on_nodes_that_granted_erred_or_stayed_s
         buried(server, "r").await;
     }
     // Four nodes are enough; the fifth keeps what was there.
-    lock.try_lock().await.unwrap().expect("nothing of the failed attempt is in the way").unlock().await.unwrap();
+    lock.try_lock()
+        .await
+        .unwrap()
+        .expect("nothing of the failed attempt is in the way")
+        .unlock()
+        .await
+        .unwrap();
     let kept: String = cluster.server(0).query(redis::cmd("GET").arg("r")).await;
     assert_eq!(kept, "something else");
 }

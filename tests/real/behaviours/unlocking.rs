@@ -5,8 +5,8 @@ use std::time::Duration;
 use redquorum::{LockGuard, UnlockError};
 
 use super::{
-    SOON, TTL, builder_behind, calls, client, hash, hold_requests, locked_on, on_all_nodes, open_requests, proxies,
-    unlocked_everywhere,
+    SOON, TTL, builder_behind, calls, client, hash, hold_requests, locked_on, on_all_nodes, open_requests,
+    proxies, unlocked_everywhere,
 };
 use crate::support::{Cluster, eventually};
 
