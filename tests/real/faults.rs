@@ -137,7 +137,11 @@ async fn a_server_that_is_loading_is_told() {
     let lock = client(&cluster).await.red_lock("r").ttl(TTL);
     all_ailing(&cluster, &["DEBUG", "POPULATE", "1500", "key", "100"]).await;
     let told = async {
-        eventually_both(&lock, "the loading is told", |fault| *fault == Fault::Loading).await;
+        for server in ailing(&cluster) {
+            let is_loading = async || server.info_field("persistence", "loading").await == "1";
+            eventually(SOON, "the server is loading", is_loading).await;
+        }
+        assert_eq!(reasons(&lock).await, [Fault::Loading, Fault::Loading]);
     };
     let reload = ["DEBUG", "RELOAD"];
     tokio::join!(cluster.server(1).command(&reload), cluster.server(2).command(&reload), told);

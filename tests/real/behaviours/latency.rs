@@ -1,6 +1,5 @@
 //! What a node that hangs costs.
 
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 use redquorum::RedLock;
@@ -32,8 +31,7 @@ async fn a_hung_node_of_five_does_not_change_the_latency_of_lock_and_unlock() {
     }
     let (healthy, hung) = (median(healthy), median(hung));
     let ratio = hung.as_secs_f64() / healthy.as_secs_f64();
-    writeln!(std::io::stderr(), "lock and unlock: healthy {healthy:?}, one hung {hung:?}, ratio {ratio:.2}")
-        .unwrap();
+    eprintln!("lock and unlock: healthy {healthy:?}, one hung {hung:?}, ratio {ratio:.2}");
     assert!(ratio <= MOST, "healthy {healthy:?}, one of five hung {hung:?}");
     unlocked_everywhere(&cluster, "r").await;
 }

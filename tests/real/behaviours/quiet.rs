@@ -1,6 +1,5 @@
 //! How waits end, and what they cost meanwhile.
 
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
@@ -102,13 +101,11 @@ async fn commands_per_waiter_and_second(
     tokio::time::sleep(WATCHED).await;
     let asked = sum(cluster).await - before;
     let rate = asked as f64 / WAITERS as f64 / begin.elapsed().as_secs_f64();
-    writeln!(
-        std::io::stderr(),
+    eprintln!(
         "{WAITERS} waiters, {} resources: {} commands in the first {SETTLED:?}, then {rate:.3} per waiter and second",
         held.len(),
         before - at_first
-    )
-    .unwrap();
+    );
     assert_eq!(waiting.try_join_next().map(|_| ()), None, "somebody got what is held");
     waiting.shutdown().await;
     drop(held);
