@@ -188,7 +188,11 @@ async fn a_server_that_is_busy_with_a_script_is_told() {
     let mut endless = redis::cmd("EVAL");
     endless.arg("while true do end").arg(0);
     let told = async {
-        eventually_both(&lock, "the script is told", |fault| *fault == Fault::Busy).await;
+        for server in ailing(&cluster) {
+            let is_busy = async || server.try_query::<()>(redis::cmd("GET").arg("r")).await.is_err();
+            eventually(SOON, "the server is busy", is_busy).await;
+        }
+        assert_eq!(reasons(&lock).await, [Fault::Busy, Fault::Busy]);
         all_ailing(&cluster, &["SCRIPT", "KILL"]).await;
     };
     let (one, other, ()) = tokio::join!(

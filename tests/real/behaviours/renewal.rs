@@ -59,6 +59,26 @@ async fn renewals_that_arrive_after_another_has_held_the_resource_revive_nothing
     assert!(!guard.is_valid());
 }
 
+/// Row E: a renewal that all nodes have made, in time, but that is heard of too late, is none.
+#[tokio::test]
+async fn a_renewal_that_is_confirmed_after_the_end_of_validity_does_not_count() {
+    let cluster = Cluster::start(3).await;
+    let proxies = proxies(&cluster).await;
+    let quorum = builder_behind(&proxies).node_timeout(Duration::from_millis(900)).connect().await.unwrap();
+    let guard = quorum.red_lock("r").ttl(Duration::from_secs(1)).lock().await.unwrap();
+    on_all_nodes(&guard).await;
+    // The watchdog asks after a third of a second, and is answered after the end.
+    proxies.iter().for_each(|proxy| proxy.delay(Direction::Replies, Duration::from_millis(800)));
+    let end = guard.valid_until();
+    assert_eq!(guard.lost().await.reason, LossReason::Expired);
+    // On every connection its answers come behind those to the renewal.
+    let barrier = quorum.red_lock("barrier").ttl(TTL).lock().await.unwrap();
+    on_all_nodes(&barrier).await;
+    assert!(!guard.is_valid());
+    assert_eq!(guard.valid_until(), end);
+    unlocked_everywhere(&cluster, "r").await;
+}
+
 /// Row E: nodes that forgot a lease may have granted another; that one is never proven away.
 #[tokio::test]
 async fn verify_does_not_prove_a_lease_whose_keys_another_held_in_between() {
