@@ -7,5 +7,8 @@
 mod support;
 
 mod real {
+    mod acceptance;
+    mod behaviours;
+    mod faults;
     mod fixture;
 }

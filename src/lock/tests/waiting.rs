@@ -63,6 +63,7 @@ async fn tasks_of_one_client_get_their_turns_in_order_and_none_gets_the_token_of
     assert!(order.windows(2).all(|pair| pair[0].1 < pair[1].1), "{order:?}");
 }
 
+/// Row P: a wait ends at its deadline.
 #[tokio::test(start_paused = true)]
 async fn try_lock_for_takes_as_long_as_it_was_given() {
     let cluster = MemoryCluster::new(3);
@@ -101,6 +102,7 @@ async fn lock_gives_up_when_no_quorum_could_be_asked_for_its_patience() {
     }
 }
 
+/// Row P: no failure is fast enough to make a waiter spin.
 #[tokio::test(start_paused = true)]
 async fn nodes_that_fail_at_once_do_not_make_a_busy_loop() {
     let cluster = MemoryCluster::new(3);
