@@ -175,6 +175,11 @@ impl Attempt {
         &self.ballots
     }
 
+    /// Nodes that were asked to lock and are still waited for.
+    pub(crate) fn pending(&self) -> NodeSet {
+        self.lock.pending()
+    }
+
     pub(crate) fn start(&self) -> Instant {
         self.start
     }

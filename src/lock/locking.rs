@@ -129,7 +129,7 @@ impl<'a> Run<'a> {
         }));
         for node in nodes.iter() {
             self.fanout.send(&self.core.nodes, node, Asked::Lock, request.clone());
-            self.note(node, Vote::Unknown(Fault::TimedOut), Sighting::Unknown);
+            self.note(node, Vote::Pending, Sighting::Unknown);
         }
     }
 
@@ -175,6 +175,16 @@ impl<'a> Run<'a> {
         self.note(node, Vote::of(answer), sighting);
     }
 
+    /// Tells those that let their time pass from those that were not waited for.
+    fn close_votes(&mut self) {
+        let pending = self.attempt.pending();
+        for (node, vote) in self.votes.iter_mut().enumerate() {
+            if *vote == Vote::Pending && !pending.contains(node) {
+                *vote = Vote::Unknown(Fault::TimedOut);
+            }
+        }
+    }
+
     fn note(&mut self, node: usize, vote: Vote, sighting: Sighting) {
         if let Some(slot) = self.votes.get_mut(node) {
             *slot = vote;
@@ -206,6 +216,7 @@ impl<'a> Run<'a> {
 
     fn won(&mut self, token: FencingToken) -> Won {
         self.is_settled = true;
+        self.close_votes();
         let settings = &self.target.settings;
         let lease = Lease::granted(
             self.attempt.start(),
@@ -227,6 +238,7 @@ impl<'a> Run<'a> {
     }
 
     fn lost(&mut self, loss: Loss) -> Lost {
+        self.close_votes();
         let took = self.core.now().saturating_duration_since(self.attempt.start());
         let votes = self.core.nodes.iter().zip(&self.votes);
         let votes =

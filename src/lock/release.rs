@@ -54,7 +54,7 @@ pub(crate) async fn unlock(core: &Core, held: &Held) -> Result<Unlocked, UnlockE
     while !release.is_decided() {
         match fanout.next(&*core.clock, deadline).await {
             Heard::Answer { node, answer, .. } => release.hear(node, &answer),
-            Heard::Silence => release.open = NodeSet::EMPTY,
+            Heard::Silence => release.give_up(),
         }
     }
     let addresses = |nodes: NodeSet| {
@@ -80,7 +80,7 @@ pub(crate) async fn unlock(core: &Core, held: &Held) -> Result<Unlocked, UnlockE
 impl Release {
     fn new(core: &Core, asked: NodeSet) -> Self {
         let nodes = core.nodes.len();
-        let vote = |node| if asked.contains(node) { Vote::Unknown(Fault::TimedOut) } else { Vote::NotAsked };
+        let vote = |node| if asked.contains(node) { Vote::Pending } else { Vote::NotAsked };
         Self {
             electorate: core.settings.electorate,
             deleted: NodeSet::EMPTY,
@@ -100,6 +100,15 @@ impl Release {
             Answer::Unlocked { deleted: 0 } => self.absent.insert(node),
             Answer::Unlocked { .. } => self.deleted.insert(node),
             _ => {}
+        }
+    }
+
+    /// Nobody is waited for any longer.
+    fn give_up(&mut self) {
+        for node in std::mem::replace(&mut self.open, NodeSet::EMPTY).iter() {
+            if let Some(vote) = self.votes.get_mut(node) {
+                *vote = Vote::Unknown(Fault::TimedOut);
+            }
         }
     }
 
