@@ -1,9 +1,11 @@
 //! Tests against real Redis servers: one binary for all of them, so that what they need is linked once.
 //!
 //! `REDQUORUM_TEST_SERVERS=containers` or `=processes` says what the servers run as.
+#![allow(clippy::disallowed_methods, reason = "real servers work in real time")]
 
 mod support;
 
 mod real {
     mod fixture;
+    mod rows;
 }
