@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use redquorum::{LockError, LossReason, Quorum, UnlockError};
 
-use super::{SOON, calls, client, connections, have_subscribers, is_freed, locked};
-use crate::support::{Cluster, eventually};
+use super::{SOON, calls, client, connected, connections, have_subscribers, is_freed, locked};
+use crate::support::{Cluster, Direction, Proxy, eventually};
 
 /// A lease with a fixed ttl is never renewed, and the resource is free when the ttl is over.
 #[tokio::test]
@@ -71,6 +71,31 @@ async fn dropping_the_last_handle_behind_a_guard_still_unlocks() {
             eventually(SOON, "the connection is closed", async || connections(server).await == 0).await;
         }
     }
+}
+
+/// Even if the servers cannot be reached just then: what is owed outlives the client's last handle.
+#[tokio::test]
+async fn what_is_owed_outlives_the_last_handle_until_the_servers_are_back() {
+    let cluster = Cluster::start(3).await;
+    let mut proxies = Vec::new();
+    for server in cluster.servers() {
+        proxies.push(Proxy::before(server).await);
+    }
+    let quorum = connected(Quorum::builder().nodes(proxies.iter().map(Proxy::url))).await;
+    let guard = quorum.red_lock("r").lock().await.unwrap();
+    eventually(SOON, "all servers have it", async || guard.votes().granted() == 3).await;
+    for proxy in &proxies {
+        proxy.hold(Direction::Requests);
+        proxy.drop_connections().await;
+    }
+    drop(guard);
+    drop(quorum);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(locked(cluster.servers(), b"r").await, 3, "nothing can have reached the servers");
+    for proxy in &proxies {
+        proxy.open(Direction::Requests);
+    }
+    is_freed(cluster.servers(), b"r").await;
 }
 
 /// A shutdown takes back every lease before it returns; nothing begins after it, and what waits ends.
