@@ -1,6 +1,9 @@
 //! A lease that was won, shared by its guard, the watchdog and the expiry.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use futures::FutureExt;
 use tokio::sync::Notify;
@@ -33,6 +36,8 @@ pub(crate) struct Held {
     pub(crate) owner: OwnerId,
     pub(crate) token: FencingToken,
     pub(crate) is_renewed: bool,
+    /// How long a node's answer to a renewal or an unlock is waited for.
+    pub(crate) node_timeout: Duration,
     state: Mutex<State>,
     /// Told whenever the phase or the validity changes.
     changed: Notify,
@@ -64,6 +69,7 @@ pub(crate) struct Won {
     pub(crate) token: FencingToken,
     pub(crate) lease: Lease,
     pub(crate) is_renewed: bool,
+    pub(crate) node_timeout: Duration,
     pub(crate) standing: Vec<Standing>,
     pub(crate) late: Vec<(usize, Reply)>,
 }
@@ -81,9 +87,19 @@ pub(crate) struct Standing {
 
 impl Held {
     pub(crate) fn new(id: LeaseId, won: Won) -> Self {
-        let Won { resource, resources, owner, token, lease, is_renewed, standing, late } = won;
+        let Won { resource, resources, owner, token, lease, is_renewed, node_timeout, standing, late } = won;
         let state = Mutex::new(State { phase: Phase::Held, lease, holds: 1, standing, late });
-        Self { id, resource, resources, owner, token, is_renewed, state, changed: Notify::new() }
+        Self {
+            id,
+            resource,
+            resources,
+            owner,
+            token,
+            is_renewed,
+            node_timeout,
+            state,
+            changed: Notify::new(),
+        }
     }
 
     pub(crate) fn valid_until(&self) -> Instant {
@@ -94,7 +110,7 @@ impl Held {
         lock(&self.state).lease.renewal_due()
     }
 
-    pub(crate) fn ttl(&self) -> std::time::Duration {
+    pub(crate) fn ttl(&self) -> Duration {
         lock(&self.state).lease.ttl()
     }
 

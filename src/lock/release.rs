@@ -39,7 +39,7 @@ pub(crate) async fn unlock(core: &Core, held: &Held) -> Result<Unlocked, UnlockE
         let reason = held.loss_at(core.now()).unwrap_or(LossReason::Expired);
         return Err(UnlockError::LeaseLost { lost: held.lost(reason), votes: held.votes(&core.nodes) });
     };
-    let deadline = core.now() + core.settings.node_timeout_for(held.ttl());
+    let deadline = core.now() + held.node_timeout;
     let release = Release::heard(core, replies, deadline, Release::is_decided).await;
     tracing::debug!(resource = %held.resource, owner = %held.owner, confirmed = ?release.confirmed(), "unlock");
     if release.found_nothing() {

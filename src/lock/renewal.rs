@@ -108,7 +108,7 @@ pub(crate) async fn renew_now(core: &Core, held: &Arc<Held>, prove: bool) -> Res
     let start = core.now();
     let electorate = core.settings.electorate;
     let mut renewal = Renewal::new(Arc::clone(held), electorate, start);
-    let deadline = start + core.settings.node_timeout_for(held.ttl());
+    let deadline = start + held.node_timeout;
     let mut fanout = Fanout::new();
     for node in 0..electorate.nodes() {
         if let Some(renew) = held.begin_renewal(node) {

@@ -34,6 +34,7 @@ async fn a_lease_with_a_fixed_ttl_is_never_renewed_and_ends_on_time() {
     );
 }
 
+/// Row AF: nothing is sent for a lease whose guard is dropped.
 #[tokio::test(start_paused = true)]
 async fn a_renewed_lease_outlives_many_ttls_and_stops_being_renewed_with_its_guard() {
     let cluster = MemoryCluster::new(5);
@@ -109,6 +110,7 @@ async fn a_minority_that_hangs_or_fails_never_costs_the_lease() {
     assert!(votes.iter().any(|(_, vote)| *vote == Vote::Unknown(Fault::OutOfMemory)), "{votes}");
 }
 
+/// Row Y: a renewal heals nodes that lost the key.
 #[tokio::test(start_paused = true)]
 async fn nodes_that_lost_the_key_get_it_back_by_renewal() {
     let cluster = MemoryCluster::new(5);

@@ -27,6 +27,7 @@ async fn a_waiter_wakes_at_once_on_unlock() {
     assert_eq!(start.elapsed(), Duration::ZERO, "woken, not polling");
 }
 
+/// Row AD: a holder that ends without a notice delays nobody beyond its ttl.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_whose_notices_are_lost_wakes_when_the_ttl_ends() {
     let cluster = MemoryCluster::new(5);
@@ -102,7 +103,7 @@ async fn lock_gives_up_when_no_quorum_could_be_asked_for_its_patience() {
     }
 }
 
-/// Row P: no failure is fast enough to make a waiter spin.
+/// Rows P and AC: no failure is fast enough to make a waiter spin; rounds keep a floor between them.
 #[tokio::test(start_paused = true)]
 async fn nodes_that_fail_at_once_do_not_make_a_busy_loop() {
     let cluster = MemoryCluster::new(3);
