@@ -49,7 +49,7 @@ struct State {
     lease: Lease,
     holds: u32,
     standing: Vec<Standing>,
-    /// Replies to the lock that came after the decision.
+    /// Replies to the lock and to renewals that came after the decision.
     late: Vec<(usize, Reply)>,
 }
 
@@ -194,6 +194,11 @@ impl Held {
             ttl: state.lease.ttl(),
             token: self.token.as_u64(),
         })
+    }
+
+    /// Replies to the lease's renewals that nobody waits for any longer: they are heard when somebody asks.
+    pub(crate) fn hear_later(&self, replies: Vec<(usize, Reply)>) {
+        lock(&self.state).late.extend(replies);
     }
 
     /// A node's answer to a renewal.

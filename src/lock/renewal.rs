@@ -133,6 +133,7 @@ pub(crate) async fn renew_now(core: &Core, held: &Arc<Held>, prove: bool) -> Res
             break;
         }
     }
+    held.hear_later(fanout.take_open(|()| true));
     tracing::debug!(resource = %held.resource, owner = %held.owner, ?outcome, "renewal on request");
     match outcome {
         Some(Outcome::Renewed) => Ok(renewal.is_proven()),

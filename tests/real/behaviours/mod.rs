@@ -62,8 +62,15 @@ pub(super) async fn unlocked_everywhere(cluster: &Cluster, resource: &str) {
 }
 
 /// Waits until an unlock has come after everything that was unanswered: it leaves a tombstone; and nothing else.
+///
+/// For a resource that only one owner has asked for; anybody's tombstone will do.
 pub(super) async fn buried(server: &Server, resource: &str) {
-    let tombstone = format!("redquorum:gone:{{{resource}}}:");
+    buried_by(server, resource, "").await;
+}
+
+/// As [`buried`], by this owner: the attempts of others may have left tombstones of their own.
+pub(super) async fn buried_by(server: &Server, resource: &str, owner: &str) {
+    let tombstone = format!("redquorum:gone:{{{resource}}}:{owner}");
     let is_buried = async || server.keys().await.iter().any(|key| key.starts_with(&tombstone));
     eventually(SOON, "the unlock has arrived", is_buried).await;
     assert!(!is_locked(server, resource).await, "a lock stands beside its own tombstone");

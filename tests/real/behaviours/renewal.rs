@@ -40,7 +40,7 @@ async fn renewals_that_arrive_after_another_has_held_the_resource_revive_nothing
     let cluster = Cluster::start(3).await;
     let proxies = proxies(&cluster).await;
     let quorum = builder_behind(&proxies).connect().await.unwrap();
-    let guard = quorum.red_lock("r").ttl(Duration::from_millis(600)).lock().await.unwrap();
+    let guard = quorum.red_lock("r").ttl(Duration::from_secs(2)).lock().await.unwrap();
     on_all_nodes(&guard).await;
     hold_requests(&proxies);
     // A renewal is on its way, and will find the keys gone and the resource free.
@@ -54,7 +54,7 @@ async fn renewals_that_arrive_after_another_has_held_the_resource_revive_nothing
     assert!(!guard.is_valid());
     assert!(matches!(guard.verify().await, Err(RenewError::LeaseLost(_))));
     for server in cluster.servers() {
-        super::buried(server, "r").await;
+        super::buried_by(server, "r", &guard.owner().to_string()).await;
     }
     assert!(!guard.is_valid());
 }
