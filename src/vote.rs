@@ -13,7 +13,7 @@ use crate::{
 pub enum Vote {
     /// It was not asked: the decision did not need it.
     NotAsked,
-    /// Asked, and not heard of yet: the decision did not wait for it. It may have granted.
+    /// It was asked and has not answered yet; it was not waited for, as its vote could not decide anything any more.
     Pending,
     /// Yes.
     Granted,
@@ -100,7 +100,7 @@ impl fmt::Display for Vote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotAsked => f.write_str("not asked"),
-            Self::Pending => f.write_str("pending"),
+            Self::Pending => f.write_str("no answer yet"),
             Self::Granted => f.write_str("granted"),
             Self::Refused(refusal) => refusal.fmt(f),
             Self::Unknown(fault) => fault.fmt(f),

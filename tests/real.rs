@@ -7,5 +7,9 @@
 mod support;
 
 mod real {
+    mod acceptance;
+    mod behaviours;
+    mod faults;
     mod fixture;
+    mod rows;
 }

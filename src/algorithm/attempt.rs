@@ -92,7 +92,6 @@ pub(crate) struct Attempt {
     lock: Round,
     ballots: Vec<Ballot>,
     fencing: Fencing,
-    timed_out: NodeSet,
     /// Counts confirmations of the token.
     confirm: Round,
     /// When the next arbiter is asked although one is still silent.
@@ -122,7 +121,6 @@ impl Attempt {
             lock: Round::new(electorate),
             ballots: vec![Ballot::Unsent; electorate.nodes()],
             fencing: Fencing::new(electorate.nodes()),
-            timed_out: NodeSet::EMPTY,
             confirm: Round::new(electorate),
             hedge_at: start,
             terms,
@@ -151,7 +149,7 @@ impl Attempt {
     /// What to do at `now`. To be asked again after every step but the last two, and whenever something was heard or the
     /// time of a [`Step::Wait`] has come.
     pub(crate) fn step(&mut self, now: Instant) -> Step {
-        self.timed_out = self.timed_out.union(self.lock.expire(now));
+        self.lock.expire(now);
         self.confirm.expire(now);
         match self.phase {
             Phase::Locking => self.step_locking(now),
@@ -172,14 +170,14 @@ impl Attempt {
         })
     }
 
-    /// Nodes whose answer to the lock was waited for in vain, at first.
-    pub(crate) fn timed_out(&self) -> NodeSet {
-        self.timed_out
-    }
-
     /// Every node's say in the lock round so far.
     pub(crate) fn ballots(&self) -> &[Ballot] {
         &self.ballots
+    }
+
+    /// Nodes that were asked to lock and are still waited for.
+    pub(crate) fn pending(&self) -> NodeSet {
+        self.lock.pending()
     }
 
     pub(crate) fn start(&self) -> Instant {

@@ -42,6 +42,7 @@ mod tests {
     }
 
     #[cfg(target_os = "linux")]
+    /// Row S: monotonic, and a suspended machine's time counts too.
     #[test]
     fn the_kernel_calls_the_same_time_its_uptime() {
         use std::time::Duration;

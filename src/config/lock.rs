@@ -85,13 +85,20 @@ mod tests {
     #[test]
     fn a_delay_of_zero_is_refused() {
         let quorum = QuorumSettings::default().check(3).unwrap();
+        let refused = |retry| {
+            let lock = LockSettings { retry, ..LockSettings::default() };
+            lock.check(&quorum).unwrap_err()
+        };
+        let least = Duration::from_millis(1);
+        assert_eq!(
+            refused(RetryPolicy::default().floor(Duration::ZERO)),
+            ConfigError::RetryFloor { given: Duration::ZERO, least }
+        );
         for retry in [
-            RetryPolicy::default().floor(Duration::ZERO),
             RetryPolicy::default().polls(Duration::ZERO, Duration::from_secs(1)),
             RetryPolicy::default().polls(Duration::from_secs(2), Duration::from_secs(1)),
         ] {
-            let lock = LockSettings { retry, ..LockSettings::default() };
-            assert!(matches!(lock.check(&quorum), Err(ConfigError::Retry { .. })), "{retry:?}");
+            assert!(matches!(refused(retry), ConfigError::Retry { .. }), "{retry:?}");
         }
     }
 }

@@ -37,9 +37,12 @@ impl RetryPolicy {
 
     pub(crate) fn check(self) -> Result<Schedule, ConfigError> {
         let Self { first_poll, longest_poll, floor } = self;
-        if first_poll < Self::LEAST || floor < Self::LEAST || longest_poll < first_poll {
-            let (first, most) = (first_poll, longest_poll);
-            return Err(ConfigError::Retry { first, most, floor: Self::LEAST });
+        let least = Self::LEAST;
+        if floor < least {
+            return Err(ConfigError::RetryFloor { given: floor, least });
+        }
+        if first_poll < least || longest_poll < first_poll {
+            return Err(ConfigError::Retry { first: first_poll, most: longest_poll, least });
         }
         Ok(Schedule { first_poll, longest_poll, floor })
     }

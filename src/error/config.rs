@@ -107,17 +107,25 @@ pub enum ConfigError {
         /// What was asked for.
         given: Duration,
     },
-    /// A retry policy that cannot be followed.
+    /// Fallback polls that cannot be made.
     #[error(
-        "a retry policy that polls every {first:?} to {most:?}: both have to be at least {floor:?}, the first at most the second"
+        "a retry policy that polls every {first:?} to {most:?}: both have to be at least {least:?}, the first at most the second"
     )]
     Retry {
         /// The first fallback poll.
         first: Duration,
         /// The longest.
         most: Duration,
-        /// The least.
-        floor: Duration,
+        /// The least that is accepted.
+        least: Duration,
+    },
+    /// A retry floor that would let failures make a busy loop.
+    #[error("a retry floor of {given:?} is out of range: it has to be at least {least:?}")]
+    RetryFloor {
+        /// What was asked for.
+        given: Duration,
+        /// The least that is accepted.
+        least: Duration,
     },
     /// A quorum name that is empty, too long, or not plain.
     #[error(

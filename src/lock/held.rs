@@ -36,6 +36,8 @@ pub(crate) struct Held {
     pub(crate) owner: OwnerId,
     pub(crate) token: FencingToken,
     pub(crate) is_renewed: bool,
+    /// How long a node's answer to a renewal or an unlock is waited for.
+    pub(crate) node_timeout: Duration,
     state: Mutex<State>,
     /// Told whenever the phase or the validity changes.
     changed: Notify,
@@ -47,7 +49,7 @@ struct State {
     lease: Lease,
     holds: u32,
     standing: Vec<Standing>,
-    /// Replies to the lock, or to a change of holds, that nobody waits for.
+    /// Replies to the lock, to renewals and to changes of holds that nobody waits for.
     late: Vec<(usize, Reply)>,
 }
 
@@ -67,6 +69,7 @@ pub(crate) struct Won {
     pub(crate) token: FencingToken,
     pub(crate) lease: Lease,
     pub(crate) is_renewed: bool,
+    pub(crate) node_timeout: Duration,
     pub(crate) standing: Vec<Standing>,
     pub(crate) late: Vec<(usize, Reply)>,
 }
@@ -95,9 +98,19 @@ pub(crate) struct Standing {
 
 impl Held {
     pub(crate) fn new(id: LeaseId, won: Won) -> Self {
-        let Won { resource, resources, owner, token, lease, is_renewed, standing, late } = won;
+        let Won { resource, resources, owner, token, lease, is_renewed, node_timeout, standing, late } = won;
         let state = Mutex::new(State { phase: Phase::Held, lease, holds: 1, standing, late });
-        Self { id, resource, resources, owner, token, is_renewed, state, changed: Notify::new() }
+        Self {
+            id,
+            resource,
+            resources,
+            owner,
+            token,
+            is_renewed,
+            node_timeout,
+            state,
+            changed: Notify::new(),
+        }
     }
 
     pub(crate) fn valid_until(&self) -> Instant {
@@ -233,6 +246,11 @@ impl Held {
             let reply = node.call(Request::one(Entry::Renew(renew), until));
             lock(&self.state).late.push((index, reply));
         }
+    }
+
+    /// Replies to the lease's renewals that nobody waits for any longer: they are heard when somebody asks.
+    pub(crate) fn hear_later(&self, replies: Vec<(usize, Reply)>) {
+        lock(&self.state).late.extend(replies);
     }
 
     /// A node's answer to a renewal.

@@ -175,6 +175,16 @@ impl<'a> Run<'a> {
         self.note(node, Vote::of(answer), sighting);
     }
 
+    /// Tells those that let their time pass from those that were not waited for.
+    fn close_votes(&mut self) {
+        let pending = self.attempt.pending();
+        for (node, vote) in self.votes.iter_mut().enumerate() {
+            if *vote == Vote::Pending && !pending.contains(node) {
+                *vote = Vote::Unknown(Fault::TimedOut);
+            }
+        }
+    }
+
     fn note(&mut self, node: usize, vote: Vote, sighting: Sighting) {
         if let Some(slot) = self.votes.get_mut(node) {
             *slot = vote;
@@ -206,6 +216,7 @@ impl<'a> Run<'a> {
 
     fn won(&mut self, token: FencingToken) -> Won {
         self.is_settled = true;
+        self.close_votes();
         let settings = &self.target.settings;
         let lease = Lease::granted(
             self.attempt.start(),
@@ -221,17 +232,14 @@ impl<'a> Run<'a> {
             token,
             lease,
             is_renewed: settings.is_renewed,
+            node_timeout: settings.node_timeout,
             standing: self.attempt.ballots().iter().zip(&self.votes).map(standing).collect(),
             late: self.fanout.take_open(|asked| matches!(asked, Asked::Lock)),
         }
     }
 
     fn lost(&mut self, loss: Loss) -> Lost {
-        for node in self.attempt.timed_out().iter() {
-            if let Some(vote @ Vote::Pending) = self.votes.get_mut(node) {
-                *vote = Vote::Unknown(Fault::TimedOut);
-            }
-        }
+        self.close_votes();
         let took = self.core.now().saturating_duration_since(self.attempt.start());
         let votes = self.core.nodes.iter().zip(&self.votes);
         let votes =

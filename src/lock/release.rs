@@ -51,7 +51,7 @@ async fn hear_unlock(
     held: &Held,
     replies: Vec<(usize, Reply)>,
 ) -> Result<Unlocked, UnlockError> {
-    let deadline = core.now() + core.settings.node_timeout_for(held.ttl());
+    let deadline = core.now() + held.node_timeout;
     let release = Release::heard(core, replies, deadline, Release::is_decided).await;
     tracing::debug!(resource = %held.resource, owner = %held.owner, confirmed = ?release.confirmed(), "unlock");
     if release.found_nothing() {
@@ -82,7 +82,7 @@ async fn tell_holds(core: &Core, held: &Arc<Held>) -> Result<Unlocked, UnlockErr
 /// Tells the nodes that there is one hold less, without waiting.
 pub(crate) fn submit_holds(core: &Core, held: &Held) {
     let now = core.now();
-    let until = now + core.settings.node_timeout_for(held.ttl());
+    let until = now + held.node_timeout;
     held.submit_holds(&core.nodes, held.valid_until().saturating_duration_since(now), until);
 }
 

@@ -126,7 +126,7 @@ pub(crate) async fn renew_now(core: &Core, held: &Arc<Held>, purpose: Purpose) -
     let start = core.now();
     let electorate = core.settings.electorate;
     let mut renewal = Renewal::new(Arc::clone(held), electorate, start);
-    let deadline = start + core.settings.node_timeout_for(held.ttl());
+    let deadline = start + held.node_timeout;
     let ttl = match purpose {
         Purpose::Time | Purpose::Proof => held.ttl(),
         Purpose::Holds => held.valid_until().saturating_duration_since(start),
@@ -156,6 +156,7 @@ pub(crate) async fn renew_now(core: &Core, held: &Arc<Held>, purpose: Purpose) -
             break;
         }
     }
+    held.hear_later(fanout.take_open(|()| true));
     tracing::debug!(resource = %held.resource, owner = %held.owner, ?outcome, "renewal on request");
     match outcome {
         Some(Outcome::Renewed) => Ok(renewal.is_proven()),

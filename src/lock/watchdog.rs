@@ -112,7 +112,7 @@ impl Lane {
             let mut deadline = core.now();
             for (index, renewal) in lock(&batch.renewals).iter().enumerate() {
                 if let Some(renew) = renewal.held.begin_renewal(node, renewal.held.ttl()) {
-                    deadline = deadline.max(core.now() + core.settings.node_timeout_for(renew.ttl));
+                    deadline = deadline.max(core.now() + renewal.held.node_timeout);
                     entries.push(Entry::Renew(renew));
                     sent.push(index);
                 }

@@ -218,7 +218,8 @@ impl Outbox {
         let patience = if self.mute { self.silence() } else { self.node_timeout };
         let answer = self.oldest().map(|oldest| oldest + patience);
         let last = match self.stage {
-            Stage::Closing => self.flight.items().map(|(_, item)| item.until).max(),
+            // It is done when the last time is over, not when the last in flight is: that may be long ago.
+            Stage::Closing => self.left().map(|item| item.until).max(),
             Stage::Open | Stage::Ended => None,
         };
         let rested = self.resting.front().map(|(rested, _, _)| *rested);
@@ -242,13 +243,15 @@ impl Outbox {
         match self.stage {
             Stage::Open => false,
             Stage::Ended => true,
-            Stage::Closing => {
-                let resting = self.resting.iter().map(|(_, _, item)| item);
-                let in_flight = self.flight.items().map(|(_, item)| item);
-                let mut left = self.queue.values().chain(in_flight).chain(resting);
-                left.all(|item| item.is_over(now))
-            }
+            Stage::Closing => self.left().all(|item| item.is_over(now)),
         }
+    }
+
+    /// Everything that is not answered yet.
+    fn left(&self) -> impl Iterator<Item = &Item> {
+        let in_flight = self.flight.items().map(|(_, item)| item);
+        let resting = self.resting.iter().map(|(_, _, item)| item);
+        self.queue.values().chain(in_flight).chain(resting)
     }
 
     fn refusal(&self, owed: bool, entries: usize) -> Option<Fault> {

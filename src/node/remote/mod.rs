@@ -17,7 +17,7 @@ use crate::{
     clock::Clock,
     mutex,
     node::{
-        Listener, Node, Notice, Subscription, outbox::Outbox, reply::Reply, request::Request,
+        Listener, Node, Notice, Subscription, names, outbox::Outbox, reply::Reply, request::Request,
         transport::Transport,
     },
     resource::Resource,
@@ -87,14 +87,17 @@ impl Node for RemoteNode {
     }
 
     fn subscribe(&self, resource: &Resource, listener: Arc<dyn Listener>) -> Subscription {
+        // Resources that share a channel share its subscription, or the first to leave would end it for the others. A
+        // notice that was meant for a namesake costs one attempt.
+        let resource = names::namesake(resource);
         let mut state = self.shared.lock();
-        let (id, is_confirmed) = state.topics.add(resource, Arc::clone(&listener));
+        let (id, is_confirmed) = state.topics.add(&resource, Arc::clone(&listener));
         drop(state);
         self.shared.driver.wake();
         if is_confirmed {
             listener.notice(Notice::Subscribed);
         }
-        let (shared, resource) = (Arc::downgrade(&self.shared), resource.clone());
+        let shared = Arc::downgrade(&self.shared);
         Subscription::new(move || {
             let Some(shared) = shared.upgrade() else { return };
             let removed = shared.lock().topics.remove(&resource, id);

@@ -279,6 +279,21 @@ fn closing_takes_unlocks_only_and_is_done_when_nothing_has_time_left() {
 }
 
 #[test]
+fn a_closed_node_that_owes_an_unlock_is_not_looked_at_again_and_again_for_a_lock_whose_time_is_over() {
+    let mut outbox = up();
+    let _lock = outbox.submit(Request::one(lock(1), at(50)));
+    assert!(outbox.next_batch(at(0)).is_some());
+    let _owed = outbox.submit(owed(1));
+    outbox.close();
+    for now in [60, 150, 900] {
+        outbox.tick(at(now));
+        assert!(!outbox.is_done(at(now)));
+        assert!(outbox.next_deadline() > Some(at(now)), "busy at {now} ms: {:?}", outbox.next_deadline());
+    }
+    assert!(outbox.is_done(at(1000)));
+}
+
+#[test]
 fn wrong_answers_are_a_fault_of_the_protocol() {
     let mut outbox = up();
     let mut replies = [1, 2].map(|number| outbox.submit(one(lock(number))));

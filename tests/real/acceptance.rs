@@ -1,0 +1,90 @@
+//! What the whole is for: exclusion, order, and nothing left behind.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicU64, Ordering},
+};
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use redquorum::{Fault, Vote};
+
+use super::behaviours::{SOON, builder, buried, client, in_order, unlocked_everywhere, votes_of};
+use crate::support::{Cluster, eventually};
+
+const CLIENTS: usize = 16;
+const ROUNDS: usize = 100;
+const LOCKS: u64 = 1_600;
+
+/// The counter is read and written in two steps with a pause between them: without the lock, increments get lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixteen_clients_with_a_hundred_rounds_each_count_to_1600_with_tokens_that_only_rise() {
+    let cluster = Cluster::start(5).await;
+    let counter = Arc::new(AtomicU64::new(0));
+    let tokens = Arc::new(Mutex::new(Vec::new()));
+    let clients = join_all((0..CLIENTS).map(|_| client(&cluster))).await;
+    let tasks = clients.iter().map(|quorum| {
+        let lock = quorum.red_lock("r");
+        let (counter, tokens) = (Arc::clone(&counter), Arc::clone(&tokens));
+        tokio::spawn(async move {
+            for _ in 0..ROUNDS {
+                let guard = lock.lock().await.unwrap();
+                let count = counter.load(Ordering::Relaxed);
+                tokens.lock().unwrap().push(guard.fencing_token());
+                tokio::task::yield_now().await;
+                counter.store(count + 1, Ordering::Relaxed);
+                guard.unlock().await.unwrap();
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+    assert_eq!(counter.load(Ordering::Relaxed), LOCKS);
+    let tokens = tokens.lock().unwrap().clone();
+    assert_eq!(tokens.len() as u64, LOCKS);
+    assert!(tokens.is_sorted_by(|one, next| one < next), "tokens that do not rise strictly: {tokens:?}");
+    unlocked_everywhere(&cluster, "r").await;
+}
+
+/// A majority that is frozen is known as such in time; what it executes later is taken back.
+#[tokio::test]
+async fn with_three_of_five_frozen_try_lock_fails_within_two_node_timeouts_and_leaves_no_key() {
+    let node_timeout = Duration::from_millis(500);
+    let ttl = Duration::from_secs(8);
+    let cluster = Cluster::start(5).await;
+    let quorum = builder(&cluster).node_timeout(node_timeout).connect().await.unwrap();
+    for server in cluster.some(0..3) {
+        server.freeze().await;
+    }
+    let lock = quorum.red_lock("r").ttl(ttl);
+    let begin = Instant::now();
+    let votes = votes_of(lock.try_lock().await.unwrap_err());
+    assert!(begin.elapsed() <= node_timeout * 2, "{:?}", begin.elapsed());
+    let frozen = Vote::Unknown(Fault::TimedOut);
+    assert_eq!(in_order(&votes), [frozen.clone(), frozen.clone(), frozen, Vote::Granted, Vote::Granted]);
+    // Soon they are not even asked, and whoever still is, is not waited for.
+    let is_unasked = async || {
+        let begin = Instant::now();
+        let votes = in_order(&votes_of(lock.try_lock().await.unwrap_err()));
+        assert!(begin.elapsed() <= node_timeout * 2, "{:?}", begin.elapsed());
+        assert!(votes[3..].iter().all(|vote| matches!(vote, Vote::Granted | Vote::Pending)), "{votes:?}");
+        votes[..3].iter().all(|vote| *vote == Vote::Unknown(Fault::Unresponsive))
+    };
+    eventually(SOON, "the frozen nodes are known not to answer", is_unasked).await;
+    let thawed = Instant::now();
+    for server in cluster.some(0..3) {
+        server.thaw().await;
+    }
+    for server in cluster.some(0..3) {
+        buried(server, "r").await;
+    }
+    unlocked_everywhere(&cluster, "r").await;
+    assert!(thawed.elapsed() < ttl);
+    for server in cluster.servers() {
+        for key in server.keys().await {
+            let ttl: i64 = server.query(redis::cmd("PTTL").arg(&key)).await;
+            assert!(ttl > 0 || ttl == -2, "{key} stays for ever");
+        }
+    }
+}

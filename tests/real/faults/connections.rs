@@ -1,0 +1,118 @@
+//! Nodes that cannot be asked, do not answer, or say what means nothing.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use redquorum::{Fault, Quorum, RedLock, Vote};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::{ailing, cluster, eventually_both, reasons, recovers};
+use crate::real::behaviours::{SOON, TTL, builder, client, in_order, votes_of};
+use crate::support::{Cluster, eventually};
+
+#[tokio::test]
+async fn a_refused_connection_is_told() {
+    let cluster = cluster().await;
+    let lock = client(&cluster).await.red_lock("r").ttl(TTL);
+    for server in ailing(&cluster) {
+        server.kill().await;
+    }
+    let is_unreachable = |fault: &Fault| matches!(fault, Fault::Unreachable(_));
+    eventually_both(&lock, "the refused connections are told", is_unreachable).await;
+    for server in ailing(&cluster) {
+        server.restart_empty().await;
+    }
+    recovers(&cluster, &lock).await;
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_is_told_and_then_not_asked() {
+    let cluster = cluster().await;
+    let quorum = builder(&cluster).node_timeout(Duration::from_millis(300)).connect().await.unwrap();
+    let lock = quorum.red_lock("r").ttl(TTL);
+    for server in ailing(&cluster) {
+        server.freeze().await;
+    }
+    assert_eq!(reasons(&lock).await, [Fault::TimedOut, Fault::TimedOut]);
+    let is_unasked = |fault: &Fault| *fault == Fault::Unresponsive;
+    eventually_both(&lock, "the nodes are known not to answer", is_unasked).await;
+    for server in ailing(&cluster) {
+        server.thaw().await;
+    }
+    recovers(&cluster, &lock).await;
+}
+
+/// More locks at once than may wait for a node. What was decided is not waited for, so two nodes are enough to say so.
+#[tokio::test]
+async fn too_many_calls_at_once_are_told() {
+    let cluster = cluster().await;
+    let quorum = client(&cluster).await;
+    let locks: Vec<_> = (0..4_200).map(|number| quorum.red_lock(format!("r{number}")).ttl(TTL)).collect();
+    let mut attempts: FuturesUnordered<_> = locks.iter().map(RedLock::try_lock).collect();
+    let Some(Err(error)) = attempts.next().await else { panic!("all of them fit") };
+    let votes = in_order(&votes_of(error));
+    let overloaded = votes.iter().filter(|vote| **vote == Vote::Unknown(Fault::Overloaded)).count();
+    assert!(overloaded >= 2, "{votes:?}");
+    drop(attempts);
+    for server in cluster.servers() {
+        let is_clean =
+            async || !server.keys().await.iter().any(|key| key.starts_with('r') && !key.contains(':'));
+        eventually(SOON, "no key is left", is_clean).await;
+    }
+}
+
+/// One real server, one dead, and one that speaks the protocol but answers locks with nonsense.
+#[tokio::test]
+async fn nonsense_is_told_as_an_error_of_the_protocol() {
+    let cluster = Cluster::start(2).await;
+    let fake = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis://{}", fake.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((connection, _)) = fake.accept().await {
+            tokio::spawn(talk_nonsense(connection));
+        }
+    });
+    let nodes = cluster.urls().into_iter().chain([url]);
+    let lock = Quorum::builder().nodes(nodes).connect().await.unwrap().red_lock("r").ttl(TTL);
+    cluster.server(1).kill().await;
+    let told = |fault: &Fault| matches!(fault, Fault::Unreachable(_) | Fault::Protocol(_));
+    eventually_both(&lock, "the causes are told", told).await;
+    let reasons = reasons(&lock).await;
+    assert!(matches!(reasons, [Fault::Unreachable(_), Fault::Protocol(_)]), "{reasons:?}");
+}
+
+async fn talk_nonsense(connection: TcpStream) -> std::io::Result<()> {
+    let mut connection = BufReader::new(connection);
+    loop {
+        let answer = match &*command(&mut connection).await? {
+            "HELLO" => "%1\r\n+proto\r\n:3\r\n",
+            "CLIENT" | "SCRIPT" => "+OK\r\n",
+            _ => "+nonsense\r\n",
+        };
+        connection.write_all(answer.as_bytes()).await?;
+    }
+}
+
+/// Reads a command, and returns its first word.
+async fn command(connection: &mut BufReader<TcpStream>) -> std::io::Result<String> {
+    let words = length(connection).await?;
+    let mut first = None;
+    for _ in 0..words {
+        let length = length(connection).await?;
+        let mut word = vec![0; length + 2];
+        connection.read_exact(&mut word).await?;
+        first.get_or_insert_with(|| String::from_utf8_lossy(&word[..length]).to_ascii_uppercase());
+    }
+    Ok(first.unwrap_or_default())
+}
+
+/// Reads a line such as `*3` or `$11`.
+async fn length(connection: &mut BufReader<TcpStream>) -> std::io::Result<usize> {
+    let mut line = String::new();
+    if connection.read_line(&mut line).await? == 0 {
+        return Err(std::io::ErrorKind::UnexpectedEof.into());
+    }
+    line.trim_end()[1..].parse().map_err(|_| std::io::ErrorKind::InvalidData.into())
+}

@@ -1,0 +1,100 @@
+//! Which nodes count, and quorums of unusual sizes.
+
+use redquorum::{ConnectError, LockError, Quorum, Vote};
+
+use super::{client, holders, is_freed};
+use crate::support::{Cluster, Proxy};
+
+/// Row W: a server that answers at two addresses would have two votes.
+#[tokio::test]
+async fn one_server_behind_two_addresses_is_refused_at_connect() {
+    let cluster = Cluster::start(2).await;
+    let proxy = Proxy::before(cluster.server(0)).await;
+    let run_id = cluster.server(0).run_id().await;
+    let by_name = cluster.server(0).url().replace("127.0.0.1", "localhost");
+    for other in [proxy.url(), &by_name] {
+        let outcome = Quorum::builder().nodes(cluster.urls()).nodes([other]).connect().await;
+        let Err(error @ ConnectError::SameServer { .. }) = outcome else { panic!("{other}: {outcome:?}") };
+        let address = other.strip_prefix("redis://").unwrap();
+        let expected = format!(
+            "127.0.0.1:{} and {address} are the same server (run_id {run_id}): each server has one vote, name it once",
+            cluster.server(0).port()
+        );
+        assert_eq!(error.to_string(), expected);
+    }
+}
+
+/// Row W: the majority is one of the servers that are configured, however few are there when a client connects.
+#[tokio::test]
+async fn a_client_that_reaches_a_minority_of_its_servers_is_not_a_quorum_of_them() {
+    let cluster = Cluster::start(5).await;
+    for server in cluster.some(2..5) {
+        server.kill().await;
+    }
+    let outcome = Quorum::builder().nodes(cluster.urls()).connect().await;
+    let Err(ConnectError::NoQuorum { needed, votes }) = outcome else { panic!("{outcome:?}") };
+    assert_eq!((needed, votes.granted(), votes.nodes()), (3, 2, 5));
+    assert_eq!(votes.iter().filter(|(_, vote)| matches!(vote, Vote::Unknown(_))).count(), 3, "{votes}");
+}
+
+/// Row W: nor does the majority shrink when servers die later.
+#[tokio::test]
+async fn the_majority_does_not_shrink_when_servers_die() {
+    let cluster = Cluster::start(5).await;
+    let quorum = client(&cluster).await;
+    for server in cluster.some(2..5) {
+        server.kill().await;
+    }
+    for _ in 0..3 {
+        let outcome = quorum.red_lock("r").try_lock().await;
+        let Err(LockError::NoQuorum { needed, votes, .. }) = outcome else { panic!("{outcome:?}") };
+        assert_eq!((needed, votes.nodes()), (3, 5));
+    }
+    is_freed(cluster.some(0..2), b"r").await;
+}
+
+/// A quorum of one is a plain lock on one server.
+#[tokio::test]
+async fn a_single_server_makes_a_plain_lock() {
+    let cluster = Cluster::start(1).await;
+    let (one, other) = (client(&cluster).await, client(&cluster).await);
+    let guard = one.red_lock("r").lock().await.unwrap();
+    assert_eq!(guard.votes().granted(), 1);
+    assert_eq!(holders(cluster.server(0), b"r").await, [(guard.owner().to_string(), "1".to_owned())]);
+    assert!(other.red_lock("r").try_lock().await.unwrap().is_none());
+    let token = guard.fencing_token();
+    let unlocked = guard.unlock().await.unwrap();
+    assert_eq!((unlocked.confirmed.len(), unlocked.open.len()), (1, 0));
+    let next = other.red_lock("r").try_lock().await.unwrap().unwrap();
+    assert!(next.fencing_token() > token);
+}
+
+/// Two servers survive the loss of none, and say so; nothing is left on the one that granted.
+#[tokio::test]
+async fn two_servers_of_which_one_is_dead_make_no_lock() {
+    let cluster = Cluster::start(2).await;
+    let quorum = client(&cluster).await;
+    let guard = quorum.red_lock("r").lock().await.unwrap();
+    assert_eq!(guard.votes().granted(), 2);
+    guard.unlock().await.unwrap();
+    cluster.server(1).kill().await;
+    let outcome = quorum.red_lock("r").try_lock().await;
+    let Err(LockError::NoQuorum { needed: 2, votes, .. }) = outcome else { panic!("{outcome:?}") };
+    assert!(votes.granted() <= 1, "{votes}");
+    is_freed(cluster.some(0..1), b"r").await;
+}
+
+/// Four servers survive the loss of one, as three do, and not of two.
+#[tokio::test]
+async fn four_servers_lock_without_one_and_not_without_two() {
+    let cluster = Cluster::start(4).await;
+    let quorum = client(&cluster).await;
+    cluster.server(3).kill().await;
+    let guard = quorum.red_lock("r").try_lock().await.unwrap().unwrap();
+    assert_eq!(guard.votes().granted(), 3);
+    guard.unlock().await.unwrap();
+    cluster.server(2).kill().await;
+    let outcome = quorum.red_lock("r").try_lock().await;
+    assert!(matches!(outcome, Err(LockError::NoQuorum { needed: 3, .. })), "{outcome:?}");
+    is_freed(cluster.some(0..2), b"r").await;
+}

@@ -1,0 +1,133 @@
+//! How leases and clients end.
+
+use std::time::{Duration, Instant};
+
+use redquorum::{LockError, LossReason, Quorum, UnlockError};
+
+use super::{SOON, calls, client, connected, connections, have_subscribers, is_freed, locked};
+use crate::support::{Cluster, Direction, Proxy, eventually};
+
+/// A lease with a fixed ttl is never renewed, and the resource is free when the ttl is over.
+#[tokio::test]
+async fn a_fixed_lease_is_never_renewed_and_frees_on_time() {
+    let cluster = Cluster::start(3).await;
+    let (holder, next) = (client(&cluster).await, client(&cluster).await);
+    let ttl = Duration::from_millis(900);
+    let begin = Instant::now();
+    let guard = holder.red_lock("r").ttl(ttl).without_renewal().lock().await.unwrap();
+    let before = calls(cluster.server(0)).await;
+    tokio::time::sleep(ttl * 2 / 3).await;
+    assert!(guard.is_valid());
+    assert_eq!(calls(cluster.server(0)).await, before, "a renewal was sent");
+    assert!(next.red_lock("r").try_lock().await.unwrap().is_none());
+    let _next = next.red_lock("r").lock().await.unwrap();
+    let took = begin.elapsed();
+    assert!(took >= ttl * 9 / 10 && took < ttl + Duration::from_secs(1), "{took:?}");
+    assert_eq!(guard.ensure().unwrap_err().reason, LossReason::Expired);
+}
+
+/// A holder that is gone without a word, its process or its runtime, blocks others for one ttl.
+#[tokio::test]
+async fn a_holder_that_vanishes_frees_the_resource_within_one_ttl() {
+    let cluster = Cluster::start(3).await;
+    let ttl = Duration::from_millis(900);
+    let urls = cluster.urls();
+    let vanished = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let quorum = Quorum::builder().nodes(urls).connect().await.unwrap();
+            let guard = quorum.red_lock("r").ttl(ttl).lock().await.unwrap();
+            // Long enough to have been renewed: it is alive until now.
+            tokio::time::sleep(ttl * 3 / 2).await;
+            assert!(guard.is_valid());
+            std::mem::forget(guard);
+        });
+        drop(runtime);
+        Instant::now()
+    });
+    let vanished = tokio::task::spawn_blocking(move || vanished.join().unwrap()).await.unwrap();
+    assert!(locked(cluster.servers(), b"r").await > 0, "nobody has unlocked it");
+    let _guard = client(&cluster).await.red_lock("r").lock().await.unwrap();
+    assert!(vanished.elapsed() < ttl + Duration::from_millis(700), "{:?}", vanished.elapsed());
+}
+
+/// The last handle may be dropped right behind a guard: what is owed to the servers is still sent.
+#[tokio::test]
+async fn dropping_the_last_handle_behind_a_guard_still_unlocks() {
+    let cluster = Cluster::start(3).await;
+    for guard_first in [true, false] {
+        let quorum = client(&cluster).await;
+        let guard = quorum.red_lock("r").lock().await.unwrap();
+        assert!(locked(cluster.servers(), b"r").await >= 2);
+        if guard_first {
+            drop(guard);
+            drop(quorum);
+        } else {
+            drop(quorum);
+            drop(guard);
+        }
+        is_freed(cluster.servers(), b"r").await;
+        for server in cluster.servers() {
+            eventually(SOON, "the connection is closed", async || connections(server).await == 0).await;
+        }
+    }
+}
+
+/// Even if the servers cannot be reached just then: what is owed outlives the client's last handle.
+#[tokio::test]
+async fn what_is_owed_outlives_the_last_handle_until_the_servers_are_back() {
+    let cluster = Cluster::start(3).await;
+    let mut proxies = Vec::new();
+    for server in cluster.servers() {
+        proxies.push(Proxy::before(server).await);
+    }
+    let quorum = connected(Quorum::builder().nodes(proxies.iter().map(Proxy::url))).await;
+    let guard = quorum.red_lock("r").lock().await.unwrap();
+    eventually(SOON, "all servers have it", async || guard.votes().granted() == 3).await;
+    for proxy in &proxies {
+        proxy.hold(Direction::Requests);
+        proxy.drop_connections().await;
+    }
+    drop(guard);
+    drop(quorum);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(locked(cluster.servers(), b"r").await, 3, "nothing can have reached the servers");
+    for proxy in &proxies {
+        proxy.open(Direction::Requests);
+    }
+    is_freed(cluster.servers(), b"r").await;
+}
+
+/// A shutdown takes back every lease before it returns; nothing begins after it, and what waits ends.
+#[tokio::test]
+async fn shutdown_unlocks_everything_and_ends_everything() {
+    let cluster = Cluster::start(3).await;
+    let (quorum, other) = (client(&cluster).await, client(&cluster).await);
+    let unlocked = quorum.red_lock("unlocked").lock().await.unwrap();
+    let dropped = quorum.red_lock("dropped").lock().await.unwrap();
+    let alive = quorum.red_lock("alive").lock().await.unwrap();
+    let _held = other.red_lock("held").lock().await.unwrap();
+    let waiting = quorum.red_lock("held");
+    let waiting = tokio::spawn(async move { waiting.lock().await.map(drop) });
+    have_subscribers(cluster.servers(), b"held", 1).await;
+
+    unlocked.unlock().await.unwrap();
+    drop(dropped);
+    quorum.shutdown().await;
+    for resource in ["unlocked", "dropped", "alive"] {
+        assert_eq!(locked(cluster.servers(), resource.as_bytes()).await, 0, "{resource} is left");
+    }
+    assert_eq!(waiting.await.unwrap(), Err(LockError::Closed));
+    assert_eq!(alive.lost().await.reason, LossReason::Shutdown);
+    let outcome = alive.unlock().await;
+    let Err(UnlockError::LeaseLost { lost, .. }) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(lost.to_string(), "the lease on alive is lost: the quorum was shut down");
+    let lock = quorum.red_lock("later");
+    assert_eq!(lock.lock().await.map(drop), Err(LockError::Closed));
+    assert_eq!(lock.try_lock().await.map(drop), Err(LockError::Closed));
+    assert_eq!(lock.try_lock_for(Duration::from_millis(1)).await.map(drop), Err(LockError::Closed));
+    quorum.shutdown().await;
+    for server in cluster.servers() {
+        eventually(SOON, "only the other client is connected", async || connections(server).await == 1).await;
+    }
+}

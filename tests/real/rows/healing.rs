@@ -1,0 +1,85 @@
+//! A lease that is held on fewer servers than it could be gets back the others.
+
+use std::time::Duration;
+
+use redquorum::Vote;
+
+use super::{NEVER, SOON, client, holders, locked};
+use crate::support::{Cluster, eventually};
+
+/// Row Y: a server that grants after the decision counts for the lease from then on.
+#[tokio::test]
+async fn grants_that_come_after_the_decision_are_adopted() {
+    let cluster = Cluster::start(5).await;
+    let quorum = client(&cluster).await;
+    for server in cluster.some(3..5) {
+        server.freeze().await;
+    }
+    // No renewal comes to help: the first is due after 20 s.
+    let guard = quorum.red_lock("r").ttl(Duration::from_secs(60)).lock().await.unwrap();
+    assert_eq!(guard.votes().granted(), 3, "held on exactly a quorum: {}", guard.votes());
+    for server in cluster.some(3..5) {
+        server.thaw().await;
+    }
+    eventually(SOON, "all votes are there", async || guard.votes().granted() == 5).await;
+    assert_eq!(locked(cluster.servers(), b"r").await, 5);
+    // And what was adopted is taken back in the end.
+    guard.unlock().await.unwrap();
+    super::is_freed(cluster.servers(), b"r").await;
+}
+
+/// Row Y: the watchdog gives the key back to servers that lost it, well before the lease could suffer.
+#[tokio::test]
+async fn the_watchdog_heals_servers_that_lost_the_key() {
+    let cluster = Cluster::start(5).await;
+    let quorum = client(&cluster).await;
+    let ttl = Duration::from_secs(3);
+    let guard = quorum.red_lock("r").ttl(ttl).lock().await.unwrap();
+    for server in cluster.some(0..2) {
+        server.command(&["FLUSHALL"]).await;
+    }
+    assert_eq!(locked(cluster.servers(), b"r").await, 3);
+    eventually(ttl, "the keys are back", async || locked(cluster.servers(), b"r").await == 5).await;
+    assert!(guard.is_valid());
+    let expected = [(guard.owner().to_string(), "1".to_owned())];
+    assert_eq!(holders(cluster.server(0), b"r").await, expected);
+}
+
+/// Row Y: so does a renewal on request, which also shows how many servers could still fail.
+#[tokio::test]
+async fn renewing_heals_servers_and_votes_show_the_margin() {
+    let cluster = Cluster::start(5).await;
+    let quorum = client(&cluster).await;
+    let guard = quorum.red_lock("r").ttl(Duration::from_secs(60)).lock().await.unwrap();
+    eventually(SOON, "all votes are there", async || guard.votes().granted() == 5).await;
+    for server in cluster.some(0..2) {
+        server.command(&["FLUSHALL"]).await;
+    }
+    guard.renew().await.unwrap();
+    eventually(SOON, "the keys are back", async || locked(cluster.servers(), b"r").await == 5).await;
+
+    for server in cluster.some(3..5) {
+        server.kill().await;
+    }
+    guard.renew().await.unwrap();
+    eventually(SOON, "the votes tell of the dead", async || guard.votes().granted() == 3).await;
+    let votes = guard.votes();
+    assert!(votes.iter().skip(3).all(|(_, vote)| matches!(vote, Vote::Unknown(_))), "{votes}");
+    assert!(guard.is_valid());
+}
+
+/// A lease survives servers that restart one after the other, as long as renewals come in between.
+#[tokio::test]
+async fn a_lease_survives_a_rolling_restart_of_forgetful_servers() {
+    let cluster = Cluster::start(3).await;
+    let quorum = client(&cluster).await;
+    let guard = quorum.red_lock("r").ttl(Duration::from_secs(3)).lock().await.unwrap();
+    for server in cluster.servers() {
+        server.restart_empty().await;
+        eventually(SOON, "the key is back", async || locked(std::slice::from_ref(server), b"r").await == 1)
+            .await;
+    }
+    assert!(guard.is_valid());
+    let contender = client(&cluster).await;
+    assert!(contender.red_lock("r").patience(NEVER).try_lock().await.unwrap().is_none());
+}

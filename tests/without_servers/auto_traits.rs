@@ -1,0 +1,40 @@
+//! Everything public can go to another thread.
+
+use std::time::Duration;
+
+use redquorum::{
+    ConfigError, ConnectError, Fault, FencingToken, Fingerprint, Instant, LeaseLost, LockError, LockGuard,
+    LossReason, MemoryCluster, OwnerId, Quorum, QuorumBuilder, RedLock, Refusal, RenewError, Resource,
+    RetryPolicy, UnlockError, Unlocked, Verification, Vote, Votes,
+};
+
+fn is_send_and_sync<T: Send + Sync + 'static>() {}
+
+fn is_send(future: impl Future + Send) {
+    drop(future);
+}
+
+#[test]
+fn all_public_types_are_send_and_sync() {
+    is_send_and_sync::<(Quorum, QuorumBuilder, RedLock, LockGuard, MemoryCluster)>();
+    is_send_and_sync::<(ConfigError, ConnectError, LockError, RenewError, UnlockError, LeaseLost, LossReason)>(
+    );
+    is_send_and_sync::<(Vote, Votes, Refusal, Fault, Fingerprint, Unlocked, Verification)>();
+    is_send_and_sync::<(FencingToken, Instant, OwnerId, Resource, RetryPolicy)>();
+}
+
+#[tokio::test]
+async fn all_public_futures_are_send() {
+    let quorum = Quorum::in_memory(1).unwrap();
+    let lock = quorum.red_lock("r");
+    is_send(Quorum::builder().connect());
+    is_send(quorum.shutdown());
+    is_send(lock.lock());
+    is_send(lock.try_lock());
+    is_send(lock.try_lock_for(Duration::ZERO));
+    let guard = lock.lock().await.unwrap();
+    is_send(guard.lost());
+    is_send(guard.renew());
+    is_send(guard.verify());
+    is_send(guard.unlock());
+}
