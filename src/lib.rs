@@ -7,7 +7,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use redquorum::{FencingToken, Quorum};
+//! use redquorum::Quorum;
 //!
 //! // In production: Quorum::builder().nodes(["redis://10.0.0.1", ...]).connect().await?
 //! let quorum = Quorum::in_memory(5)?;
@@ -17,7 +17,7 @@
 //! guard.unlock().await?;
 //! # Ok(())
 //! # }
-//! # async fn charge(token: FencingToken) { assert!(token.as_u64() > 0) }
+//! # async fn charge(token: redquorum::FencingToken) { assert!(token.as_u64() > 0) }
 //! ```
 //!
 //! # Which call do I want?

@@ -64,6 +64,8 @@ pub(crate) async fn run(core: Arc<Core>) {
 #[derive(Debug)]
 struct Batch {
     renewals: Mutex<Vec<Renewal>>,
+    /// By then the next renewal of its leases is due, and a node that has not come to this one is too slow to be asked.
+    stale_at: Instant,
 }
 
 /// The renewals of one node.
@@ -97,7 +99,8 @@ fn due_batches(core: &Core, now: Instant) -> Vec<Arc<Batch>> {
         .map(|leases| {
             let renewals =
                 leases.iter().map(|held| Renewal::new(Arc::clone(held), electorate, now)).collect();
-            Arc::new(Batch { renewals: Mutex::new(renewals) })
+            let shortest = leases.iter().map(|held| held.ttl()).min().unwrap_or_default();
+            Arc::new(Batch { renewals: Mutex::new(renewals), stale_at: now + shortest / 3 })
         })
         .collect()
 }
@@ -118,7 +121,11 @@ impl Lane {
                 }
             }
             if !entries.is_empty() {
-                let reply = to.call(Request { entries: entries.into(), until: deadline });
+                let reply = if core.now() < batch.stale_at {
+                    to.call(Request { entries: entries.into(), until: deadline })
+                } else {
+                    Reply::fault(entries.len(), &Fault::Unresponsive)
+                };
                 self.under_way = Some(UnderWay { batch, sent, reply, deadline });
             }
         }

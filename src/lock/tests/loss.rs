@@ -218,3 +218,26 @@ async fn verify_proves_that_no_later_lease_was_granted_or_says_that_it_cannot() 
     pass(TTL * 2).await;
     assert!(guard.is_valid());
 }
+
+#[tokio::test(start_paused = true)]
+async fn renewals_that_a_slow_node_has_not_come_to_are_dropped_instead_of_piling_up() {
+    const LEASES: usize = 1000;
+    let cluster = MemoryCluster::new(5);
+    let quorum = client(&cluster);
+    let mut guards = Vec::new();
+    for number in 0..LEASES {
+        guards.push(quorum.red_lock(format!("r{number}")).ttl(TTL).lock().await.unwrap());
+    }
+    // One call takes a node timeout now: sixteen of them take longer than the time between two renewals.
+    server(&cluster, 0).behave(Behaviour::Hanging);
+    pass(TTL * 10).await;
+    assert!(guards.iter().all(|guard| guard.is_valid()));
+    server(&cluster, 0).thaw();
+    // What it had swallowed is another matter.
+    server(&cluster, 0).take_log();
+    pass(Duration::from_millis(100)).await;
+    let backlog = server(&cluster, 0).take_log().len();
+    assert!(backlog <= LEASES, "{backlog} renewals were waiting");
+    pass(TTL).await;
+    assert!(guards.iter().all(|guard| guard.votes().granted() == 5));
+}
