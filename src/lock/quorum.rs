@@ -47,6 +47,8 @@ impl Quorum {
     }
 
     /// The lock of several resources, all or none, with the quorum's settings; nothing is sent yet.
+    ///
+    /// Their order does not matter. An empty group, or one with a resource twice, is an error of the first use.
     pub fn multi_lock<R: AsRef<[u8]>>(&self, resources: impl IntoIterator<Item = R>) -> MultiLock {
         MultiLock::of_one(&self.client, resources)
     }
