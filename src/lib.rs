@@ -1,8 +1,8 @@
 //! Locks that survive the loss of a minority of Redis masters.
 //!
-//! A lock is taken on several independent Redis servers at once and is held once a majority of them has granted it in time
-//! (the algorithm known as [Redlock]). Every lease carries a [`FencingToken`], is renewed by a watchdog for as long as its guard
-//! lives, and is announced as lost no later than its validity ends.
+//! A lock is taken on several independent Redis servers at once and is held once a majority of them has granted it in
+//! time (the algorithm known as [Redlock]). Every lease carries a [`FencingToken`], is renewed by a watchdog for as
+//! long as its guard lives, and is announced as lost no later than its validity ends.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -15,9 +15,9 @@
 //! let guard = quorum.red_lock("invoice:42").lock().await?;
 //! charge(guard.fencing_token()).await; // the ledger refuses a smaller token than it has seen
 //! guard.unlock().await?;
+//! # async fn charge(token: FencingToken) { assert!(token.as_u64() > 0) }
 //! # Ok(())
 //! # }
-//! # async fn charge(token: FencingToken) { assert!(token.as_u64() > 0) }
 //! ```
 //!
 //! # Which lock do I want?
@@ -63,8 +63,9 @@
 //! # What is promised, and on what it rests
 //!
 //! * *Exclusion*: two leases on a resource never overlap, if the rates of all clocks differ by less than the configured
-//!   drift, no node's clock steps forward by more than 2 ms while a lease is held, the client's clock counts on while the
-//!   client stands still, no node forgets a vote that it gave, all clients name the same nodes, and nobody unlocks by force.
+//!   drift, no node's clock steps forward by more than 2 ms while a lease is held, the client's clock counts on while
+//! the   client stands still, no node forgets a vote that it gave, all clients name the same nodes, and nobody unlocks
+//! by force.
 //! * *Order*: fencing tokens are unique and increase from lease to lease, whatever the clocks do, as long as the nodes
 //!   remember their counters.
 //! * *Honesty*: [`LockGuard::is_valid`] turns false, and [`LockGuard::lost`] is ready, no later than the end of validity,

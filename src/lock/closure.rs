@@ -17,15 +17,15 @@ use crate::{
 pub struct Done<T> {
     /// What the closure returned. It is there whatever became of the release.
     pub value: T,
-    /// What the nodes said to the unlock. [`UnlockError::LeaseLost`] means that the lease was over before it: the last that the
-    /// closure did may have met another holder.
+    /// What the nodes said to the unlock. [`UnlockError::LeaseLost`] means that the lease was over before it: the last
+    /// that the closure did may have met another holder.
     pub release: Result<Unlocked, UnlockError>,
 }
 
 /// The lease as the closure of [`RedLock::run`](crate::RedLock::run) sees it.
 ///
-/// Cheap to clone and to send to other tasks. It shows the lease and does not keep it: when `run` is done, the resource is
-/// unlocked whoever has a clone.
+/// Cheap to clone and to send to other tasks. It shows the lease and does not keep it: when `run` is done, the resource
+/// is unlocked whoever has a clone.
 #[derive(Clone, Debug)]
 pub struct Lease {
     client: Arc<Client>,

@@ -16,8 +16,8 @@ use crate::{
     vote::{Vote, Votes},
 };
 
-/// What the nodes say about a resource, from [`RedLock::inspect`](crate::RedLock::inspect): the quorum's view, and each node's
-/// answer behind it.
+/// What the nodes say about a resource, from [`RedLock::inspect`](crate::RedLock::inspect): the quorum's view, and each
+/// node's answer behind it.
 ///
 /// It was so when the nodes answered; by the time it is read it may be otherwise. To act on it is what a lock is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,8 +79,8 @@ impl Inspection {
         self.state() == LockState::Held
     }
 
-    /// The owner that a quorum names, as [`LockGuard::owner`](crate::LockGuard::owner) shows it to the holder. `None` also for
-    /// a lock of some other kind.
+    /// The owner that a quorum names, as [`LockGuard::owner`](crate::LockGuard::owner) shows it to the holder. `None`
+    /// also for a lock of some other kind.
     #[must_use]
     pub fn owner(&self) -> Option<&OwnerId> {
         match self.holder()? {

@@ -53,8 +53,8 @@ impl Quorum {
         MultiLock::of_one(&self.client, resources)
     }
 
-    /// Ends every lease of this client, lets nothing new begin, and returns when every unlock that is owed has been confirmed or
-    /// is past its time (at most `max_ttl`).
+    /// Ends every lease of this client, lets nothing new begin, and returns when every unlock that is owed has been
+    /// confirmed or is past its time (at most `max_ttl`).
     ///
     /// Guards that are alive lose their lease; calls that wait end with [`Closed`](crate::LockError::Closed).
     ///
