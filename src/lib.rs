@@ -64,8 +64,8 @@
 //!
 //! * *Exclusion*: two leases on a resource never overlap, if the rates of all clocks differ by less than the configured
 //!   drift, no node's clock steps forward by more than 2 ms while a lease is held, the client's clock counts on while
-//! the   client stands still, no node forgets a vote that it gave, all clients name the same nodes, and nobody unlocks
-//! by force.
+//!   the client stands still, no node forgets a vote that it gave, all clients name the same nodes, and nobody unlocks
+//!   by force.
 //! * *Order*: fencing tokens are unique and increase from lease to lease, whatever the clocks do, as long as the nodes
 //!   remember their counters.
 //! * *Honesty*: [`LockGuard::is_valid`] turns false, and [`LockGuard::lost`] is ready, no later than the end of validity,
