@@ -1,13 +1,13 @@
 //! Locks that survive the loss of a minority of Redis masters.
 //!
-//! A lock is taken on several independent Redis servers at once and is held once a majority of them has granted it in time
-//! (the algorithm known as [Redlock]). Every lease carries a [`FencingToken`], is renewed by a watchdog for as long as its guard
-//! lives, and is announced as lost no later than its validity ends.
+//! A lock is taken on several independent Redis servers at once and is held once a majority of them has granted it in
+//! time (the algorithm known as [Redlock]). Every lease carries a [`FencingToken`], is renewed by a watchdog for as
+//! long as its guard lives, and is announced as lost no later than its validity ends.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use redquorum::Quorum;
+//! use redquorum::{FencingToken, Quorum};
 //!
 //! // In production: Quorum::builder().nodes(["redis://10.0.0.1", ...]).connect().await?
 //! let quorum = Quorum::in_memory(5)?;
@@ -15,32 +15,66 @@
 //! let guard = quorum.red_lock("invoice:42").lock().await?;
 //! charge(guard.fencing_token()).await; // the ledger refuses a smaller token than it has seen
 //! guard.unlock().await?;
+//! # async fn charge(token: FencingToken) { assert!(token.as_u64() > 0) }
 //! # Ok(())
 //! # }
-//! # async fn charge(token: redquorum::FencingToken) { assert!(token.as_u64() > 0) }
 //! ```
 //!
-//! # Which call do I want?
+//! # Which lock do I want?
 //!
 //! | you want to | call | held by another |
 //! |---|---|---|
 //! | do it when it is your turn | [`RedLock::lock`] | waits |
 //! | do it unless somebody else does | [`RedLock::try_lock`] | `Ok(None)` |
 //! | do it soon or not at all | [`RedLock::try_lock_for`] | waits, then [`LockError::TimedOut`] |
+//! | run a piece of code that has to stop when the lease is lost | [`RedLock::run`] | waits |
+//! | lock several resources, all or none | [`Quorum::multi_lock`] | waits for all of them |
+//! | lock resources of several quorums | [`MultiLock::new`] | waits, quorum by quorum |
+//! | lock again what your caller may hold already | an [`Owner`], with [`RedLock::owned_by`] | re-enters if it is held by that owner |
+//! | only know who holds it | [`RedLock::inspect`] | says who, and what each node answered |
+//! | end a lock whose holder is gone | [`RedLock::force_unlock`] | unlocks it, whoever it is |
 //!
-//! A lease is renewed until its guard is dropped; [`without_renewal`](RedLock::without_renewal) gives one that ends with its
-//! ttl, [`max_hold`](RedLock::max_hold) one that ends for certain.
+//! Being held by another is no error of `try_lock`; that no quorum answered is one, of every call.
+//!
+//! # A guard, or a closure?
+//!
+//! A [`LockGuard`] leaves the flow to you: ask [`ensure`](LockGuard::ensure) where validity has to be there, or wait for
+//! [`lost`](LockGuard::lost) beside the work. Dropping it unlocks, without waiting for the nodes. [`RedLock::run`] does
+//! all of this round a closure, and returns its value whatever becomes of the unlock:
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let quorum = redquorum::Quorum::in_memory(3)?;
+//! let done = quorum.red_lock("report").run(async |lease| {
+//!     // Renewed while this runs; dropped at an await if the lease is lost.
+//!     lease.fencing_token()
+//! }).await?;
+//! println!("reported under token {}", done.value);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # How long does it last?
+//!
+//! A lease is renewed until its guard is dropped. [`without_renewal`](RedLock::without_renewal) gives one that ends with
+//! its ttl, [`max_hold`](RedLock::max_hold) one that ends for certain, however often it is renewed.
 //!
 //! # What is promised, and on what it rests
 //!
 //! * *Exclusion*: two leases on a resource never overlap, if the rates of all clocks differ by less than the configured
-//!   drift, no node's clock steps by more than 2 ms while a lease is held, and no node forgets a vote that it gave.
-//! * *Order*: fencing tokens are unique and increase from lease to lease, whatever the clocks do, as long as the nodes remember
-//!   their counters.
+//!   drift, no node's clock steps forward by more than 2 ms while a lease is held, the client's clock counts on while
+//!   the client stands still, no node forgets a vote that it gave, all clients name the same nodes, and nobody unlocks
+//!   by force.
+//! * *Order*: fencing tokens are unique and increase from lease to lease, whatever the clocks do, as long as the nodes
+//!   remember their counters.
 //! * *Honesty*: [`LockGuard::is_valid`] turns false, and [`LockGuard::lost`] is ready, no later than the end of validity,
-//!   under any fault. What this cannot cover is the time between looking and acting: that is what tokens are for.
+//!   whatever happens to nodes and network. What this cannot cover is the time between looking and acting: that is what
+//!   tokens are for.
 //! * *No residue*: whatever is cancelled, dropped, refused or timed out is taken back. On a node that cannot be reached it
 //!   ends one ttl after the node last executed something of it.
+//!
+//! The arguments, and what to do where a lock cannot help, are in `docs/GUARANTEES.md` of the repository.
 //!
 //! [Redlock]: https://redis.io/docs/latest/develop/use/patterns/distributed-locks/
 
@@ -61,7 +95,8 @@ pub use crate::{
     config::RetryPolicy,
     error::{ConfigError, ConnectError, LeaseLost, LockError, LossReason, RenewError, RunError, UnlockError},
     lock::{
-        LockGuard, MultiLock, MultiLockGuard, Owner, Quorum, QuorumBuilder, RedLock, Unlocked, Verification,
+        Done, Inspection, Lease, LockGuard, LockState, MultiLock, MultiLockGuard, Owner, Quorum,
+        QuorumBuilder, RedLock, Seen, Unlocked, Verification,
     },
     node::{Fault, Fingerprint, memory::MemoryCluster},
     owner_id::OwnerId,

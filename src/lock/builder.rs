@@ -38,7 +38,8 @@ impl QuorumBuilder {
         self
     }
 
-    /// The quorum's name (default: `redquorum`), which tells configurations apart in errors.
+    /// The quorum's name (default: `redquorum`). It tells configurations apart in errors, and is the first thing by which a
+    /// [`MultiLock`](crate::MultiLock) over several quorums orders them: give each a name of its own.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.settings.name = name.into();
         self

@@ -11,17 +11,21 @@ use crate::{
     lock::{core::Client, guard::LockGuard, held::Held, release::Unlocked},
 };
 
-/// What came of a closure that ran under a lock.
+/// What came of a closure that [ran under a lock](crate::RedLock::run).
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Done<T> {
     /// What the closure returned. It is there whatever became of the release.
     pub value: T,
-    /// What the nodes said to the unlock.
+    /// What the nodes said to the unlock. [`UnlockError::LeaseLost`] means that the lease was over before it: the last
+    /// that the closure did may have met another holder.
     pub release: Result<Unlocked, UnlockError>,
 }
 
-/// The lease as the closure of `run` sees it. Cheap to clone; it does not keep the lease.
+/// The lease as the closure of [`RedLock::run`](crate::RedLock::run) sees it.
+///
+/// Cheap to clone and to send to other tasks. It shows the lease and does not keep it: when `run` is done, the resource
+/// is unlocked whoever has a clone.
 #[derive(Clone, Debug)]
 pub struct Lease {
     client: Arc<Client>,
@@ -33,25 +37,29 @@ impl Lease {
         Self { client: Arc::clone(client), held: Arc::clone(held) }
     }
 
-    /// As [`LockGuard::fencing_token`].
+    /// The number that grows with every lease on the resource; see
+    /// [`LockGuard::fencing_token`].
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
         self.held.token
     }
 
-    /// As [`LockGuard::valid_until`].
+    /// Until when the lease is certainly valid, unless it is renewed; see
+    /// [`LockGuard::valid_until`].
     #[must_use]
     pub fn valid_until(&self) -> Instant {
         self.held.valid_until()
     }
 
-    /// As [`LockGuard::is_valid`].
+    /// Whether the lease is certainly valid at this instant; see
+    /// [`LockGuard::is_valid`].
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.ensure().is_ok()
     }
 
-    /// As [`LockGuard::ensure`].
+    /// Asks for the validity where it has to be there; see
+    /// [`LockGuard::ensure`].
     ///
     /// # Errors
     ///

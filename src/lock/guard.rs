@@ -142,11 +142,12 @@ impl LockGuard {
 
     /// Finds out whether a later lease on the resource has been granted, without trusting any clock.
     ///
-    /// It is a renewal of which a quorum of nodes shows that it had never given a token above this lease's.
+    /// It is a renewal in which each node also shows whether its counter is above this lease's token; a quorum of nodes where it
+    /// is not proves that no later lease had been granted when the renewal began. What is granted afterwards, it cannot say.
     ///
     /// # Errors
     ///
-    /// As [`renew`](Self::renew).
+    /// As [`renew`](Self::renew): after the end of validity there is nothing to verify.
     ///
     /// # Cancel safety
     ///

@@ -16,7 +16,8 @@ use crate::{
     vote::{Vote, Votes},
 };
 
-/// What the nodes say about a resource: the quorum's view, and each node's answer behind it.
+/// What the nodes say about a resource, from [`RedLock::inspect`](crate::RedLock::inspect): the quorum's view, and each
+/// node's answer behind it.
 ///
 /// It was so when the nodes answered; by the time it is read it may be otherwise. To act on it is what a lock is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,9 +51,10 @@ pub enum Seen {
 pub enum LockState {
     /// A quorum names the same owner.
     Held,
-    /// Nobody can have a quorum, even if every silent node were his: votes of contenders may be under way.
+    /// Nobody has a quorum, even if all nodes that did not say were on one side. Some nodes may be held all the same, by
+    /// contenders whose attempts are under way.
     Free,
-    /// The nodes that did not say decide it.
+    /// It depends on the nodes that did not say: with them, somebody may have a quorum. Not to be taken for free.
     Unclear,
 }
 
@@ -71,13 +73,14 @@ impl Inspection {
         }
     }
 
-    /// Whether a quorum names the same owner.
+    /// Whether a quorum names the same owner. `false` is not "free": see [`state`](Self::state).
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.state() == LockState::Held
     }
 
-    /// The owner that a quorum names.
+    /// The owner that a quorum names, as [`LockGuard::owner`](crate::LockGuard::owner) shows it to the holder. `None`
+    /// also for a lock of some other kind.
     #[must_use]
     pub fn owner(&self) -> Option<&OwnerId> {
         match self.holder()? {

@@ -36,7 +36,8 @@ impl MultiLockGuard {
 
     /// The fencing token of a resource: one for all resources of a quorum. `None` if the resource is not in the group.
     ///
-    /// Tokens of different quorums are not comparable.
+    /// Tokens of different quorums are not comparable. If two quorums have a resource of the same name, this is the
+    /// token of the quorum that was taken first.
     #[must_use]
     pub fn token_of(&self, resource: impl AsRef<[u8]>) -> Option<FencingToken> {
         let is_of =

@@ -11,9 +11,22 @@ use crate::{
 
 /// A lock on several resources, all or none, of one quorum or of several.
 ///
-/// The resources of one quorum are taken together: one question to each node, one lease, one fencing token. Several quorums
-/// are taken one after the other, in an order that all clients share, so that no two groups wait for each other in a circle; if
-/// one of them cannot be had, the others are given back.
+/// The resources of one quorum are taken together: one question to each node, one lease, one fencing token. So there is
+/// no order to keep to and no deadlock, but a large group waits until all its resources are free at once.
+///
+/// Several quorums are taken one after the other, in an order that all clients share, so that no two groups wait for each
+/// other in a circle; if one of them cannot be had, the others are given back. Each has a lease and a token of its own.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let quorum = redquorum::Quorum::in_memory(3)?;
+/// let group = quorum.multi_lock(["account:1", "account:2"]).lock().await?;
+/// assert_eq!(group.token_of("account:1"), group.token_of("account:2"));
+/// group.unlock().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a lock does nothing until `lock`, `try_lock` or `try_lock_for` is called"]
 pub struct MultiLock {
@@ -22,11 +35,27 @@ pub struct MultiLock {
 }
 
 impl MultiLock {
-    /// Joins locks into one group. Locks of one client are taken together, with the settings of the first of them; what is
-    /// wrong with the group is an error of its first use.
+    /// Joins locks, of one quorum or of several, into one group.
     ///
-    /// Quorums are ordered by their names and the addresses of their nodes: give quorums names of their own, and write
-    /// addresses alike in all clients.
+    /// Locks of one client are taken together, with the settings (and the owner) of the first of them. Quorums are
+    /// ordered by their names and the addresses of their nodes: give quorums [names](crate::QuorumBuilder::name) of
+    /// their own, and write addresses alike in all clients, or two groups may wait for each other.
+    ///
+    /// What is wrong with the group is an error of its first use.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use redquorum::{MemoryCluster, MultiLock, Quorum};
+    /// let eu = Quorum::builder().name("eu").in_memory(&MemoryCluster::new(3))?;
+    /// let us = Quorum::builder().name("us").in_memory(&MemoryCluster::new(3))?;
+    /// let both = MultiLock::new([eu.red_lock("stock:7"), us.red_lock("order:9")]);
+    /// let guard = both.lock().await?;
+    /// let for_stock = guard.token_of("stock:7"); // each quorum has a token of its own, not comparable to others
+    /// # assert!(for_stock.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(locks: impl IntoIterator<Item = RedLock>) -> Self {
         Self { claims: grouped(locks.into_iter().map(RedLock::into_claim)) }
     }
@@ -45,7 +74,8 @@ impl MultiLock {
         self.each(|claim| claim.settings.ttl = Some(ttl))
     }
 
-    /// As [`RedLock::without_renewal`], for all resources. The ttl of what is taken first runs while the rest is waited for.
+    /// As [`RedLock::without_renewal`], for all resources. The ttl of what is taken first runs while the rest is waited
+    /// for.
     pub fn without_renewal(self) -> Self {
         self.each(|claim| claim.settings.is_fixed = true)
     }
@@ -70,8 +100,8 @@ impl MultiLock {
         self.each(|claim| claim.settings.retry = retry)
     }
 
-    /// As [`RedLock::owned_by`], for the group: the owner re-enters the same group. A group of which it holds only some resources
-    /// is another one, and waits for them.
+    /// As [`RedLock::owned_by`], for the group: the owner re-enters the same group. A group of which it holds only some
+    /// resources is another one, and waits for them.
     pub fn owned_by(self, owner: &Owner) -> Self {
         self.each(|claim| claim.owner = Some(owner.clone()))
     }
@@ -80,8 +110,8 @@ impl MultiLock {
     ///
     /// # Errors
     ///
-    /// As [`RedLock::lock`]; [`ConfigError::EmptyGroup`] and [`ConfigError::DuplicateResource`] beside. Whatever the error, nothing
-    /// stays locked.
+    /// As [`RedLock::lock`]; [`ConfigError::EmptyGroup`] and [`ConfigError::DuplicateResource`] beside. Whatever the
+    /// error, nothing stays locked.
     ///
     /// # Cancel safety
     ///

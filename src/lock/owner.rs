@@ -29,12 +29,28 @@ tokio::task_local! {
 /// Whoever may lock the same resource again while it holds it.
 ///
 /// Re-entrancy is explicit: a lock taken [`owned_by`](crate::RedLock::owned_by) an owner, or inside of its
-/// [`scope`](Self::scope), re-enters the lease that this owner already has on the resource, and waits for it otherwise. A thread
-/// or a task is never taken for an owner.
+/// [`scope`](Self::scope), re-enters the lease that this owner already has on the resource, and waits for it otherwise.
+/// A thread or a task is never taken for an owner.
 ///
-/// An owner lives in one process; a clone is the same owner. Two tasks that use it at once take turns. Each hold has a guard of
-/// its own with the *same* fencing token; guards may be dropped in any order, and the last one unlocks. Ttl, renewal and
-/// `max_hold` are those of the first hold.
+/// Each hold has a guard of its own with the *same* fencing token; guards may be dropped in any order, and the last one
+/// unlocks. Ttl, renewal and `max_hold` are those of the first hold: a re-entry does not extend the lease. Once the
+/// lease is lost, further locks of the owner on it say [`LockError::LeaseLost`] until all its guards are gone.
+///
+/// An owner lives in one process; a clone is the same owner. Two tasks that use it at once take turns in locking, and
+/// then hold the resource *together*: an owner says who may re-enter, it does not keep its own tasks apart.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use redquorum::Owner;
+/// # let quorum = redquorum::Quorum::in_memory(3)?;
+/// let owner = Owner::new();
+/// let outer = quorum.red_lock("order:7").owned_by(&owner).lock().await?;
+/// let inner = owner.scope(async { quorum.red_lock("order:7").lock().await }).await?; // re-enters
+/// assert_eq!((inner.holds(), inner.fencing_token()), (2, outer.fencing_token()));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Owner {
     slots: Arc<Mutex<HashMap<Key, Arc<Slot>>>>,

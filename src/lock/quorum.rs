@@ -47,12 +47,14 @@ impl Quorum {
     }
 
     /// The lock of several resources, all or none, with the quorum's settings; nothing is sent yet.
+    ///
+    /// Their order does not matter. An empty group, or one with a resource twice, is an error of the first use.
     pub fn multi_lock<R: AsRef<[u8]>>(&self, resources: impl IntoIterator<Item = R>) -> MultiLock {
         MultiLock::of_one(&self.client, resources)
     }
 
-    /// Ends every lease of this client, lets nothing new begin, and returns when every unlock that is owed has been confirmed or
-    /// is past its time (at most `max_ttl`).
+    /// Ends every lease of this client, lets nothing new begin, and returns when every unlock that is owed has been
+    /// confirmed or is past its time (at most `max_ttl`).
     ///
     /// Guards that are alive lose their lease; calls that wait end with [`Closed`](crate::LockError::Closed).
     ///

@@ -19,9 +19,9 @@ use crate::{
 
 /// A lock on one resource, held by at most one lease at a time among all clients of the quorum.
 ///
-/// It is a description, cheap to clone; each successful call gives a guard with a lease and a token of its own. It can be
-/// used again and by several tasks at once. It is not re-entrant (a second `lock` while the first guard lives waits for it) but
-/// for an explicit [`Owner`].
+/// It is a description, cheap to clone; each successful call gives a guard with a lease and a token of its own. It can
+/// be used again and by several tasks at once. It is not re-entrant (a second `lock` while the first guard lives waits
+/// for it), except for an explicit [`Owner`].
 #[derive(Clone, Debug)]
 #[must_use = "a lock does nothing until `lock`, `try_lock` or `try_lock_for` is called"]
 pub struct RedLock {
@@ -44,22 +44,22 @@ impl RedLock {
         self
     }
 
-    /// Leaves the lease to its ttl: it is not renewed and ends on time (default: renewed at a third of its ttl for as long as
-    /// the guard lives).
+    /// Leaves the lease to its ttl: it is not renewed and ends on time (default: renewed at a third of its ttl for as
+    /// long as the guard lives).
     pub fn without_renewal(mut self) -> Self {
         self.claim.settings.is_fixed = true;
         self
     }
 
-    /// The longest that a lease lasts however often it is renewed (default: no limit). Without it, a guard that a hung task
-    /// keeps alive is renewed for ever.
+    /// The longest that a lease lasts however often it is renewed (default: no limit). Without it, a guard that a hung
+    /// task keeps alive is renewed for ever.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
         self.claim.settings.max_hold = Some(max_hold);
         self
     }
 
-    /// How long one node's answer is waited for (default: a tenth of the ttl, at most 1 s; or the quorum's). Only a deciding
-    /// vote is ever waited for. Too short makes faults of slow nodes.
+    /// How long one node's answer is waited for (default: a tenth of the ttl, at most 1 s; or the quorum's). Only a
+    /// deciding vote is ever waited for. Too short makes faults of slow nodes.
     pub fn node_timeout(mut self, node_timeout: Duration) -> Self {
         self.claim.settings.node_timeout = Some(node_timeout);
         self
@@ -78,7 +78,8 @@ impl RedLock {
         self
     }
 
-    /// Makes the lock re-entrant for this owner: while it holds the resource, its locks re-enter.
+    /// Makes the lock re-entrant for this owner: while it holds the resource, its locks re-enter (default: the owner in
+    /// whose [`scope`](Owner::scope) the call is made, or none).
     pub fn owned_by(mut self, owner: &Owner) -> Self {
         self.claim.owner = Some(owner.clone());
         self
@@ -89,13 +90,13 @@ impl RedLock {
     /// # Errors
     ///
     /// [`LockError::Config`] if the settings cannot work; [`LockError::NoQuorum`], or [`LockError::Expired`] if the
-    /// votes kept coming too late, when no quorum could be asked for the patience of this lock; [`LockError::Closed`] after
-    /// a shutdown.
+    /// votes kept coming too late, when no quorum could be asked for the patience of this lock; [`LockError::Closed`]
+    /// after a shutdown.
     ///
     /// # Cancel safety
     ///
-    /// Dropping it gives up the place in the queue and takes back what was asked of the nodes: nothing of it is left on a node
-    /// after one round trip, or after one ttl on a node that cannot be reached.
+    /// Dropping it gives up the place in the queue and takes back what was asked of the nodes: nothing of it is left on
+    /// a node after one round trip, or after one ttl on a node that cannot be reached.
     pub async fn lock(&self) -> Result<LockGuard, LockError> {
         self.claim.lock(None).await
     }
@@ -113,11 +114,27 @@ impl RedLock {
         self.claim.lock(Some(wait)).await
     }
 
-    /// Locks the resource, runs the closure, and unlocks: the lease is renewed while it runs, and if it is lost, the closure
-    /// is stopped at its next await.
+    /// Makes one attempt: `None` if others hold the resource.
     ///
-    /// What the closure returns always comes back, with a problem of the unlock beside it and not instead of it. If the closure
-    /// panics, the panic goes on and the resource is unlocked.
+    /// # Errors
+    ///
+    /// [`LockError::NoQuorum`] if fewer nodes than a quorum gave an answer, within a node timeout; [`LockError::Expired`] if
+    /// the votes came too late; [`LockError::Config`] and [`LockError::Closed`] as for [`lock`](Self::lock).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lock`](Self::lock).
+    pub async fn try_lock(&self) -> Result<Option<LockGuard>, LockError> {
+        self.claim.try_lock().await
+    }
+
+    /// Locks the resource, waiting as [`lock`](Self::lock) does, runs the closure, and unlocks.
+    ///
+    /// The lease is renewed while the closure runs. If it is lost, the closure is dropped at the await where it is;
+    /// code between two awaits, and tasks that it spawned, run on and can ask [`Lease::ensure`].
+    ///
+    /// What the closure returns always comes back, with a problem of the unlock beside it and not instead of it. If the
+    /// closure panics, the panic goes on and the resource is unlocked.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -142,26 +159,27 @@ impl RedLock {
         closure::run(self.lock().await?, work).await
     }
 
-    /// Makes one attempt: `None` if others hold the resource.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::NoQuorum`] if fewer nodes than a quorum gave an answer, within a node timeout; [`LockError::Expired`] if
-    /// the votes came too late; [`LockError::Config`] and [`LockError::Closed`] as for [`lock`](Self::lock).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`lock`](Self::lock).
-    pub async fn try_lock(&self) -> Result<Option<LockGuard>, LockError> {
-        self.claim.try_lock().await
-    }
-
     /// Asks every node who holds the resource, and reports the quorum's view with each node's answer.
+    ///
+    /// It was so when the nodes answered. To act on it, take the lock.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let quorum = redquorum::Quorum::in_memory(3)?;
+    /// let lock = quorum.red_lock("report");
+    /// let guard = lock.lock().await?;
+    /// let found = lock.inspect().await?;
+    /// assert_eq!((found.owner(), found.hold_count()), (Some(guard.owner()), 1));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
     /// [`LockError::NoQuorum`] if fewer nodes than a quorum answered within a node timeout: a node that cannot be asked is never
-    /// taken for one where the resource is free. [`LockError::Config`] and [`LockError::Closed`] as for [`lock`](Self::lock).
+    /// taken for one where the resource is free. [`LockError::Config`] and [`LockError::Closed`] as for
+    /// [`lock`](Self::lock).
     ///
     /// # Cancel safety
     ///
@@ -170,11 +188,13 @@ impl RedLock {
         inspection::inspect(self.claim.core(), &self.claim.target()?).await
     }
 
-    /// Unlocks the resource whoever holds it, at every node that answers: for an operator, when a holder is known to be gone and
-    /// its ttl is too long to wait for. It does not ask for the owner, and that owner may still be working.
+    /// Unlocks the resource whoever holds it, at every node that answers.
     ///
-    /// The holder learns it at its next renewal at the latest (a third of its ttl), which the nodes refuse from now on. A
-    /// lease that is not renewed is not told at all: its tokens are what protects.
+    /// It is for an operator, when a holder is known to be gone and its ttl is too long to wait for. It does not ask
+    /// for the owner, and that owner may still be working: then there are two, and only the token tells them apart.
+    ///
+    /// The holder learns it at its next renewal (a third of its ttl after the last one), which the nodes refuse from
+    /// now on. A lease that is not renewed is not told before its end.
     ///
     /// # Errors
     ///

@@ -1,0 +1,54 @@
+//! `run`: a closure under a lock. It is renewed while it runs, stopped if the lease is lost, and its value comes back
+//! with the outcome of the unlock beside it.
+
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "sleeping stands for work; only the library must not sleep so"
+)]
+
+use std::time::Duration;
+
+use redquorum::{ConnectError, Quorum, RunError};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let quorum = connect().await?;
+    let lock = quorum.red_lock("example:import").ttl(Duration::from_millis(900));
+
+    // Longer than the ttl: the lease is renewed meanwhile.
+    let done = lock
+        .run(async |lease| {
+            tokio::time::sleep(Duration::from_millis(1200)).await;
+            lease.ensure().map(|()| lease.fencing_token())
+        })
+        .await?;
+    println!("imported under token {}", done.value?);
+    match done.release {
+        Ok(unlocked) => println!("unlocked; {} nodes have confirmed so far", unlocked.confirmed.len()),
+        Err(problem) => println!("imported, but the unlock is not confirmed: {problem}"),
+    }
+
+    // A lease that ends before the work does: the closure is dropped at its await and goes no further.
+    let short = lock.clone().max_hold(Duration::from_millis(100));
+    let outcome = short
+        .run(async |_lease| {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            println!("never reached");
+        })
+        .await;
+    match outcome {
+        Err(RunError::LeaseLost(lost)) => println!("stopped: {lost}"),
+        other => return Err(format!("expected a lost lease, found {other:?}").into()),
+    }
+
+    quorum.shutdown().await;
+    Ok(())
+}
+
+async fn connect() -> Result<Quorum, ConnectError> {
+    match std::env::var("REDQUORUM_NODES") {
+        Ok(nodes) => Quorum::builder().nodes(nodes.split(',')).connect().await,
+        Err(_) => Quorum::in_memory(5),
+    }
+}
