@@ -82,6 +82,7 @@ impl Vote {
             | Answer::Raised
             | Answer::Renewed { .. }
             | Answer::Unlocked { .. }
+            | Answer::UnlockedBefore
             | Answer::Inspected(_) => Self::Granted,
             Answer::Held(Holder { owner, remaining, .. }) => {
                 Self::Refused(Refusal::Held { owner: owner.clone(), remaining: *remaining })

@@ -113,6 +113,10 @@ impl Retry {
         jitter: f64,
     ) {
         self.note(seen, now);
+        if seen.contains(&Sighting::NotAsked) {
+            // Only an arbiter spoke, perhaps for a contender that is about to give its votes back: look again soon.
+            self.poll = self.schedule.first_poll;
+        }
         self.poll_at = now + self.poll.mul_f64(0.5 + jitter);
         self.not_before = now;
         if loss == Loss::Contended {

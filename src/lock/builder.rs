@@ -102,7 +102,8 @@ impl QuorumBuilder {
     /// # Errors
     ///
     /// [`ConnectError::Config`] if the settings cannot work, before anything is sent; [`ConnectError::NoQuorum`] if fewer nodes
-    /// than a quorum answered within the connect timeout, with what each said.
+    /// than a quorum answered within the connect timeout, with what each said; [`ConnectError::SameServer`] if two addresses
+    /// lead to one server. The last is found out only among nodes that answer now and tell their `run_id`.
     ///
     /// # Cancel safety
     ///

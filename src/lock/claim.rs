@@ -88,7 +88,12 @@ impl Claim {
     }
 
     async fn attempt(&self, target: &Target) -> Result<Option<LockGuard>, LockError> {
-        match attempt(self.core(), target, Plan::Parallel, 0).await {
+        let attempted = tokio::select! {
+            biased;
+            () = self.core().closed() => return Err(LockError::Closed),
+            attempted = attempt(self.core(), target, Plan::Parallel, 0) => attempted,
+        };
+        match attempted {
             Attempted::Won(won) => Ok(Some(self.guard(won))),
             Attempted::Lost(lost) if lost.loss == Loss::Contended => Ok(None),
             Attempted::Lost(lost) => Err(lost.into_error(self.core(), target)),

@@ -7,7 +7,7 @@ use crate::{
     lock::{core::Core, inspection::ask_all},
     node::Answer,
     resource::Resource,
-    vote::{Vote, Votes},
+    vote::Vote,
 };
 
 /// Waits until every node has answered or failed, and refuses anything that is no quorum of different servers.
@@ -21,9 +21,7 @@ pub(crate) async fn wait_for_quorum(core: &Core) -> Result<(), ConnectError> {
     if answered >= needed {
         return Ok(());
     }
-    let votes = core.nodes.iter().zip(&answers);
-    let votes = votes.map(|(node, answer)| (Arc::clone(node.address()), Vote::of(answer)));
-    Err(ConnectError::NoQuorum { needed, votes: Votes::new(votes.collect()) })
+    Err(ConnectError::NoQuorum { needed, votes: core.votes(answers.iter().map(Vote::of)) })
 }
 
 /// Two addresses of one server would give it two votes.

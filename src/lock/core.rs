@@ -1,7 +1,7 @@
 //! What all locks of one client share.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -19,6 +19,7 @@ use crate::{
     error::LossReason,
     lock::{
         expiry,
+        gauge::Gauge,
         held::{Held, Left, Won},
         schedule::{LeaseId, Schedule},
         waiting::Waiters,
@@ -39,10 +40,11 @@ pub(crate) struct Core {
     pub(crate) settings: CheckedQuorum,
     pub(crate) owners: OwnerIds,
     pub(crate) waiters: Waiters,
+    pub(crate) attempts: Gauge,
     pub(crate) renewals: Schedule,
     pub(crate) expiries: Schedule,
-    /// Looked up by id, or drained; its order cannot be observed.
-    leases: Mutex<HashMap<LeaseId, Arc<Held>>>,
+    /// In order: that in which a shutdown ends them.
+    leases: Mutex<BTreeMap<LeaseId, Arc<Held>>>,
     next_lease: AtomicU64,
     random: Mutex<StdRng>,
     is_closed: AtomicBool,
@@ -87,6 +89,7 @@ impl Client {
             settings,
             owners: OwnerIds::new(entropy.client),
             waiters: Waiters::default(),
+            attempts: Gauge::default(),
             renewals: Schedule::default(),
             expiries: Schedule::default(),
             leases: Mutex::default(),
@@ -132,7 +135,8 @@ impl Core {
     }
 
     /// Takes a won attempt into care: from now on it is renewed, and ends in time.
-    pub(crate) fn adopt(&self, won: Won) -> Arc<Held> {
+    pub(crate) fn adopt(&self, mut won: Won) -> Arc<Held> {
+        let under_way = won.under_way.take();
         let id = self.next_lease.fetch_add(1, Ordering::Relaxed);
         let held = Arc::new(Held::new(id, won));
         lock(&self.leases).insert(id, Arc::clone(&held));
@@ -144,6 +148,7 @@ impl Core {
         if self.is_closed() {
             self.lose(&held, LossReason::Shutdown);
         }
+        drop(under_way);
         held
     }
 
@@ -208,9 +213,14 @@ impl Core {
         arbiter::order(resource.as_bytes(), self.nodes.iter().map(|node| &**node.address()))
     }
 
+    /// Votes in the order of the nodes, with their addresses.
+    pub(crate) fn votes(&self, votes: impl IntoIterator<Item = Vote>) -> Votes {
+        Votes::new(self.nodes.iter().map(|node| Arc::clone(node.address())).zip(votes).collect())
+    }
+
     /// The votes when nobody was asked.
     pub(crate) fn no_votes(&self) -> Votes {
-        Votes::new(self.nodes.iter().map(|node| (Arc::clone(node.address()), Vote::NotAsked)).collect())
+        self.votes(self.nodes.iter().map(|_| Vote::NotAsked))
     }
 
     /// No earlier than this, everything of a lease that a node may have is over.

@@ -57,6 +57,12 @@ impl LockGuard {
         self.held.token
     }
 
+    /// What is locked: of a group, the first resource.
+    #[must_use]
+    pub fn resource(&self) -> &Resource {
+        &self.held.resource
+    }
+
     /// What is locked: one resource, or those of a group, in order.
     #[must_use]
     pub fn resources(&self) -> &[Resource] {
@@ -160,7 +166,7 @@ impl LockGuard {
     /// Each node's last word on the lease: how many could fail before it is in danger.
     #[must_use]
     pub fn votes(&self) -> Votes {
-        self.held.votes(&self.client.core.nodes)
+        self.held.votes(&self.client.core)
     }
 
     /// How many holds the lease has, as the nodes store it: one for each guard, so more than 1 where its

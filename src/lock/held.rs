@@ -10,9 +10,9 @@ use tokio::sync::Notify;
 
 use crate::{
     algorithm::{fencing::FencingToken, lease::Lease},
-    clock::Instant,
+    clock::{Clock, Instant},
     error::{LeaseLost, LossReason},
-    lock::schedule::LeaseId,
+    lock::{core::Core, gauge::UnderWay, schedule::LeaseId},
     mutex::lock,
     node::{Answer, Entry, Node, Renew, Reply, Request, Resources, Unlock},
     owner_id::OwnerId,
@@ -72,6 +72,8 @@ pub(crate) struct Won {
     pub(crate) node_timeout: Duration,
     pub(crate) standing: Vec<Standing>,
     pub(crate) late: Vec<(usize, Reply)>,
+    /// Keeps a shutdown waiting until the lease is in somebody's care.
+    pub(crate) under_way: Option<UnderWay>,
 }
 
 /// What giving back a hold has come to.
@@ -98,7 +100,9 @@ pub(crate) struct Standing {
 
 impl Held {
     pub(crate) fn new(id: LeaseId, won: Won) -> Self {
-        let Won { resource, resources, owner, token, lease, is_renewed, node_timeout, standing, late } = won;
+        let Won {
+            resource, resources, owner, token, lease, is_renewed, node_timeout, standing, late, ..
+        } = won;
         let state = Mutex::new(State { phase: Phase::Held, lease, holds: 1, standing, late });
         Self {
             id,
@@ -261,9 +265,10 @@ impl Held {
     }
 
     /// A renewal round that started at `start` has its quorum: whether it counts.
-    pub(crate) fn renewed(&self, start: Instant, now: Instant) -> bool {
+    pub(crate) fn renewed(&self, start: Instant, clock: &dyn Clock) -> bool {
         let mut state = lock(&self.state);
-        let counts = state.phase == Phase::Held && state.lease.renew(start, now);
+        // Read under the mutex: with an older time, a lease that somebody has already seen over could be extended.
+        let counts = state.phase == Phase::Held && state.lease.renew(start, clock.now());
         drop(state);
         if counts {
             self.changed.notify_waiters();
@@ -272,13 +277,10 @@ impl Held {
     }
 
     /// Every node's last word on the lease.
-    pub(crate) fn votes(&self, nodes: &[Arc<dyn Node>]) -> Votes {
+    pub(crate) fn votes(&self, core: &Core) -> Votes {
         let mut state = lock(&self.state);
         state.hear_late();
-        let votes = nodes.iter().zip(&state.standing);
-        Votes::new(
-            votes.map(|(node, standing)| (Arc::clone(node.address()), standing.vote.clone())).collect(),
-        )
+        core.votes(state.standing.iter().map(|standing| standing.vote.clone()))
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{
     node::{Answer, Entry, Fault, Inspect, Request},
     owner_id::OwnerId,
     resource::Resource,
-    vote::{Vote, Votes},
+    vote::Vote,
 };
 
 /// What the nodes say about a resource, from [`RedLock::inspect`](crate::RedLock::inspect): the quorum's view, and each
@@ -161,11 +161,11 @@ pub(crate) async fn inspect(core: &Core, target: &Target) -> Result<Inspection, 
     let answers = ask_all(core, &target.resource, core.now() + target.settings.node_timeout).await;
     let answered = answers.iter().filter(|answer| matches!(answer, Answer::Inspected(_))).count();
     let needed = core.settings.electorate.needed();
-    let nodes = core.nodes.iter().map(|node| Arc::clone(node.address())).zip(answers);
     if answered < needed {
-        let votes = Votes::new(nodes.map(|(node, answer)| (node, Vote::of(&answer))).collect());
+        let votes = core.votes(answers.iter().map(Vote::of));
         return Err(LockError::NoQuorum { resource: target.resource.clone(), needed, votes });
     }
+    let nodes = core.nodes.iter().map(|node| Arc::clone(node.address())).zip(answers);
     Ok(Inspection { nodes: nodes.map(|(node, answer)| (node, seen(answer))).collect(), needed })
 }
 

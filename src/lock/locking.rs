@@ -14,6 +14,7 @@ use crate::{
     lock::{
         core::Core,
         fanout::{Fanout, Heard},
+        gauge::UnderWay,
         held::{Standing, Won},
     },
     node::{Answer, Entry, Fault, Holder, Lock, Raise, Request, Resources, Unlock},
@@ -88,6 +89,8 @@ struct Run<'a> {
     attempt: Attempt,
     fanout: Fanout<Asked>,
     votes: Vec<Vote>,
+    /// Until the attempt is rolled back, or its lease is in somebody's care.
+    under_way: Option<UnderWay>,
     seen: Vec<Sighting>,
     largest_counter: u64,
     /// Whether there is nothing to roll back (any more).
@@ -114,6 +117,7 @@ impl<'a> Run<'a> {
             attempt: Attempt::new(terms, core.now()),
             fanout: Fanout::new(),
             votes: vec![Vote::NotAsked; nodes],
+            under_way: Some(core.attempts.enter()),
             seen: vec![Sighting::NotAsked; nodes],
             largest_counter: 0,
             is_settled: false,
@@ -233,6 +237,7 @@ impl<'a> Run<'a> {
             lease,
             is_renewed: settings.is_renewed,
             node_timeout: settings.node_timeout,
+            under_way: self.under_way.take(),
             standing: self.attempt.ballots().iter().zip(&self.votes).map(standing).collect(),
             late: self.fanout.take_open(|asked| matches!(asked, Asked::Lock)),
         }
@@ -241,9 +246,7 @@ impl<'a> Run<'a> {
     fn lost(&mut self, loss: Loss) -> Lost {
         self.close_votes();
         let took = self.core.now().saturating_duration_since(self.attempt.start());
-        let votes = self.core.nodes.iter().zip(&self.votes);
-        let votes =
-            Votes::new(votes.map(|(node, vote)| (Arc::clone(node.address()), vote.clone())).collect());
+        let votes = self.core.votes(self.votes.iter().cloned());
         tracing::debug!(resource = %self.target.resource, owner = %self.owner, ?loss, %votes, "lost");
         Lost {
             loss,

@@ -10,6 +10,7 @@ mod connecting;
 mod core;
 mod expiry;
 mod fanout;
+mod gauge;
 mod guard;
 mod held;
 mod inspection;

@@ -1,8 +1,8 @@
 //! A client of a quorum.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
-use futures::future::join_all;
+use futures::future::{join_all, select};
 
 use crate::{
     error::ConnectError,
@@ -53,8 +53,9 @@ impl Quorum {
         MultiLock::of_one(&self.client, resources)
     }
 
-    /// Ends every lease of this client, lets nothing new begin, and returns when every unlock that is owed has been
-    /// confirmed or is past its time (at most `max_ttl`).
+    /// Ends every lease of this client, lets nothing new begin, waits for attempts under way to be taken back (at most
+    /// an attempt timeout), and returns when every unlock that is owed has been confirmed or is past its time (at most
+    /// `max_ttl`).
     ///
     /// Guards that are alive lose their lease; calls that wait end with [`Closed`](crate::LockError::Closed).
     ///
@@ -64,6 +65,10 @@ impl Quorum {
     pub async fn shutdown(&self) {
         let core = &self.client.core;
         core.close();
+        // What is under way has something to take back, and closed nodes would not listen. Calls that wait end by
+        // themselves, if somebody polls them; no attempt is older than this.
+        let patience = core.clock.sleep_until(core.now() + core.settings.attempt_timeout);
+        select(pin!(core.attempts.none()), patience).await;
         join_all(core.nodes.iter().map(|node| node.close())).await;
     }
 

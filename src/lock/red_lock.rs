@@ -59,7 +59,8 @@ impl RedLock {
     }
 
     /// How long one node's answer is waited for (default: a tenth of the ttl, at most 1 s; or the quorum's). Only a
-    /// deciding vote is ever waited for. Too short makes faults of slow nodes.
+    /// deciding vote is ever waited for. Too short makes faults of slow nodes. A node that leaves a call unanswered for the
+    /// *quorum's* node timeout gets no new ones until it answers, whatever is set here.
     pub fn node_timeout(mut self, node_timeout: Duration) -> Self {
         self.claim.settings.node_timeout = Some(node_timeout);
         self

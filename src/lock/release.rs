@@ -1,6 +1,6 @@
 //! Unlocking, and what the nodes say to it.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
     algorithm::{node_set::NodeSet, tally::Electorate},
@@ -10,10 +10,12 @@ use crate::{
         core::Core,
         fanout::{Fanout, Heard},
         held::{Held, Left},
+        inspection::ask_all,
         locking::Target,
         renewal::{Purpose, renew_now},
     },
-    node::{Answer, Entry, Fault, ForceUnlock, Reply, Request},
+    node::{Answer, Entry, Fault, ForceUnlock, Reply, Request, Unlock},
+    owner_id::OwnerId,
     vote::{Vote, Votes},
 };
 
@@ -40,7 +42,7 @@ pub(crate) async fn unlock(core: &Core, held: &Arc<Held>) -> Result<Unlocked, Un
         (Left::Held, _) => tell_holds(core, held).await,
         (Left::Over, _) => {
             let reason = held.loss_at(core.now()).unwrap_or(LossReason::Expired);
-            Err(UnlockError::LeaseLost { lost: held.lost(reason), votes: held.votes(&core.nodes) })
+            Err(UnlockError::LeaseLost { lost: held.lost(reason), votes: held.votes(core) })
         }
         (Left::Unlocked, replies) => hear_unlock(core, held, replies).await,
     }
@@ -67,7 +69,7 @@ async fn hear_unlock(
 /// Tells the nodes that there is one hold less, and waits for a quorum.
 async fn tell_holds(core: &Core, held: &Arc<Held>) -> Result<Unlocked, UnlockError> {
     let told = renew_now(core, held, Purpose::Holds).await;
-    let votes = held.votes(&core.nodes);
+    let votes = held.votes(core);
     let addresses = |is_wanted: fn(&Vote) -> bool| {
         votes.iter().filter(|(_, vote)| is_wanted(vote)).map(|(node, _)| node.into()).collect()
     };
@@ -86,12 +88,22 @@ pub(crate) fn submit_holds(core: &Core, held: &Held) {
     held.submit_holds(&core.nodes, held.valid_until().saturating_duration_since(now), until);
 }
 
-/// Unlocks whoever holds the resources, and waits until every node has answered or its time is over.
+/// Unlocks whoever holds the resource, and waits until every node has answered or its time is over.
+///
+/// A node that lost the key, or cannot be reached now, would take the holder's next renewal. So the owners that any node
+/// names are unlocked by name as well, at every node and as something owed: that leaves a tombstone everywhere.
 pub(crate) async fn force_unlock(core: &Core, target: &Target) -> Result<Unlocked, LockError> {
+    let owners = named_owners(core, target).await;
     let deadline = core.now() + target.settings.node_timeout;
-    let entry = Entry::ForceUnlock(ForceUnlock { resources: Arc::clone(&target.resources) });
-    let request = Request::one(entry, deadline);
-    let replies = core.nodes.iter().map(|node| node.call(request.clone())).enumerate().collect();
+    let resources = Arc::clone(&target.resources);
+    let force = Request::one(Entry::ForceUnlock(ForceUnlock { resources }), deadline);
+    let replies = core.nodes.iter().map(|node| node.call(force.clone())).enumerate().collect();
+    for owner in owners {
+        let resources = Arc::clone(&target.resources);
+        let unlock = Unlock { resources, owner, token: 0, real: false, leave: true };
+        let unlock = Request::one(Entry::Unlock(unlock), core.owed_until());
+        core.nodes.iter().for_each(|node| drop(node.call(unlock.clone())));
+    }
     let release = Release::heard(core, replies, deadline, |release| release.open.is_empty()).await;
     tracing::warn!(resource = %target.resource, confirmed = ?release.confirmed(), "unlocked by force");
     if release.is_confirmed() {
@@ -99,6 +111,17 @@ pub(crate) async fn force_unlock(core: &Core, target: &Target) -> Result<Unlocke
     }
     let (resource, votes) = (target.resource.clone(), release.votes(core));
     Err(LockError::NoQuorum { resource, needed: core.settings.electorate.needed(), votes })
+}
+
+/// Everybody whom some node names as the resource's owner.
+async fn named_owners(core: &Core, target: &Target) -> BTreeSet<OwnerId> {
+    let deadline = core.now() + target.settings.node_timeout;
+    let answers = ask_all(core, &target.resource, deadline).await.into_iter();
+    let owner = |answer| match answer {
+        Answer::Inspected(inspection) => inspection.held?.owner,
+        _ => None,
+    };
+    answers.filter_map(owner).collect()
 }
 
 /// The count of one unlock.
@@ -154,7 +177,8 @@ impl Release {
         }
         match answer {
             Answer::Unlocked { deleted: 0 } => self.absent.insert(node),
-            Answer::Unlocked { .. } => self.deleted.insert(node),
+            // Who deleted nothing now may have done so when the unlock was sent before: no evidence of a loss.
+            Answer::Unlocked { .. } | Answer::UnlockedBefore => self.deleted.insert(node),
             _ => {}
         }
     }
@@ -181,8 +205,7 @@ impl Release {
     }
 
     fn votes(&self, core: &Core) -> Votes {
-        let votes = core.nodes.iter().zip(&self.votes);
-        Votes::new(votes.map(|(node, vote)| (Arc::clone(node.address()), vote.clone())).collect())
+        core.votes(self.votes.iter().cloned())
     }
 
     fn is_confirmed(&self) -> bool {

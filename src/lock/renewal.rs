@@ -7,7 +7,7 @@ use crate::{
         node_set::NodeSet,
         tally::{Electorate, Tally, Verdict},
     },
-    clock::Instant,
+    clock::{Clock, Instant},
     error::{LossReason, RenewError},
     lock::{
         core::Core,
@@ -15,6 +15,7 @@ use crate::{
         held::Held,
     },
     node::{Answer, Entry, Fault, Request},
+    owner_id::OwnerId,
 };
 
 /// The count of one renewal of one lease.
@@ -28,8 +29,10 @@ pub(crate) struct Renewal {
     tally: Tally,
     /// Nodes that gave no larger token before this round.
     proofs: NodeSet,
-    /// Nodes that do not have the lease and will not take it back.
+    /// Nodes that refuse the lease for good: it was unlocked there.
     gone: NodeSet,
+    /// Who else has the resource, at nodes that lost it: `None` for a lock of some other kind.
+    taken: Vec<Option<OwnerId>>,
     electorate: Electorate,
     extends: bool,
     outcome: Option<Outcome>,
@@ -63,12 +66,12 @@ impl Renewal {
     /// `start`: the time before anything is sent.
     pub(crate) fn new(held: Arc<Held>, electorate: Electorate, start: Instant) -> Self {
         let tally = Tally::new(electorate);
-        let (proofs, gone) = (NodeSet::EMPTY, NodeSet::EMPTY);
-        Self { held, start, tally, proofs, gone, electorate, extends: true, outcome: None }
+        let (proofs, gone, taken) = (NodeSet::EMPTY, NodeSet::EMPTY, Vec::new());
+        Self { held, start, tally, proofs, gone, taken, electorate, extends: true, outcome: None }
     }
 
     /// Takes a node's answer. The outcome, when this decides it: once.
-    pub(crate) fn hear(&mut self, node: usize, answer: &Answer, now: Instant) -> Option<Outcome> {
+    pub(crate) fn hear(&mut self, node: usize, answer: &Answer, clock: &dyn Clock) -> Option<Outcome> {
         self.held.note_renewal(node, answer);
         match answer {
             Answer::Renewed { proves } => {
@@ -77,8 +80,12 @@ impl Renewal {
                 }
                 self.tally.vote(node, true);
             }
-            Answer::Gone | Answer::Held(_) => {
+            Answer::Gone => {
                 self.gone.insert(node);
+                self.tally.vote(node, false);
+            }
+            Answer::Held(holder) => {
+                self.taken.push(holder.owner.clone());
                 self.tally.vote(node, false);
             }
             _ => self.tally.vote(node, false),
@@ -87,7 +94,7 @@ impl Renewal {
             return None;
         }
         self.outcome = match self.tally.verdict() {
-            Verdict::Won if self.counts(now) => Some(Outcome::Renewed),
+            Verdict::Won if self.counts(clock) => Some(Outcome::Renewed),
             Verdict::Won => Some(Outcome::TooLate),
             Verdict::Lost if self.is_gone() => Some(Outcome::Gone),
             // Not before all have answered: only then it is known whether it is gone.
@@ -103,8 +110,12 @@ impl Renewal {
     }
 
     /// Whether the quorum came inside the old validity; if so, the lease is extended, unless that is not the purpose.
-    fn counts(&self, now: Instant) -> bool {
-        if self.extends { self.held.renewed(self.start, now) } else { self.held.loss_at(now).is_none() }
+    fn counts(&self, clock: &dyn Clock) -> bool {
+        if self.extends {
+            self.held.renewed(self.start, clock)
+        } else {
+            self.held.loss_at(clock.now()).is_none()
+        }
     }
 
     /// Whether proofs may still come.
@@ -112,8 +123,13 @@ impl Renewal {
         self.electorate.is_quorum(self.proofs.union(self.tally.open()))
     }
 
+    /// Whether no renewal can have a quorum any more: so many nodes refuse it for good, or have it for one and the same other
+    /// owner. Several others are contenders that split their votes, and about to take them back.
     fn is_gone(&self) -> bool {
-        self.electorate.nodes() - self.gone.len() < self.electorate.needed()
+        let of = |one: &Option<OwnerId>| self.taken.iter().filter(|other| *other == one).count();
+        let taken = self.taken.iter().map(of).max().unwrap_or(0);
+        self.electorate.nodes() - (self.gone.len() + taken).min(self.electorate.nodes())
+            < self.electorate.needed()
     }
 }
 
@@ -143,12 +159,12 @@ pub(crate) async fn renew_now(core: &Core, held: &Arc<Held>, purpose: Purpose) -
         held.ensure(core.now())?;
         match fanout.next(&*core.clock, deadline).await {
             Heard::Answer { node, answer, .. } => {
-                outcome = renewal.hear(node, &answer, core.now()).or(outcome);
+                outcome = renewal.hear(node, &answer, &*core.clock).or(outcome);
             }
             Heard::Silence => {
                 for node in renewal.tally.open().iter() {
                     let silent = Answer::Fault(Fault::TimedOut);
-                    outcome = renewal.hear(node, &silent, core.now()).or(outcome);
+                    outcome = renewal.hear(node, &silent, &*core.clock).or(outcome);
                 }
             }
         }
@@ -167,7 +183,7 @@ pub(crate) async fn renew_now(core: &Core, held: &Arc<Held>, purpose: Purpose) -
         }
         Some(Outcome::TooLate | Outcome::Failed) | None => {
             held.ensure(core.now())?;
-            Err(RenewError::NoQuorum { resource: held.resource.clone(), votes: held.votes(&core.nodes) })
+            Err(RenewError::NoQuorum { resource: held.resource.clone(), votes: held.votes(core) })
         }
     }
 }

@@ -49,10 +49,8 @@ struct Turn {
     /// `None` until an attempt was refused.
     waiting: Option<Waiting>,
     hint: u64,
-    /// When a quorum could be asked for the last time.
-    asked: Option<Instant>,
-    /// Whether the last attempt could ask no quorum.
-    is_failing: bool,
+    /// When the first of the attempts began that could ask no quorum; `None` once one could.
+    failing_since: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -116,21 +114,20 @@ async fn take_turns(
     let place = core.waiters.enter(&target.resources);
     let mut turn = place.queue.turn.lock().await;
     loop {
-        let asked = turn.asked.map_or(start, |asked| asked.max(start));
-        let plan = turn.until_next_attempt(core, &place.queue.bell, asked + target.settings.patience).await;
+        let end_of_patience = turn.end_of_patience(start, target.settings.patience);
+        let plan = turn.until_next_attempt(core, &place.queue.bell, end_of_patience).await;
+        let begun = core.now();
         match attempt(core, target, plan, turn.hint).await {
             Attempted::Won(won) => {
                 turn.won(core.now(), target.settings.ttl);
                 return Ok(won);
             }
             Attempted::Lost(lost) => {
-                let now = core.now();
-                if lost.loss == Loss::Contended {
-                    turn.asked = Some(now);
-                } else if now.saturating_duration_since(asked) >= target.settings.patience {
+                turn.lost(core, target, &place.queue.bell, &lost, begun);
+                let end_of_patience = turn.end_of_patience(start, target.settings.patience);
+                if end_of_patience.is_some_and(|end| end <= core.now()) {
                     return Err(lost.into_error(core, target));
                 }
-                turn.lost(core, target, &place.queue.bell, &lost);
                 *last_votes = Some(lost.votes);
             }
         }
@@ -177,8 +174,12 @@ impl Drop for Place<'_> {
 impl Turn {
     /// Waits for the time of the next attempt, and says how to make it. While no quorum can be asked, the last one is made at
     /// the end of the patience.
-    async fn until_next_attempt(&mut self, core: &Core, bell: &Bell, end_of_patience: Instant) -> Plan {
-        let is_failing = self.is_failing;
+    async fn until_next_attempt(
+        &mut self,
+        core: &Core,
+        bell: &Bell,
+        end_of_patience: Option<Instant>,
+    ) -> Plan {
         let Some(Waiting { retry, .. }) = &mut self.waiting else { return Plan::Parallel };
         loop {
             let rung = bell.rung.notified();
@@ -187,8 +188,8 @@ impl Turn {
                 retry.notice(node, now);
             }
             let Wake { mut at, plan } = retry.next_wake();
-            if is_failing {
-                at = at.min(end_of_patience);
+            if let Some(end) = end_of_patience {
+                at = at.min(end);
             }
             if at <= now {
                 retry.attempt_begins(now);
@@ -202,16 +203,25 @@ impl Turn {
         }
     }
 
-    fn lost(&mut self, core: &Core, target: &Target, bell: &Arc<Bell>, lost: &Lost) {
+    fn lost(&mut self, core: &Core, target: &Target, bell: &Arc<Bell>, lost: &Lost, begun: Instant) {
         let now = core.now();
         self.hint = self.hint.max(lost.hint);
-        self.is_failing = lost.loss != Loss::Contended;
+        self.failing_since = match lost.loss {
+            Loss::Contended => None,
+            Loss::NoQuorum | Loss::Expired => self.failing_since.or(Some(begun)),
+        };
         let waiting = self.waiting.get_or_insert_with(|| Waiting::begin(core, target, bell, now));
         waiting.retry.attempt_lost(lost.loss, &lost.seen, lost.took, now, core.jitter());
     }
 
+    /// When a task that began at `start` has waited for a quorum as long as it may, if there is none at present.
+    fn end_of_patience(&self, start: Instant, patience: Duration) -> Option<Instant> {
+        self.failing_since.map(|since| since.max(start) + patience)
+    }
+
     /// The next in the queue waits for what this one has won.
     fn won(&mut self, now: Instant, ttl: Duration) {
+        self.failing_since = None;
         if let Some(Waiting { retry, .. }) = &mut self.waiting {
             retry.won(now, ttl);
         }

@@ -152,7 +152,7 @@ impl Lane {
         let mut renewals = lock(&under_way.batch.renewals);
         for (index, answer) in under_way.sent.iter().zip(answers(under_way.sent.len())) {
             if let Some(renewal) = renewals.get_mut(*index) {
-                let outcome = renewal.hear(node, &answer, core.now());
+                let outcome = renewal.hear(node, &answer, &*core.clock);
                 if let Some(outcome) = outcome {
                     decided(core, &renewal.held, outcome);
                 }

@@ -26,6 +26,8 @@ pub(crate) enum Answer {
     Renewed { proves: bool },
     /// Unlock, force unlock: how many of the resources were deleted; the others were not ours.
     Unlocked { deleted: u32 },
+    /// Unlock, sent again after its connection broke: nothing was there, or it was deleted the first time.
+    UnlockedBefore,
     /// Inspection.
     Inspected(Inspection),
     /// Not answered, or answered with an error: never evidence that the resource is held.

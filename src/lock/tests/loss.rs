@@ -241,3 +241,33 @@ async fn renewals_that_a_slow_node_has_not_come_to_are_dropped_instead_of_piling
     pass(TTL).await;
     assert!(guards.iter().all(|guard| guard.votes().granted() == 5));
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_unlock_by_force_reaches_a_lease_whose_nodes_the_operator_mostly_cannot_reach() {
+    let cluster = MemoryCluster::new(5);
+    let down = Behaviour::Failing(Fault::Unreachable("down".into()));
+    let all_down = |nodes: [usize; 2]| nodes.map(|node| server(&cluster, node).behave(down.clone()));
+    all_down([3, 4]);
+    let guard = client(&cluster).red_lock("r").ttl(TTL).lock().await.unwrap();
+    thaw_all(&cluster);
+    all_down([1, 2]);
+    let report = client(&cluster).red_lock("r").force_unlock().await.unwrap();
+    assert_eq!(report.confirmed.len(), 3, "two of which never had the key");
+    thaw_all(&cluster);
+    assert_eq!(guard.lost().await.reason, LossReason::TakenAway);
+    pass(Duration::from_millis(2)).await;
+    assert_eq!(locked_nodes(&cluster), NONE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn votes_of_contenders_at_nodes_that_forgot_do_not_end_a_lease() {
+    let cluster = MemoryCluster::new(5);
+    let guard = client(&cluster).red_lock("r").ttl(TTL).lock().await.unwrap();
+    for (node, other) in ["x:1", "y:1", "z:1"].into_iter().enumerate() {
+        server(&cluster, node).forget();
+        server(&cluster, node).hold("r", other, TTL / 2);
+    }
+    assert!(matches!(guard.renew().await, Err(RenewError::NoQuorum { .. })));
+    pass(TTL * 2).await;
+    assert!(guard.is_valid(), "renewed once their votes were over");
+}

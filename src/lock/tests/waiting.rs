@@ -154,3 +154,23 @@ async fn nobody_is_left_subscribed() {
     assert_eq!(server(&cluster, 0).subscriptions(), 0);
     drop(guard);
 }
+
+#[tokio::test(start_paused = true)]
+async fn one_failure_after_a_long_wait_does_not_exhaust_the_patience() {
+    let cluster = MemoryCluster::new(3);
+    let guard = client(&cluster).red_lock("r").lock().await.unwrap();
+    let lock = client(&cluster).red_lock("r").patience(Duration::from_secs(4));
+    let waiting = tokio::spawn(async move { lock.lock().await.map(drop) });
+    pass(Duration::from_secs(60)).await;
+    // Polls are up to 7.5 s apart by now; whichever falls into this fails.
+    all_behave(&cluster, &Behaviour::Failing(Fault::Busy));
+    pass(Duration::from_secs(1)).await;
+    while !server(&cluster, 0).take_log().iter().any(|entry| matches!(entry, Entry::Lock(_))) {
+        pass(Duration::from_millis(100)).await;
+    }
+    all_behave(&cluster, &Behaviour::Granting);
+    pass(Duration::from_secs(1)).await;
+    assert!(!waiting.is_finished(), "still waiting for its turn");
+    drop(guard);
+    waiting.await.unwrap().unwrap();
+}

@@ -1,8 +1,14 @@
 //! What tests of the layers above want to see and do.
 
+use std::time::Duration;
+
 use crate::{
     mutex,
-    node::{memory::MemoryServer, state::NodeState},
+    node::{
+        memory::MemoryServer,
+        state::{Held, NodeState},
+    },
+    owner_id::OwnerId,
     resource::Resource,
 };
 
@@ -18,6 +24,14 @@ impl MemoryServer {
         let resource = Resource::new(resource).ok()?;
         let now = self.now();
         mutex::lock(&self.memory).state.held(&resource, now).map(|held| held.holds)
+    }
+
+    /// Lets somebody hold a resource here for so long.
+    pub(crate) fn hold(&self, resource: &str, owner: &str, ttl: Duration) {
+        let Ok(resource) = Resource::new(resource) else { return };
+        let held =
+            Held { owner: OwnerId::from_wire(owner.as_bytes()), holds: 1, expires_at: self.now() + ttl };
+        mutex::lock(&self.memory).state.set_lock(&resource, Some(held));
     }
 
     /// Loses all data, as a restart without persistence does.

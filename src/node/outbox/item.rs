@@ -95,7 +95,12 @@ impl Item {
         Ok(())
     }
 
-    pub(super) fn answer(self, answers: Vec<Answer>) {
+    pub(super) fn answer(self, mut answers: Vec<Answer>) {
+        if self.was_sent {
+            for answer in answers.iter_mut().filter(|answer| **answer == Answer::Unlocked { deleted: 0 }) {
+                *answer = Answer::UnlockedBefore;
+            }
+        }
         for responder in self.joined {
             responder.answer(answers.clone());
         }

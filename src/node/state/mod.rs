@@ -102,7 +102,7 @@ impl NodeState {
             Entry::Lock(lock) => self.admit(terms).and_then(|()| self.lock(terms, lock, now)),
             Entry::Raise(raise) => self.admit(terms).and_then(|()| self.raise(terms, raise, now)),
             Entry::Renew(renew) => self.admit(terms).and_then(|()| self.renew(terms, renew, now)),
-            Entry::Unlock(unlock) => self.unlock(terms, unlock, now, &mut notices),
+            Entry::Unlock(unlock) => Ok(self.unlock(terms, unlock, now, &mut notices)),
             Entry::ForceUnlock(unlock) => Ok(self.force_unlock(terms, unlock, now, &mut notices)),
             Entry::Inspect(inspect) => self.inspect(inspect, now),
         };

@@ -16,14 +16,13 @@ use crate::{
 };
 
 impl NodeState {
-    /// Whatever goes wrong with one part, the others are done, and the first problem is the answer.
     pub(super) fn unlock(
         &mut self,
         terms: &Terms,
         unlock: &Unlock,
         now: NodeTime,
         notices: &mut Vec<Resource>,
-    ) -> Result<Answer, Answer> {
+    ) -> Answer {
         let Unlock { resources, owner, token, real, leave } = unlock;
         let mut deleted = 0;
         for resource in resources.iter() {
@@ -35,11 +34,10 @@ impl NodeState {
                 }
             }
         }
-        let mut carried = Ok(());
+        // To carry the token is a kindness to the next vote, nothing that is owed.
         if *token > 0 {
             for resource in resources.iter() {
-                let result = self.carry(terms, resource, *token, now);
-                carried = carried.and(result);
+                self.carry(terms, resource, *token, now);
             }
         }
         if *leave {
@@ -47,7 +45,7 @@ impl NodeState {
                 self.bury(terms, resource, owner, now);
             }
         }
-        carried.map(|()| Answer::Unlocked { deleted })
+        Answer::Unlocked { deleted }
     }
 
     pub(super) fn force_unlock(
@@ -82,11 +80,11 @@ impl NodeState {
         }))
     }
 
-    /// Brings a counter up to a token that was granted.
-    fn carry(&mut self, terms: &Terms, resource: &Resource, token: u64, now: NodeTime) -> Result<(), Answer> {
-        let token = usable(token)?;
-        let found = self.counter(resource, now).map(|counter| usable(counter.value)).transpose()?;
-        self.count(terms, resource, found.unwrap_or_else(|| start(now)).max(token), now);
-        Ok(())
+    /// Brings a counter up to a token that was granted, if both are numbers that may stand there.
+    fn carry(&mut self, terms: &Terms, resource: &Resource, token: u64, now: NodeTime) {
+        let found = self.counter(resource, now).map(|counter| usable(counter.value)).transpose();
+        if let (Ok(token), Ok(found)) = (usable(token), found) {
+            self.count(terms, resource, found.unwrap_or_else(|| start(now)).max(token), now);
+        }
     }
 }

@@ -327,3 +327,15 @@ fn an_unlock_that_can_never_be_executed_is_not_sent_again() {
     outbox.answered(id, vec![Answer::Fault(Fault::WrongType)], at(0));
     assert!(outbox.next_batch(at(500)).is_none());
 }
+
+#[test]
+fn an_unlock_sent_again_that_finds_nothing_may_have_been_executed_before() {
+    let mut outbox = up();
+    let mut reply = outbox.submit(Request { until: at(1000), ..owed(1) });
+    outbox.next_batch(at(0)).unwrap();
+    outbox.disconnected(Fault::Disconnected, at(1));
+    outbox.connected();
+    let (id, _) = outbox.next_batch(at(2)).unwrap();
+    outbox.answered(id, vec![Answer::Unlocked { deleted: 0 }], at(3));
+    assert_eq!(said(&mut reply), Some(Answer::UnlockedBefore));
+}

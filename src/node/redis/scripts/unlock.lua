@@ -23,11 +23,12 @@ local function unlock(resources, owner, token, real, leave)
       end
     end)
   end
+  -- To carry the token is a kindness to the next vote, nothing that is owed: where it cannot be done, the unlock is done
+  -- all the same, and need not be sent again.
   if token ~= '0' then
     for _, resource in ipairs(resources) do
-      attempt(function()
-        local granted = integer(token)
-        count(resource, math.max(counter_of(resource) or start(), granted))
+      pcall(function()
+        count(resource, math.max(counter_of(resource) or start(), integer(token)))
       end)
     end
   end

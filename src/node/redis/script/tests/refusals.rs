@@ -35,6 +35,12 @@ fn a_replica_refuses_every_write() {
     ] {
         assert_eq!(server.one(&terms(), &entry), Answer::Fault(Fault::ReadOnly), "{entry:?}");
     }
+    let nothing_there = server.one(&terms(), &unlock("held", "other", 7, true, false));
+    assert_eq!(
+        nothing_there,
+        Answer::Unlocked { deleted: 0 },
+        "a token that cannot be carried is nothing that is owed"
+    );
     assert_eq!(server.keys(), keys);
 }
 
