@@ -12,4 +12,5 @@ mod real {
     mod faults;
     mod fixture;
     mod rows;
+    mod shutdown;
 }

@@ -1,0 +1,67 @@
+//! Shutting down while locks are being taken.
+
+use std::time::Duration;
+
+use redquorum::{LockError, Quorum};
+
+use crate::support::{Cluster, eventually};
+
+const SOON: Duration = Duration::from_secs(10);
+
+async fn is_locked_anywhere(cluster: &Cluster, prefix: &str) -> bool {
+    for server in cluster.servers() {
+        if server.keys().await.iter().any(|key| key.starts_with(prefix)) {
+            return true;
+        }
+    }
+    false
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attempts_that_are_under_way_are_taken_back() {
+    let cluster = Cluster::start(3).await;
+    for round in 0..40 {
+        let quorum = Quorum::builder().nodes(cluster.urls()).connect().await.unwrap();
+        let lock = quorum.red_lock(format!("lock:{round}"));
+        let (locked, ()) = tokio::join!(lock.try_lock(), quorum.shutdown());
+        match locked {
+            Ok(Some(guard)) => assert!(!guard.is_valid(), "a lease outlived the shutdown"),
+            Ok(None) => panic!("nobody else was there"),
+            Err(error) => assert_eq!(error, LockError::Closed),
+        }
+        assert!(!is_locked_anywhere(&cluster, "lock:").await, "round {round} left a key");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_that_waits_for_frozen_servers_is_taken_back_at_once_where_it_was_granted() {
+    let cluster = Cluster::start(3).await;
+    let (ttl, max_ttl) = (Duration::from_secs(20), Duration::from_secs(20));
+    let quorum = Quorum::builder()
+        .nodes(cluster.urls())
+        .ttl(ttl)
+        .max_ttl(max_ttl)
+        .node_timeout(Duration::from_secs(2))
+        .connect()
+        .await
+        .unwrap();
+    for frozen in cluster.some(1..3) {
+        frozen.freeze().await;
+    }
+    let lock = quorum.red_lock("lock:r");
+    let locking = tokio::spawn(async move { lock.try_lock().await.map(drop) });
+    eventually(SOON, "one server has granted", async || is_granted(&cluster).await).await;
+    let closing = tokio::spawn(async move { quorum.shutdown().await });
+    assert_eq!(locking.await.unwrap(), Err(LockError::Closed));
+    eventually(SOON, "it was taken back there", async || !is_granted(&cluster).await).await;
+    for frozen in cluster.some(1..3) {
+        frozen.thaw().await;
+    }
+    eventually(SOON, "and everywhere", async || !is_locked_anywhere(&cluster, "lock:").await).await;
+    closing.await.unwrap();
+    assert!(!is_locked_anywhere(&cluster, "lock:").await);
+}
+
+async fn is_granted(cluster: &Cluster) -> bool {
+    cluster.server(0).keys().await.iter().any(|key| key == "lock:r")
+}
