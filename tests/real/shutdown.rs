@@ -34,6 +34,23 @@ async fn attempts_that_are_under_way_are_taken_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_shutdown_waits_for_an_attempt_that_nobody_polls_to_be_given_up() {
+    let cluster = Cluster::start(3).await;
+    let quorum = Quorum::builder().nodes(cluster.urls()).connect().await.unwrap();
+    let lock = quorum.red_lock("lock:r");
+    let mut attempt = Box::pin(lock.try_lock());
+    assert!(futures::poll!(&mut attempt).is_pending());
+    eventually(SOON, "all servers have granted", async || is_granted(&cluster).await).await;
+    let give_up = async {
+        // The shutdown has begun by then, and would be over.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        drop(attempt);
+    };
+    tokio::join!(quorum.shutdown(), give_up);
+    assert!(!is_locked_anywhere(&cluster, "lock:").await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_attempt_that_waits_for_frozen_servers_is_taken_back_at_once_where_it_was_granted() {
     let cluster = Cluster::start(3).await;
     let (ttl, max_ttl) = (Duration::from_secs(20), Duration::from_secs(20));
