@@ -51,7 +51,7 @@ impl LockGuard {
         Self { client, held, is_given_back: false }
     }
 
-    /// The number that grows with every lease on the resource.
+    /// The number that grows with every lease on the resource, as long as the nodes remember their counters.
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
         self.held.token

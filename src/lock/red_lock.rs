@@ -17,7 +17,8 @@ use crate::{
     resource::Resource,
 };
 
-/// A lock on one resource, held by at most one lease at a time among all clients of the quorum.
+/// A lock on one resource: held by at most one lease at a time among all clients of the quorum, under the assumptions of
+/// the [crate's promises](crate#what-is-promised-and-on-what-it-rests) about clocks and nodes that remember.
 ///
 /// It is a description, cheap to clone; each successful call gives a guard with a lease and a token of its own. It can
 /// be used again and by several tasks at once. It is not re-entrant (a second `lock` while the first guard lives waits
