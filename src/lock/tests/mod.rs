@@ -13,7 +13,9 @@ mod cancellation;
 mod loss;
 mod masks;
 mod reentrancy;
+mod traces;
 mod waiting;
+mod watchdog;
 
 /// No node at all.
 const NONE: [usize; 0] = [];

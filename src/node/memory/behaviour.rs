@@ -1,6 +1,10 @@
 //! What else a node may do than its work: for the tests of what is above it.
 
-use std::{mem, sync::Mutex, time::Duration};
+use std::{
+    mem,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use crate::{
     mutex,
@@ -33,7 +37,7 @@ pub(super) struct Switch {
 struct State {
     behaviour: Behaviour,
     swallowed: Vec<(Terms, Request, Responder)>,
-    log: Vec<Entry>,
+    log: Vec<Arc<[Entry]>>,
 }
 
 impl Switch {
@@ -49,7 +53,7 @@ impl Switch {
             state.swallowed.push((terms.clone(), request, responder));
             return None;
         }
-        state.log.extend(request.entries.iter().cloned());
+        state.log.push(Arc::clone(&request.entries));
         let behaviour = state.behaviour.clone();
         drop(state);
         match behaviour {
@@ -113,6 +117,16 @@ impl MemoryServer {
 
     /// The entries that were answered so far, in order; and forgets them.
     pub(crate) fn take_log(&self) -> Vec<Entry> {
+        self.take_requests().iter().flat_map(|entries| entries.iter().cloned()).collect()
+    }
+
+    /// As [`take_log`](Self::take_log), request by request.
+    pub(crate) fn take_requests(&self) -> Vec<Arc<[Entry]>> {
         mem::take(&mut mutex::lock(&self.behaviour.state).log)
+    }
+
+    /// How many requests it has swallowed and not executed.
+    pub(crate) fn swallowed(&self) -> usize {
+        mutex::lock(&self.behaviour.state).swallowed.len()
     }
 }

@@ -1,0 +1,436 @@
+//! What an operator finds in the traces.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{
+        Arc, LazyLock, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::FutureExt;
+use tracing::{
+    Dispatch, Event, Level, Metadata, Subscriber,
+    field::{Field, Visit},
+    span,
+    subscriber::{DefaultGuard, Interest, NoSubscriber},
+};
+use tracing_subscriber::{
+    Layer, Registry,
+    layer::{Context, SubscriberExt},
+    registry::LookupSpan,
+};
+
+use super::{all_behave, client, pass, server};
+use crate::{Fault, LockGuard, LossReason, MemoryCluster, mutex, node::memory::Behaviour};
+
+const TTL: Duration = Duration::from_secs(30);
+
+/// With fewer than two subscribers in the process, whoever reaches a callsite first decides for all threads whether it
+/// is of interest, and the threads of other tests have no subscriber.
+static OTHERS: LazyLock<[Dispatch; 2]> =
+    LazyLock::new(|| [(); 2].map(|()| Dispatch::new(Registry::default().with(Collector::default()))));
+
+#[derive(Clone, Debug, Default)]
+struct Fields(BTreeMap<&'static str, String>);
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0.insert(field.name(), format!("{value:?}"));
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Traced {
+    level: Level,
+    fields: Fields,
+    /// The spans that it is inside of, outermost first.
+    spans: Vec<Span>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Span {
+    id: u64,
+    name: &'static str,
+    level: Level,
+    resource: Option<String>,
+}
+
+impl Traced {
+    fn field(&self, name: &str) -> &str {
+        self.fields.0.get(name).unwrap_or_else(|| panic!("no {name} in {self:?}"))
+    }
+
+    fn names(&self, guard: &LockGuard) {
+        assert_eq!(self.field("resource"), guard.resources()[0].to_string());
+        assert_eq!(self.field("owner"), guard.owner().to_string());
+    }
+}
+
+/// Keeps everything that this crate traces, at every level.
+#[derive(Clone, Debug, Default)]
+struct Collector(Arc<Mutex<Vec<Traced>>>);
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collector {
+    /// Never "always": that would be true for threads without a subscriber, too.
+    fn register_callsite(&self, _: &'static Metadata<'static>) -> Interest {
+        Interest::sometimes()
+    }
+
+    fn on_new_span(&self, attributes: &span::Attributes<'_>, id: &span::Id, context: Context<'_, S>) {
+        let mut fields = Fields::default();
+        attributes.record(&mut fields);
+        context.span(id).expect("it is new").extensions_mut().insert(fields);
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        if !event.metadata().target().starts_with("redquorum::lock") {
+            return;
+        }
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        let scope = context.event_scope(event).into_iter().flat_map(|scope| scope.from_root());
+        let spans = scope.map(|span| Span {
+            id: span.id().into_u64(),
+            name: span.name(),
+            level: *span.metadata().level(),
+            resource: span.extensions().get::<Fields>().and_then(|fields| fields.0.get("resource").cloned()),
+        });
+        let traced = Traced { level: *event.metadata().level(), fields, spans: spans.collect() };
+        mutex::lock(&self.0).push(traced);
+    }
+}
+
+/// What is traced on this thread.
+struct Traces {
+    collector: Collector,
+    _default: DefaultGuard,
+}
+
+impl Traces {
+    fn begin() -> Self {
+        LazyLock::force(&OTHERS);
+        let collector = Collector::default();
+        let subscriber = Registry::default().with(collector.clone());
+        Self { collector, _default: tracing::subscriber::set_default(subscriber) }
+    }
+
+    fn all(&self) -> Vec<Traced> {
+        mutex::lock(&self.collector.0).clone()
+    }
+
+    /// All of one message, in order.
+    fn of(&self, message: &str) -> Vec<Traced> {
+        self.all().into_iter().filter(|traced| traced.field("message") == message).collect()
+    }
+
+    /// The only one of this message.
+    fn one(&self, message: &str) -> Traced {
+        let mut traced = self.of(message);
+        assert_eq!(traced.len(), 1, "{message}: {:?}", self.all());
+        traced.remove(0)
+    }
+
+    fn warnings(&self) -> Vec<Traced> {
+        self.all().into_iter().filter(|traced| traced.level <= Level::WARN).collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_traces_its_votes_and_its_win() {
+    let traces = Traces::begin();
+    let cluster = MemoryCluster::new(5);
+    let guard = client(&cluster).red_lock("r").lock().await.unwrap();
+    let votes = traces.of("vote");
+    assert!(votes.len() >= 3, "a quorum decides: {votes:?}");
+    for vote in &votes {
+        assert_eq!(vote.level, Level::TRACE);
+        vote.names(&guard);
+        assert_eq!(vote.field("asked"), "Lock");
+        assert!(vote.field("answer").starts_with("Granted"), "{vote:?}");
+    }
+    let mut nodes: Vec<_> = votes.iter().map(|vote| vote.field("node").to_owned()).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    assert_eq!(nodes.len(), votes.len(), "each node votes once");
+    let won = traces.one("won");
+    assert_eq!(won.level, Level::DEBUG);
+    won.names(&guard);
+    assert_eq!(won.field("token"), guard.fencing_token().to_string());
+    assert!(traces.of("rollback").is_empty() && traces.of("lost").is_empty());
+    assert!(traces.warnings().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_attempt_traces_the_vote_of_every_node_and_its_rollback() {
+    let traces = Traces::begin();
+    let cluster = MemoryCluster::new(5);
+    server(&cluster, 1).behave(Behaviour::Refusing);
+    server(&cluster, 2).behave(Behaviour::Failing(Fault::ReadOnly));
+    server(&cluster, 3).behave(Behaviour::Failing(Fault::OutOfMemory));
+    server(&cluster, 4).behave(Behaviour::Hanging);
+    drop(client(&cluster).red_lock("r").try_lock().await.unwrap_err());
+    let (lost, rollback) = (traces.one("lost"), traces.one("rollback"));
+    for traced in [&lost, &rollback] {
+        assert_eq!(traced.level, Level::DEBUG);
+        assert_eq!(traced.field("resource"), "r");
+    }
+    assert_eq!(lost.field("owner"), rollback.field("owner"));
+    assert!(!lost.field("loss").is_empty());
+    let votes: Vec<_> = lost.field("votes").split("; ").collect();
+    assert_eq!(votes.len(), 5, "{votes:?}");
+    assert_eq!(votes[0], "memory:0: granted");
+    assert!(votes[1].starts_with("memory:1: held by somebody:else"), "{votes:?}");
+    assert_eq!(votes[2], format!("memory:2: {}", Fault::ReadOnly));
+    assert_eq!(votes[3], format!("memory:3: {}", Fault::OutOfMemory));
+    assert!(votes[4].starts_with("memory:4: ") && !votes[4].ends_with("granted"), "{votes:?}");
+    assert!(!rollback.field("nodes").is_empty());
+    assert!(traces.of("won").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_renewal_by_the_watchdog_is_traced_with_its_outcome() {
+    let traces = Traces::begin();
+    let cluster = MemoryCluster::new(3);
+    let guard = client(&cluster).red_lock("r").ttl(TTL).lock().await.unwrap();
+    pass(TTL / 2).await;
+    let renewal = traces.one("renewal");
+    assert_eq!(renewal.level, Level::DEBUG);
+    renewal.names(&guard);
+    assert_eq!(renewal.field("outcome"), "Renewed");
+    all_behave(&cluster, &Behaviour::Failing(Fault::ReadOnly));
+    pass(TTL / 6 + Duration::from_millis(100)).await;
+    let renewals = traces.of("renewal");
+    assert_eq!(renewals.len(), 2, "{renewals:?}");
+    assert_eq!(renewals[1].field("outcome"), "Failed");
+    assert!(traces.warnings().is_empty(), "the lease is still held");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_on_request_is_traced_with_its_outcome() {
+    let traces = Traces::begin();
+    let guard = client(&MemoryCluster::new(3)).red_lock("r").lock().await.unwrap();
+    guard.renew().await.unwrap();
+    let renewal = traces.one("renewal on request");
+    assert_eq!(renewal.level, Level::DEBUG);
+    renewal.names(&guard);
+    assert!(renewal.field("outcome").contains("Renewed"), "{renewal:?}");
+}
+
+/// That `guard`'s lease was lost for this reason is the only warning.
+fn warned_of_loss(traces: &Traces, guard: &LockGuard, reason: LossReason) {
+    assert_eq!(traces.warnings().len(), 1, "{:?}", traces.warnings());
+    let lost = traces.one("lease lost");
+    assert_eq!(lost.level, Level::WARN);
+    lost.names(guard);
+    assert_eq!(lost.field("token"), guard.fencing_token().to_string());
+    assert_eq!(lost.field("reason"), reason.to_string());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_expires_is_warned_of_once() {
+    let traces = Traces::begin();
+    let cluster = MemoryCluster::new(3);
+    let guard = client(&cluster).red_lock("r").ttl(TTL).without_renewal().lock().await.unwrap();
+    assert_eq!(guard.lost().await.reason, LossReason::Expired);
+    pass(TTL).await;
+    warned_of_loss(&traces, &guard, LossReason::Expired);
+    drop(guard);
+    assert_eq!(traces.warnings().len(), 1, "its guard has nothing to add");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_taken_away_is_warned_of_once() {
+    let traces = Traces::begin();
+    let cluster = MemoryCluster::new(3);
+    let guard = client(&cluster).red_lock("r").ttl(TTL).lock().await.unwrap();
+    all_behave(&cluster, &Behaviour::Refusing);
+    assert_eq!(guard.lost().await.reason, LossReason::TakenAway);
+    pass(TTL).await;
+    warned_of_loss(&traces, &guard, LossReason::TakenAway);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_held_for_too_long_is_warned_of_once() {
+    let traces = Traces::begin();
+    let cluster = MemoryCluster::new(3);
+    let guard = client(&cluster).red_lock("r").ttl(TTL).max_hold(TTL * 2).lock().await.unwrap();
+    assert_eq!(guard.lost().await.reason, LossReason::MaxHold);
+    pass(TTL).await;
+    warned_of_loss(&traces, &guard, LossReason::MaxHold);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_a_shutdown_ends_is_warned_of_once() {
+    let traces = Traces::begin();
+    let quorum = client(&MemoryCluster::new(3));
+    let guard = quorum.red_lock("r").lock().await.unwrap();
+    quorum.shutdown().await;
+    warned_of_loss(&traces, &guard, LossReason::Shutdown);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unlock_is_traced_with_the_nodes_that_confirmed() {
+    let traces = Traces::begin();
+    let guard = client(&MemoryCluster::new(3)).red_lock("r").lock().await.unwrap();
+    let owner = guard.owner().to_string();
+    guard.unlock().await.unwrap();
+    let unlock = traces.one("unlock");
+    assert_eq!(unlock.level, Level::DEBUG);
+    assert_eq!((unlock.field("resource"), unlock.field("owner")), ("r", &*owner));
+    assert!(!unlock.field("confirmed").is_empty());
+    assert!(traces.warnings().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unlock_by_force_is_warned_of() {
+    let traces = Traces::begin();
+    let cluster = MemoryCluster::new(3);
+    let _guard = client(&cluster).red_lock("r").lock().await.unwrap();
+    client(&cluster).red_lock("r").force_unlock().await.unwrap();
+    let forced = traces.one("unlocked by force");
+    assert_eq!(forced.level, Level::WARN);
+    assert_eq!(forced.field("resource"), "r");
+    assert!(!forced.field("confirmed").is_empty());
+}
+
+/// What belongs to an attempt.
+fn of_attempts(traces: &Traces) -> Vec<Traced> {
+    let messages = ["vote", "won", "lost", "rollback"];
+    traces.all().into_iter().filter(|traced| messages.contains(&traced.field("message"))).collect()
+}
+
+/// All of it is inside of one and the same span.
+fn inside_of_one(span: &str, traced: &[Traced]) {
+    let first = &traced.first().expect("something was attempted").spans;
+    assert_eq!(first.len(), 1, "{first:?}");
+    assert_eq!((first[0].name, first[0].level), (span, Level::DEBUG));
+    assert_eq!(first[0].resource.as_deref(), Some("r"));
+    for traced in traced {
+        assert_eq!(traced.spans, *first, "{traced:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_attempts_of_one_lock_call_are_inside_of_one_span_with_the_resource() {
+    let cluster = MemoryCluster::new(3);
+    let holder = client(&cluster).red_lock("r").lock().await.unwrap();
+    let traces = Traces::begin();
+    let waiting = client(&cluster).red_lock("r");
+    let unlock = async {
+        pass(Duration::from_millis(50)).await;
+        holder.unlock().await
+    };
+    let (guard, unlocked) = tokio::join!(waiting.lock(), unlock);
+    unlocked.unwrap();
+    assert!(!traces.of("lost").is_empty(), "the first attempt is lost");
+    traces.one("won").names(&guard.unwrap());
+    inside_of_one("lock", &of_attempts(&traces));
+    assert_eq!(traces.one("unlock").spans, [], "that was another's");
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_lock_call_has_a_span_of_its_own() {
+    let traces = Traces::begin();
+    let quorum = client(&MemoryCluster::new(3));
+    let lock = quorum.red_lock("r");
+    lock.lock().await.unwrap().unlock().await.unwrap();
+    let first = of_attempts(&traces);
+    lock.try_lock_for(TTL).await.unwrap().unlock().await.unwrap();
+    let second = of_attempts(&traces).split_off(first.len());
+    inside_of_one("lock", &first);
+    inside_of_one("lock", &second);
+    assert_ne!(first[0].spans[0].id, second[0].spans[0].id);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_attempt_of_try_lock_is_inside_of_its_span() {
+    let traces = Traces::begin();
+    let cluster = MemoryCluster::new(3);
+    all_behave(&cluster, &Behaviour::Refusing);
+    assert!(client(&cluster).red_lock("r").try_lock().await.unwrap().is_none());
+    let attempt = of_attempts(&traces);
+    assert!(!traces.of("lost").is_empty() && !traces.of("rollback").is_empty());
+    inside_of_one("try_lock", &attempt);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_call_that_is_dropped_traces_its_rollback_inside_of_its_span() {
+    let traces = Traces::begin();
+    let cluster = MemoryCluster::new(3);
+    all_behave(&cluster, &Behaviour::Hanging);
+    let lock = client(&cluster).red_lock("r");
+    assert!(lock.lock().now_or_never().is_none());
+    inside_of_one("lock", &[traces.one("rollback")]);
+}
+
+/// Everything that traces anything in the life of a lock.
+async fn trace_something_of_each_level() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    let guard = quorum.red_lock("r").ttl(TTL).lock().await.unwrap();
+    assert!(client(&cluster).red_lock("r").try_lock().await.unwrap().is_none());
+    pass(TTL).await;
+    guard.unlock().await.unwrap();
+    let _guard = quorum.red_lock("r").lock().await.unwrap();
+    client(&cluster).red_lock("r").force_unlock().await.unwrap();
+    quorum.shutdown().await;
+}
+
+/// Wants nothing, and counts what it gets all the same.
+#[derive(Clone, Default)]
+struct Off(Arc<AtomicUsize>);
+
+impl Subscriber for Off {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        false
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        span::Id::from_u64(1)
+    }
+
+    fn event(&self, _: &Event<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}
+
+/// `tracing` formats the values of an event on their way to a subscriber: what is never handed over is not formatted.
+#[tokio::test(start_paused = true)]
+async fn a_subscriber_that_wants_nothing_is_handed_no_event_and_no_span() {
+    LazyLock::force(&OTHERS);
+    let off = Off::default();
+    let _default = tracing::subscriber::set_default(off.clone());
+    trace_something_of_each_level().await;
+    assert_eq!(off.0.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_subscriber_no_level_is_enabled_and_no_lock_installs_one() {
+    LazyLock::force(&OTHERS);
+    trace_something_of_each_level().await;
+    assert!(tracing::dispatcher::get_default(|default| default.is::<NoSubscriber>()));
+    assert!(!tracing::enabled!(Level::ERROR));
+    assert!(!tracing::enabled!(Level::WARN));
+    assert!(!tracing::enabled!(Level::DEBUG));
+    assert!(!tracing::enabled!(Level::TRACE));
+}
+
+/// So that the two above say something.
+#[tokio::test(start_paused = true)]
+async fn the_same_calls_trace_every_level_to_a_subscriber_that_wants_it() {
+    let traces = Traces::begin();
+    trace_something_of_each_level().await;
+    for message in ["vote", "won", "lost", "rollback", "renewal", "unlock", "unlocked by force", "lease lost"]
+    {
+        assert!(!traces.of(message).is_empty(), "{message}");
+    }
+}
