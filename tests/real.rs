@@ -11,5 +11,4 @@ mod real {
     mod behaviours;
     mod faults;
     mod fixture;
-    mod rows;
 }
