@@ -11,6 +11,5 @@ mod real {
     mod behaviours;
     mod faults;
     mod fixture;
-    mod rows;
     mod shutdown;
 }

@@ -213,8 +213,15 @@ impl LockGuard {
 impl Drop for LockGuard {
     fn drop(&mut self) {
         // The nodes are told whether or not anybody waits for their answers.
-        if !self.is_given_back && self.client.core.leave(&self.held).0 == Left::Held {
-            release::submit_holds(&self.client.core, &self.held);
+        if self.is_given_back {
+            return;
+        }
+        match self.client.core.leave(&self.held).0 {
+            Left::Held => release::submit_holds(&self.client.core, &self.held),
+            Left::Unlocked => {
+                tracing::debug!(resource = %self.held.resource, owner = %self.held.owner, "unlock by drop");
+            }
+            Left::Over => {}
         }
     }
 }

@@ -107,18 +107,3 @@ async fn a_majority_of_dead_nodes_is_no_quorum_and_leaves_no_key_on_the_living()
     let what = "no key is left on the living node";
     eventually(SOON, what, async || !is_locked(cluster.server(2), "r").await).await;
 }
-
-/// Row J: of four nodes three are a majority, and two are not, though they are all that answer.
-#[tokio::test]
-async fn a_quorum_is_a_majority_of_the_configured_nodes_however_few_answer() {
-    let cluster = Cluster::start(4).await;
-    let quorum = client(&cluster).await;
-    cluster.server(0).kill().await;
-    let guard = quorum.red_lock("r").ttl(TTL).try_lock().await.unwrap().unwrap();
-    guard.unlock().await.unwrap();
-    cluster.server(1).kill().await;
-    votes_of(quorum.red_lock("r").ttl(TTL).try_lock().await.unwrap_err());
-    cluster.server(0).restart_empty().await;
-    cluster.server(1).restart_empty().await;
-    unlocked_everywhere(&cluster, "r").await;
-}

@@ -1,24 +1,45 @@
-//! What other quorum locks were seen to do wrong, and what this one does instead: a row of tests for each, on real servers.
+//! What quorum locks have been known to get wrong, and what this one does instead, on real servers and through the public
+//! API.
+//!
+//! A row is a letter of the table in `docs/BEHAVIOURS.md`; its tests name it. Rows that virtual time shows better are
+//! tested beside the code.
 
 use std::time::Duration;
 
 use futures::future::join_all;
-use redquorum::{LockError, LockGuard, Quorum, QuorumBuilder, Vote, Votes};
+use redis::cmd;
+use redquorum::{LockError, LockGuard, Quorum, QuorumBuilder, RetryPolicy, Vote, Votes};
 
 use crate::support::{Cluster, Direction, Proxy, Server, eventually};
 
 mod acquisition;
-mod latency;
-mod quiet;
+mod cancellation;
+mod configuration;
+mod cost;
+mod diagnosis;
+mod endings;
+mod fencing;
+mod healing;
+mod many_waiters;
+mod names;
 mod renewal;
 mod rollback;
+mod scripts;
 mod unlocking;
+mod waiting;
+mod watchdog;
 
 /// Far longer than anything that happens at once takes on a machine under load, and far shorter than [`TTL`].
 pub(super) const SOON: Duration = Duration::from_secs(10);
 
 /// Whatever is gone before this has not gone by itself.
 pub(super) const TTL: Duration = Duration::from_secs(60);
+
+/// Longer than any test.
+const NEVER: Duration = Duration::from_secs(300);
+
+/// Short enough to wait for in a test, long enough for a healthy node under load.
+const NODE_TIMEOUT: Duration = Duration::from_millis(400);
 
 /// Settings for the servers of a cluster.
 pub(super) fn builder(cluster: &Cluster) -> QuorumBuilder {
@@ -30,35 +51,61 @@ pub(super) async fn client(cluster: &Cluster) -> Quorum {
     builder(cluster).connect().await.unwrap()
 }
 
+/// The same, which gives up on a node sooner.
+async fn impatient(cluster: &Cluster) -> Quorum {
+    builder(cluster).node_timeout(NODE_TIMEOUT).connect().await.unwrap()
+}
+
 /// A proxy before every server.
-pub(super) async fn proxies(cluster: &Cluster) -> Vec<Proxy> {
+async fn proxies(cluster: &Cluster) -> Vec<Proxy> {
     join_all(cluster.servers().iter().map(Proxy::before)).await
 }
 
 /// Settings for the servers behind these proxies.
-pub(super) fn builder_behind(proxies: &[Proxy]) -> QuorumBuilder {
+fn builder_behind(proxies: &[Proxy]) -> QuorumBuilder {
     Quorum::builder().nodes(proxies.iter().map(Proxy::url))
 }
 
-/// The numbers of the servers on which the resource is locked.
-pub(super) async fn locked_on(cluster: &Cluster, resource: &str) -> Vec<usize> {
+/// No fallback polls: only notices and the end of ttls wake a waiter.
+fn without_polls() -> RetryPolicy {
+    RetryPolicy::default().polls(NEVER, NEVER)
+}
+
+/// Puts somebody else's lock on a server, with or without a ttl.
+async fn hold_as(server: &Server, resource: &str, owner: &str, ttl: Option<Duration>) {
+    server.command(&["DEL", resource]).await;
+    server.command(&["HSET", resource, owner, "1"]).await;
+    if let Some(ttl) = ttl {
+        server.command(&["PEXPIRE", resource, &ttl.as_millis().to_string()]).await;
+    }
+}
+
+/// The numbers of the servers, all of which answer, on which the resource is locked.
+async fn locked_on(cluster: &Cluster, resource: impl AsRef<[u8]>) -> Vec<usize> {
     let mut locked = Vec::new();
     for (number, server) in cluster.servers().iter().enumerate() {
-        if is_locked(server, resource).await {
+        if is_locked(server, &resource).await {
             locked.push(number);
         }
     }
     locked
 }
 
-pub(super) async fn is_locked(server: &Server, resource: &str) -> bool {
-    server.keys().await.iter().any(|key| key == resource)
+pub(super) async fn is_locked(server: &Server, resource: impl AsRef<[u8]>) -> bool {
+    server.query(cmd("EXISTS").arg(resource.as_ref())).await
 }
 
-/// Waits until the resource is locked nowhere.
-pub(super) async fn unlocked_everywhere(cluster: &Cluster, resource: &str) {
-    let what = "no key of the resource is left";
-    eventually(SOON, what, async || locked_on(cluster, resource).await.is_empty()).await;
+/// Waits until the resource is locked nowhere, long before its ttl could have seen to that.
+pub(super) async fn unlocked_everywhere(cluster: &Cluster, resource: impl AsRef<[u8]>) {
+    unlocked_on(cluster.servers(), resource).await;
+}
+
+/// The same for some servers, of those that answer.
+async fn unlocked_on(servers: &[Server], resource: impl AsRef<[u8]>) {
+    let what = format!("{} is left on no server", resource.as_ref().escape_ascii());
+    for server in servers {
+        eventually(SOON, &what, async || !is_locked(server, &resource).await).await;
+    }
 }
 
 /// Waits until an unlock has come after everything that was unanswered: it leaves a tombstone; and nothing else.
@@ -69,7 +116,7 @@ pub(super) async fn buried(server: &Server, resource: &str) {
 }
 
 /// As [`buried`], by this owner: the attempts of others may have left tombstones of their own.
-pub(super) async fn buried_by(server: &Server, resource: &str, owner: &str) {
+async fn buried_by(server: &Server, resource: &str, owner: &str) {
     let tombstone = format!("redquorum:gone:{{{resource}}}:{owner}");
     let is_buried = async || server.keys().await.iter().any(|key| key.starts_with(&tombstone));
     eventually(SOON, "the unlock has arrived", is_buried).await;
@@ -77,12 +124,12 @@ pub(super) async fn buried_by(server: &Server, resource: &str, owner: &str) {
 }
 
 /// How many requests of clients a server has executed.
-pub(super) async fn calls(server: &Server) -> u64 {
+async fn calls(server: &Server) -> u64 {
     calls_of(server, &["evalsha"]).await
 }
 
 /// How often a server has executed these commands, those inside of scripts included.
-pub(super) async fn calls_of(server: &Server, commands: &[&str]) -> u64 {
+async fn calls_of(server: &Server, commands: &[&str]) -> u64 {
     let info = server.info("commandstats").await;
     let lines =
         info.lines().filter_map(|line| line.trim_end().strip_prefix("cmdstat_")?.split_once(":calls="));
@@ -90,13 +137,58 @@ pub(super) async fn calls_of(server: &Server, commands: &[&str]) -> u64 {
     ours.map(|(_, rest)| rest.split(',').next().unwrap().parse::<u64>().unwrap()).sum()
 }
 
-/// The owner of the resource on a server, with everything else that the key holds.
-pub(super) async fn hash(server: &Server, resource: &str) -> Vec<(String, String)> {
-    server.query(redis::cmd("HGETALL").arg(resource)).await
+/// What a client sends, over all connections; what runs inside of scripts is counted apart by the server.
+const COMMANDS: [&str; 7] =
+    ["evalsha", "script|load", "subscribe", "unsubscribe", "ping", "hello", "client|setinfo"];
+
+/// How many commands each server has been sent by clients.
+async fn commands_by_server(cluster: &Cluster) -> Vec<u64> {
+    join_all(cluster.servers().iter().map(|server| calls_of(server, &COMMANDS))).await
+}
+
+/// The fields of a resource's hash on a server that answers: owners and their holds.
+async fn hash(server: &Server, resource: &str) -> Vec<(String, String)> {
+    server.query(cmd("HGETALL").arg(resource)).await
+}
+
+/// Where the release of a resource is told.
+fn channel(resource: &[u8]) -> Vec<u8> {
+    if resource.contains(&b'{') {
+        [b"redisson_lock__channel:", resource].concat()
+    } else {
+        [b"redisson_lock__channel:{", resource, b"}"].concat()
+    }
+}
+
+/// How many connections of a server are subscribed to the release of a resource.
+async fn subscribers(server: &Server, resource: &[u8]) -> u64 {
+    let mut command = cmd("PUBSUB");
+    let (_, subscribers): (Vec<u8>, u64) = server.query(command.arg("NUMSUB").arg(channel(resource))).await;
+    subscribers
+}
+
+/// Waits until so many connections of every server wait for the release of a resource.
+async fn have_subscribers(cluster: &Cluster, resource: impl AsRef<[u8]>, count: u64) {
+    let resource = resource.as_ref();
+    let what = format!("{} has {count} subscribers on every server", resource.escape_ascii());
+    eventually(SOON, &what, async || {
+        for server in cluster.servers() {
+            if subscribers(server, resource).await != count {
+                return false;
+            }
+        }
+        true
+    })
+    .await;
+}
+
+/// How many connections a server has, this look at it aside.
+async fn connections(server: &Server) -> u64 {
+    server.info_field("clients", "connected_clients").await.parse::<u64>().unwrap() - 1
 }
 
 /// Waits until every node has said that it has the lease.
-pub(super) async fn on_all_nodes(guard: &LockGuard) {
+async fn on_all_nodes(guard: &LockGuard) {
     let nodes = guard.votes().nodes();
     eventually(SOON, "every node has granted", async || guard.votes().granted() == nodes).await;
 }
@@ -112,14 +204,15 @@ pub(super) fn in_order(votes: &Votes) -> Vec<Vote> {
     votes.iter().map(|(_, vote)| vote.clone()).collect()
 }
 
-pub(super) fn all(proxies: &[Proxy], change: impl Fn(&Proxy)) {
+/// Does the same to all of them.
+fn all(proxies: &[Proxy], change: impl Fn(&Proxy)) {
     proxies.iter().for_each(change);
 }
 
-pub(super) fn hold_requests(proxies: &[Proxy]) {
+fn hold_requests(proxies: &[Proxy]) {
     all(proxies, |proxy| proxy.hold(Direction::Requests));
 }
 
-pub(super) fn open_requests(proxies: &[Proxy]) {
+fn open_requests(proxies: &[Proxy]) {
     all(proxies, |proxy| proxy.open(Direction::Requests));
 }

@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
-use redquorum::{LockGuard, UnlockError};
+use redquorum::{LockGuard, LossReason, OwnerId, UnlockError, Vote};
 
 use super::{
-    SOON, TTL, builder_behind, calls, client, hash, hold_requests, locked_on, on_all_nodes, open_requests,
-    proxies, unlocked_everywhere,
+    SOON, TTL, builder_behind, calls, client, hash, hold_as, hold_requests, locked_on, on_all_nodes,
+    open_requests, proxies, unlocked_everywhere,
 };
 use crate::support::{Cluster, eventually};
+
+/// Of a lock that somebody else is given.
+const OTHERS_TTL: Duration = Duration::from_secs(20);
 
 /// Row D: every acquisition has an owner of its own, so the unlock of one that is over finds nothing.
 ///
@@ -73,4 +76,64 @@ async fn a_stale_guard_of_the_same_lock_and_client_does_not_unlock_the_lease_tha
     on_all_nodes(&next).await;
     assert_eq!(locked_on(&cluster, "r").await, [0, 1, 2]);
     assert!(next.is_valid());
+}
+
+/// Row U: a guard whose lease is somebody else's by now gets an error for its unlock, and the other keeps the lock. So it
+/// does when the guard is dropped without a look at what became of its lease.
+#[tokio::test]
+async fn unlocking_what_is_anothers_by_now_is_an_error_and_leaves_it_alone() {
+    let cluster = Cluster::start(3).await;
+    let quorum = client(&cluster).await;
+    let guard = quorum.red_lock("r").without_renewal().lock().await.unwrap();
+    let dropped = quorum.red_lock("dropped").without_renewal().lock().await.unwrap();
+    for server in cluster.servers() {
+        hold_as(server, "r", "other:7", Some(OTHERS_TTL)).await;
+        hold_as(server, "dropped", "other:7", Some(OTHERS_TTL)).await;
+    }
+    let outcome = guard.unlock().await;
+    let Err(UnlockError::LeaseLost { lost, votes }) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(lost.reason, LossReason::TakenAway);
+    assert!(votes.granted() >= 2, "a quorum has said so: {votes}");
+    assert!(dropped.is_valid(), "it has not noticed");
+    drop(dropped);
+    quorum.shutdown().await;
+    for server in cluster.servers() {
+        assert_eq!(hash(server, "r").await, [("other:7".to_owned(), "1".to_owned())]);
+        assert_eq!(hash(server, "dropped").await, [("other:7".to_owned(), "1".to_owned())]);
+    }
+}
+
+/// Row AB: a renewal extends a key only for its owner. What is another's keeps the ttl that the other gave it.
+#[tokio::test]
+async fn a_renewal_never_extends_a_key_that_is_anothers() {
+    let cluster = Cluster::start(3).await;
+    let quorum = client(&cluster).await;
+    let guard = quorum.red_lock("r").ttl(TTL).lock().await.unwrap();
+    hold_as(cluster.server(0), "r", "other:7", Some(OTHERS_TTL)).await;
+    guard.renew().await.unwrap();
+    eventually(SOON, "the vote of the server is known", async || {
+        matches!(guard.votes().iter().next(), Some((_, Vote::Refused(_))))
+    })
+    .await;
+    assert_eq!(hash(cluster.server(0), "r").await, [("other:7".to_owned(), "1".to_owned())]);
+    let remaining: u128 = cluster.server(0).query(redis::cmd("PTTL").arg("r")).await;
+    assert!(remaining <= OTHERS_TTL.as_millis(), "extended to {remaining} ms");
+}
+
+/// A handle can be used again and again; every lease has an owner of its own, and its unlock is confirmed.
+#[tokio::test]
+async fn one_handle_locks_unlocks_and_locks_again() {
+    let cluster = Cluster::start(3).await;
+    let lock = client(&cluster).await.red_lock("r");
+    let mut owners: Vec<OwnerId> = Vec::new();
+    for _ in 0..3 {
+        let guard = lock.lock().await.unwrap();
+        assert_eq!(guard.holds(), 1);
+        assert!(lock.try_lock().await.unwrap().is_none(), "a lock is not re-entrant by accident");
+        assert!(!owners.contains(guard.owner()));
+        owners.push(guard.owner().clone());
+        let unlocked = guard.unlock().await.unwrap();
+        assert!(unlocked.confirmed.len() >= 2, "{unlocked:?}");
+        unlocked_everywhere(&cluster, "r").await;
+    }
 }

@@ -1,10 +1,10 @@
-//! Fencing tokens.
+//! Fencing tokens, and what nodes can prove about the last of them.
 
 use std::{sync::Mutex, time::Duration};
 
-use redquorum::FencingToken;
+use redquorum::{FencingToken, Verification};
 
-use super::client;
+use super::{TTL, client, on_all_nodes, unlocked_everywhere};
 use crate::support::{Cluster, ServerOptions};
 
 /// What a lock protects, and the other half of fencing: it refuses tokens smaller than the largest it has seen.
@@ -63,4 +63,22 @@ async fn a_holder_that_slept_through_its_end_is_refused_by_what_it_protects() {
     assert!(!ledger.write(old.fencing_token()), "a write of the past was accepted");
     assert!(ledger.write(new.fencing_token()));
     assert!(!old.is_valid() && new.is_valid());
+}
+
+/// Row E: nodes that forgot a lease may have granted another; that one is never proven away.
+#[tokio::test]
+async fn verify_does_not_prove_a_lease_whose_keys_another_held_in_between() {
+    let cluster = Cluster::start(3).await;
+    let guard = client(&cluster).await.red_lock("r").ttl(TTL).lock().await.unwrap();
+    on_all_nodes(&guard).await;
+    assert_eq!(guard.verify().await.unwrap(), Verification::Proven);
+    for server in cluster.servers() {
+        server.command(&["DEL", "r"]).await;
+    }
+    let other = client(&cluster).await.red_lock("r").ttl(TTL).lock().await.unwrap();
+    assert!(other.fencing_token() > guard.fencing_token());
+    on_all_nodes(&other).await;
+    other.unlock().await.unwrap();
+    unlocked_everywhere(&cluster, "r").await;
+    assert_eq!(guard.verify().await.unwrap(), Verification::Unproven);
 }

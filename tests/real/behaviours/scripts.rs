@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redquorum::RetryPolicy;
 
-use super::{client, is_freed};
+use super::{SOON, TTL, buried, client, impatient, unlocked_everywhere, votes_of};
 use crate::support::{Cluster, Server};
 
 /// Breaks all connections of a server, or makes it forget its scripts, at every turn.
@@ -49,20 +49,60 @@ async fn broken_connections_and_lost_scripts_never_make_a_lock_count_twice() {
         () = rounds => {}
         () = harass(cluster.servers()) => unreachable!("it goes on for ever"),
     }
-    is_freed(cluster.servers(), b"r").await;
+    unlocked_everywhere(&cluster, "r").await;
 }
 
-/// Row AA: a server that lost the script between lock and unlock still unlocks.
+/// Rows N and AA: a server that lost its scripts is given them again in passing.
 #[tokio::test]
-async fn a_lock_is_freed_by_servers_that_lost_the_script_meanwhile() {
+async fn scripts_that_were_flushed_are_loaded_again_without_anybody_noticing() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
-    for _ in 0..20 {
-        let guard = quorum.red_lock("r").lock().await.unwrap();
+    let lock = quorum.red_lock("r").ttl(TTL);
+    let flush = async || {
         for server in cluster.servers() {
             server.command(&["SCRIPT", "FLUSH"]).await;
         }
+    };
+    for _ in 0..20 {
+        flush().await;
+        let guard = lock.try_lock().await.unwrap().unwrap();
+        flush().await;
+        guard.renew().await.unwrap();
+        flush().await;
         guard.unlock().await.unwrap();
-        is_freed(cluster.servers(), b"r").await;
+        unlocked_everywhere(&cluster, "r").await;
     }
+}
+
+/// Row N: a lock that the server could not execute is not sent again once its caller has given up, its rollback is.
+#[tokio::test]
+async fn a_lock_whose_missing_script_is_learned_of_after_it_was_given_up_leaves_nothing() {
+    let cluster = Cluster::start(3).await;
+    let quorum = impatient(&cluster).await;
+    for server in cluster.some(0..2) {
+        server.command(&["SCRIPT", "FLUSH"]).await;
+        server.freeze().await;
+    }
+    let lock = quorum.red_lock("r").ttl(TTL);
+    votes_of(lock.try_lock().await.unwrap_err());
+    for server in cluster.some(0..2) {
+        server.thaw().await;
+    }
+    for server in cluster.some(0..2) {
+        buried(server, "r").await;
+    }
+    unlocked_everywhere(&cluster, "r").await;
+    lock.try_lock().await.unwrap().unwrap().unlock().await.unwrap();
+}
+
+/// Row N: a restarted server has no scripts either.
+#[tokio::test]
+async fn servers_that_were_restarted_get_the_script_with_the_new_connection() {
+    let cluster = Cluster::start(3).await;
+    let quorum = client(&cluster).await;
+    for server in cluster.servers() {
+        server.restart_empty().await;
+    }
+    quorum.red_lock("r").ttl(TTL).try_lock_for(SOON).await.unwrap().unlock().await.unwrap();
+    unlocked_everywhere(&cluster, "r").await;
 }

@@ -1,8 +1,8 @@
-//! Resources of any bytes.
+//! Names: those of resources, which may be any bytes, and those of owners.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
-use super::{SOON, client, have_subscribers, is_freed, locked, without_polls};
+use super::{SOON, client, hash, have_subscribers, locked_on, unlocked_everywhere, without_polls};
 use crate::support::Cluster;
 
 /// Every name of 1 to 512 bytes works like any other: it locks, keeps others out, tells its release, and is freed.
@@ -28,16 +28,16 @@ async fn any_bytes_make_a_resource() {
     ];
     for name in names {
         let guard = holder.red_lock(name).lock().await.unwrap();
-        assert!(locked(cluster.servers(), name).await >= 2, "{}", name.escape_ascii());
+        assert!(locked_on(&cluster, name).await.len() >= 2, "{}", name.escape_ascii());
         assert!(waiter.red_lock(name).try_lock().await.unwrap().is_none());
         let lock = waiter.red_lock(name).retry(without_polls());
         let waiting = tokio::spawn(async move { lock.lock().await });
-        have_subscribers(cluster.servers(), name, 1).await;
+        have_subscribers(&cluster, name, 1).await;
         guard.unlock().await.unwrap();
         let woken = tokio::time::timeout(SOON, waiting).await;
         let woken = woken.unwrap_or_else(|_| panic!("{}: not woken", name.escape_ascii()));
         woken.unwrap().unwrap().unlock().await.unwrap();
-        is_freed(cluster.servers(), name).await;
+        unlocked_everywhere(&cluster, name).await;
     }
 }
 
@@ -55,7 +55,7 @@ async fn resources_that_share_a_channel_wake_each_others_waiters_only() {
             tokio::spawn(async move { lock.lock().await.map(drop) })
         };
         let waiting = [wait(order[0]), wait(order[1])];
-        have_subscribers(cluster.servers(), b"a", 1).await;
+        have_subscribers(&cluster, "a", 1).await;
         // Both have subscribed, and have looked once more since.
         tokio::time::sleep(Duration::from_millis(100)).await;
         let [waits_for_first, waits_for_second] = waiting;
@@ -64,6 +64,34 @@ async fn resources_that_share_a_channel_wake_each_others_waiters_only() {
         assert!(!waits_for_second.is_finished());
         second.unlock().await.unwrap();
         tokio::time::timeout(SOON, waits_for_second).await.expect("woken").unwrap().unwrap();
-        have_subscribers(cluster.servers(), b"a", 0).await;
+        have_subscribers(&cluster, "a", 0).await;
     }
+}
+
+/// Row T: an owner is a random uuid of its client (version 4: 122 bits from the operating system) and a number; no two
+/// clients share the first, no two leases of a client the second, and the guard shows what the servers store.
+#[tokio::test]
+async fn no_two_leases_share_an_owner_and_clients_are_random_uuids() {
+    let cluster = Cluster::start(1).await;
+    let mut owners = BTreeSet::new();
+    let mut clients = BTreeSet::new();
+    for _ in 0..4 {
+        let quorum = client(&cluster).await;
+        for _ in 0..4 {
+            let guard = quorum.red_lock("r").lock().await.unwrap();
+            let owner = guard.owner().to_string();
+            assert_eq!(hash(cluster.server(0), "r").await, [(owner.clone(), "1".to_owned())]);
+            let (client, number) = owner.split_once(':').unwrap();
+            assert!(number.parse::<u64>().is_ok(), "{owner}");
+            let uuid: Vec<char> = client.chars().collect();
+            assert!(
+                uuid.len() == 36 && uuid[14] == '4' && "89ab".contains(uuid[19]),
+                "{client} is no uuid v4"
+            );
+            clients.insert(client.to_owned());
+            owners.insert(owner);
+            guard.unlock().await.unwrap();
+        }
+    }
+    assert_eq!((clients.len(), owners.len()), (4, 16));
 }

@@ -4,8 +4,11 @@ use std::time::{Duration, Instant};
 
 use redquorum::{LockError, LossReason, Quorum, UnlockError};
 
-use super::{SOON, calls, client, connected, connections, have_subscribers, is_freed, locked};
-use crate::support::{Cluster, Direction, Proxy, eventually};
+use super::{
+    SOON, builder_behind, calls, client, connections, have_subscribers, hold_requests, locked_on,
+    on_all_nodes, open_requests, proxies, unlocked_everywhere,
+};
+use crate::support::{Cluster, eventually};
 
 /// A lease with a fixed ttl is never renewed, and the resource is free when the ttl is over.
 #[tokio::test]
@@ -46,7 +49,7 @@ async fn a_holder_that_vanishes_frees_the_resource_within_one_ttl() {
         Instant::now()
     });
     let vanished = tokio::task::spawn_blocking(move || vanished.join().unwrap()).await.unwrap();
-    assert!(locked(cluster.servers(), b"r").await > 0, "nobody has unlocked it");
+    assert!(!locked_on(&cluster, "r").await.is_empty(), "nobody has unlocked it");
     let _guard = client(&cluster).await.red_lock("r").lock().await.unwrap();
     assert!(vanished.elapsed() < ttl + Duration::from_millis(700), "{:?}", vanished.elapsed());
 }
@@ -58,7 +61,7 @@ async fn dropping_the_last_handle_behind_a_guard_still_unlocks() {
     for guard_first in [true, false] {
         let quorum = client(&cluster).await;
         let guard = quorum.red_lock("r").lock().await.unwrap();
-        assert!(locked(cluster.servers(), b"r").await >= 2);
+        assert!(locked_on(&cluster, "r").await.len() >= 2);
         if guard_first {
             drop(guard);
             drop(quorum);
@@ -66,7 +69,7 @@ async fn dropping_the_last_handle_behind_a_guard_still_unlocks() {
             drop(quorum);
             drop(guard);
         }
-        is_freed(cluster.servers(), b"r").await;
+        unlocked_everywhere(&cluster, "r").await;
         for server in cluster.servers() {
             eventually(SOON, "the connection is closed", async || connections(server).await == 0).await;
         }
@@ -77,25 +80,20 @@ async fn dropping_the_last_handle_behind_a_guard_still_unlocks() {
 #[tokio::test]
 async fn what_is_owed_outlives_the_last_handle_until_the_servers_are_back() {
     let cluster = Cluster::start(3).await;
-    let mut proxies = Vec::new();
-    for server in cluster.servers() {
-        proxies.push(Proxy::before(server).await);
-    }
-    let quorum = connected(Quorum::builder().nodes(proxies.iter().map(Proxy::url))).await;
+    let proxies = proxies(&cluster).await;
+    let quorum = builder_behind(&proxies).connect().await.unwrap();
     let guard = quorum.red_lock("r").lock().await.unwrap();
-    eventually(SOON, "all servers have it", async || guard.votes().granted() == 3).await;
+    on_all_nodes(&guard).await;
+    hold_requests(&proxies);
     for proxy in &proxies {
-        proxy.hold(Direction::Requests);
         proxy.drop_connections().await;
     }
     drop(guard);
     drop(quorum);
     tokio::time::sleep(Duration::from_millis(100)).await;
-    assert_eq!(locked(cluster.servers(), b"r").await, 3, "nothing can have reached the servers");
-    for proxy in &proxies {
-        proxy.open(Direction::Requests);
-    }
-    is_freed(cluster.servers(), b"r").await;
+    assert_eq!(locked_on(&cluster, "r").await.len(), 3, "nothing can have reached the servers");
+    open_requests(&proxies);
+    unlocked_everywhere(&cluster, "r").await;
 }
 
 /// A shutdown takes back every lease before it returns; nothing begins after it, and what waits ends.
@@ -109,13 +107,13 @@ async fn shutdown_unlocks_everything_and_ends_everything() {
     let _held = other.red_lock("held").lock().await.unwrap();
     let waiting = quorum.red_lock("held");
     let waiting = tokio::spawn(async move { waiting.lock().await.map(drop) });
-    have_subscribers(cluster.servers(), b"held", 1).await;
+    have_subscribers(&cluster, "held", 1).await;
 
     unlocked.unlock().await.unwrap();
     drop(dropped);
     quorum.shutdown().await;
     for resource in ["unlocked", "dropped", "alive"] {
-        assert_eq!(locked(cluster.servers(), resource.as_bytes()).await, 0, "{resource} is left");
+        assert_eq!(locked_on(&cluster, resource).await.len(), 0, "{resource} is left");
     }
     assert_eq!(waiting.await.unwrap(), Err(LockError::Closed));
     assert_eq!(alive.lost().await.reason, LossReason::Shutdown);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redquorum::Vote;
 
-use super::{NEVER, SOON, client, holders, locked};
+use super::{NEVER, SOON, TTL, client, hash, is_locked, locked_on, on_all_nodes, unlocked_everywhere};
 use crate::support::{Cluster, eventually};
 
 /// Row Y: a server that grants after the decision counts for the lease from then on.
@@ -16,16 +16,16 @@ async fn grants_that_come_after_the_decision_are_adopted() {
         server.freeze().await;
     }
     // No renewal comes to help: the first is due after 20 s.
-    let guard = quorum.red_lock("r").ttl(Duration::from_secs(60)).lock().await.unwrap();
+    let guard = quorum.red_lock("r").ttl(TTL).lock().await.unwrap();
     assert_eq!(guard.votes().granted(), 3, "held on exactly a quorum: {}", guard.votes());
     for server in cluster.some(3..5) {
         server.thaw().await;
     }
-    eventually(SOON, "all votes are there", async || guard.votes().granted() == 5).await;
-    assert_eq!(locked(cluster.servers(), b"r").await, 5);
+    on_all_nodes(&guard).await;
+    assert_eq!(locked_on(&cluster, "r").await.len(), 5);
     // And what was adopted is taken back in the end.
     guard.unlock().await.unwrap();
-    super::is_freed(cluster.servers(), b"r").await;
+    unlocked_everywhere(&cluster, "r").await;
 }
 
 /// Row Y: the watchdog gives the key back to servers that lost it, well before the lease could suffer.
@@ -38,11 +38,11 @@ async fn the_watchdog_heals_servers_that_lost_the_key() {
     for server in cluster.some(0..2) {
         server.command(&["FLUSHALL"]).await;
     }
-    assert_eq!(locked(cluster.servers(), b"r").await, 3);
-    eventually(ttl, "the keys are back", async || locked(cluster.servers(), b"r").await == 5).await;
+    assert_eq!(locked_on(&cluster, "r").await.len(), 3);
+    eventually(ttl, "the keys are back", async || locked_on(&cluster, "r").await.len() == 5).await;
     assert!(guard.is_valid());
     let expected = [(guard.owner().to_string(), "1".to_owned())];
-    assert_eq!(holders(cluster.server(0), b"r").await, expected);
+    assert_eq!(hash(cluster.server(0), "r").await, expected);
 }
 
 /// Row Y: so does a renewal on request, which also shows how many servers could still fail.
@@ -50,13 +50,13 @@ async fn the_watchdog_heals_servers_that_lost_the_key() {
 async fn renewing_heals_servers_and_votes_show_the_margin() {
     let cluster = Cluster::start(5).await;
     let quorum = client(&cluster).await;
-    let guard = quorum.red_lock("r").ttl(Duration::from_secs(60)).lock().await.unwrap();
-    eventually(SOON, "all votes are there", async || guard.votes().granted() == 5).await;
+    let guard = quorum.red_lock("r").ttl(TTL).lock().await.unwrap();
+    on_all_nodes(&guard).await;
     for server in cluster.some(0..2) {
         server.command(&["FLUSHALL"]).await;
     }
     guard.renew().await.unwrap();
-    eventually(SOON, "the keys are back", async || locked(cluster.servers(), b"r").await == 5).await;
+    eventually(SOON, "the keys are back", async || locked_on(&cluster, "r").await.len() == 5).await;
 
     for server in cluster.some(3..5) {
         server.kill().await;
@@ -76,8 +76,7 @@ async fn a_lease_survives_a_rolling_restart_of_forgetful_servers() {
     let guard = quorum.red_lock("r").ttl(Duration::from_secs(3)).lock().await.unwrap();
     for server in cluster.servers() {
         server.restart_empty().await;
-        eventually(SOON, "the key is back", async || locked(std::slice::from_ref(server), b"r").await == 1)
-            .await;
+        eventually(SOON, "the key is back", async || is_locked(server, "r").await).await;
     }
     assert!(guard.is_valid());
     let contender = client(&cluster).await;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use futures::{FutureExt, future::join_all};
-use redquorum::{LockGuard, Quorum};
+use redquorum::LockGuard;
 
-use super::{SOON, calls, client, connected, is_freed, locked};
+use super::{SOON, TTL, builder, calls, client, locked_on, unlocked_everywhere};
 use crate::support::{Cluster, Server};
 
 /// All that the servers have executed, once it has come to rest.
@@ -18,7 +18,7 @@ async fn all_calls(servers: &[Server]) -> Vec<u64> {
 async fn a_hung_and_a_dead_server_starve_no_renewal_on_the_others() {
     let cluster = Cluster::start(5).await;
     let ttl = Duration::from_millis(1_500);
-    let quorum = connected(Quorum::builder().nodes(cluster.urls()).ttl(ttl)).await;
+    let quorum = builder(&cluster).ttl(ttl).connect().await.unwrap();
     let locks: Vec<_> = (0..200).map(|number| quorum.red_lock(format!("r{number}"))).collect();
     let guards: Vec<LockGuard> =
         join_all(locks.iter().map(|lock| async { lock.lock().await.unwrap() })).await;
@@ -39,8 +39,8 @@ async fn a_hung_and_a_dead_server_starve_no_renewal_on_the_others() {
 async fn nothing_is_sent_for_a_lease_once_it_is_unlocked() {
     let cluster = Cluster::start(3).await;
     let ttl = Duration::from_millis(600);
-    let builder = Quorum::builder().nodes(cluster.urls()).ttl(ttl).node_timeout(Duration::from_millis(300));
-    let quorum = connected(builder).await;
+    let builder = builder(&cluster).ttl(ttl).node_timeout(Duration::from_millis(300));
+    let quorum = builder.connect().await.unwrap();
     for is_dropped in [false, true] {
         let guard = quorum.red_lock("r").lock().await.unwrap();
         let before = all_calls(cluster.servers()).await;
@@ -52,7 +52,7 @@ async fn nothing_is_sent_for_a_lease_once_it_is_unlocked() {
         } else {
             guard.unlock().await.unwrap();
         }
-        is_freed(cluster.servers(), b"r").await;
+        unlocked_everywhere(&cluster, "r").await;
         let at_rest = all_calls(cluster.servers()).await;
         tokio::time::sleep(ttl).await;
         assert_eq!(all_calls(cluster.servers()).await, at_rest, "something was sent after the unlock");
@@ -65,7 +65,7 @@ async fn a_renewal_that_races_with_the_unlock_does_not_revive_the_key() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
     for round in 0..150 {
-        let lock = quorum.red_lock("r").ttl(Duration::from_secs(60));
+        let lock = quorum.red_lock("r").ttl(TTL);
         let guard = lock.try_lock_for(SOON).await.expect("the last round has freed it");
         if round % 2 == 0 {
             // Sent, and nobody waits for it.
@@ -79,7 +79,7 @@ async fn a_renewal_that_races_with_the_unlock_does_not_revive_the_key() {
             drop(guard);
         }
     }
-    is_freed(cluster.servers(), b"r").await;
+    unlocked_everywhere(&cluster, "r").await;
 }
 
 /// Row AF: nor does the watchdog, where leases that are always due are unlocked all the time.
@@ -88,8 +88,8 @@ async fn a_busy_watchdog_revives_no_key_after_its_unlock() {
     let cluster = Cluster::start(3).await;
     // The ttl is short, and so the renewals are many; the nodes keep the key for much longer than the test looks at it.
     let ttl = Duration::from_millis(90);
-    let builder = Quorum::builder().nodes(cluster.urls()).ttl(ttl).node_timeout(Duration::from_millis(60));
-    let quorum = connected(builder).await;
+    let builder = builder(&cluster).ttl(ttl).node_timeout(Duration::from_millis(60));
+    let quorum = builder.connect().await.unwrap();
     let holders = (0..20_u64).map(|number| {
         let lock = quorum.red_lock(format!("r{number}"));
         tokio::spawn(async move {
@@ -109,6 +109,6 @@ async fn a_busy_watchdog_revives_no_key_after_its_unlock() {
     // A key that a renewal had brought back would be there at the first look, and be renewed for ever.
     quorum.shutdown().await;
     for number in 0..20 {
-        assert_eq!(locked(cluster.servers(), format!("r{number}").as_bytes()).await, 0, "r{number} is left");
+        assert_eq!(locked_on(&cluster, format!("r{number}")).await.len(), 0, "r{number} is left");
     }
 }

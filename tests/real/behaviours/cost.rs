@@ -1,0 +1,136 @@
+//! What waiting costs, and what nodes that hang or fail cost.
+
+use std::time::{Duration, Instant};
+
+use redquorum::{LockError, RedLock};
+use tokio::net::TcpListener;
+
+use super::{SOON, TTL, builder, client, commands_by_server, have_subscribers, unlocked_everywhere};
+use crate::support::{Cluster, eventually};
+
+/// How much later than a timer a test may notice it.
+const NOISE: Duration = Duration::from_millis(300);
+
+/// Healthy and hung are measured by turns, so that what else the machine does meets both alike.
+const TURNS: usize = 6;
+const ROUNDS: usize = 60;
+/// That of a long ttl: whoever waits for a hung node waits for so long.
+const NODE_TIMEOUT: Duration = Duration::from_secs(1);
+/// One node of five does not decide, so it should cost nothing; this leaves room for noise.
+const MOST: f64 = 1.5;
+
+/// Row P: the deadline ends a wait, whether the resource is held or the nodes are mute or gone.
+#[tokio::test]
+async fn waits_end_at_their_deadline_whatever_the_nodes_do() {
+    let cluster = Cluster::start(3).await;
+    let guard = client(&cluster).await.red_lock("r").ttl(TTL).lock().await.unwrap();
+    let quorum = client(&cluster).await;
+    let wait = Duration::from_millis(700);
+    let ends_on_time = async |state: &str| {
+        let begin = Instant::now();
+        let outcome = quorum.red_lock("r").ttl(TTL).try_lock_for(wait).await;
+        let took = begin.elapsed();
+        assert!(matches!(outcome, Err(LockError::TimedOut { .. })), "{state}: {outcome:?}");
+        assert!(took >= wait && took <= wait + NOISE, "{state}: {took:?}");
+    };
+    ends_on_time("held").await;
+    have_subscribers(&cluster, "r", 0).await;
+    cluster.server(0).freeze().await;
+    cluster.server(1).freeze().await;
+    ends_on_time("mute").await;
+    cluster.server(0).kill().await;
+    cluster.server(1).kill().await;
+    ends_on_time("gone").await;
+    drop(guard);
+}
+
+/// Rows P and AC: servers that fail at once are asked at growing intervals.
+#[tokio::test]
+async fn a_waiter_whose_nodes_fail_at_once_does_not_spin() {
+    let cluster = Cluster::start(3).await;
+    let quorum = client(&cluster).await;
+    for server in cluster.servers() {
+        server.command(&["SET", "r", "something else"]).await;
+    }
+    let before = commands_by_server(&cluster).await;
+    let outcome = quorum.red_lock("r").ttl(TTL).try_lock_for(Duration::from_secs(2)).await;
+    assert!(matches!(outcome, Err(LockError::TimedOut { .. })), "{outcome:?}");
+    let after = commands_by_server(&cluster).await;
+    let asked: Vec<u64> = after.iter().zip(&before).map(|(after, before)| after - before).collect();
+    // Delays double from 5 ms to 500 ms: ten attempts or so, each with a rollback.
+    assert!(asked.iter().all(|asked| (4..=40).contains(asked)), "{asked:?} commands in 2 s");
+}
+
+/// Row AC: a server that hangs up at once is not dialled each time that somebody wants to lock.
+#[tokio::test]
+async fn a_server_that_hangs_up_at_once_is_not_dialled_in_a_busy_loop() {
+    let cluster = Cluster::start(2).await;
+    let rude = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis://{}", rude.local_addr().unwrap());
+    let (seen, mut dials) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((connection, _)) = rude.accept().await {
+            drop(connection);
+            seen.send(()).ok();
+        }
+    });
+    let quorum = builder(&cluster).nodes([url]).connect().await.unwrap();
+    let begin = Instant::now();
+    let mut locks = 0;
+    while begin.elapsed() < Duration::from_secs(1) {
+        quorum.red_lock("r").lock().await.unwrap().unlock().await.unwrap();
+        locks += 1;
+    }
+    let dials = std::iter::from_fn(|| dials.try_recv().ok()).count();
+    assert!(locks > 50, "only {locks} locks");
+    assert!((2..=20).contains(&dials), "{dials} dials, {locks} locks in a second");
+}
+
+/// Row O: nobody waits for a node that does not decide.
+#[tokio::test]
+async fn a_hung_node_of_five_does_not_change_the_latency_of_lock_and_unlock() {
+    let cluster = Cluster::start(5).await;
+    let quorum = client(&cluster).await;
+    let lock = quorum.red_lock("r").ttl(TTL);
+    lock_and_unlock(&lock).await;
+    let (mut healthy, mut hung) = (Vec::new(), Vec::new());
+    for _ in 0..TURNS {
+        let all_five = async || lock_all_five(&lock).await;
+        eventually(SOON, "all five nodes vote", all_five).await;
+        healthy.extend(lock_and_unlock(&lock).await);
+        cluster.server(2).freeze().await;
+        hung.extend(lock_and_unlock(&lock).await);
+        cluster.server(2).thaw().await;
+    }
+    let longest = *hung.iter().max().unwrap();
+    let (healthy, hung) = (median(healthy), median(hung));
+    let ratio = hung.as_secs_f64() / healthy.as_secs_f64();
+    eprintln!("lock and unlock: healthy {healthy:?}, one hung {hung:?}, ratio {ratio:.2}");
+    assert!(ratio <= MOST, "healthy {healthy:?}, one of five hung {hung:?}");
+    assert!(longest < NODE_TIMEOUT / 2, "the hung node was waited for: {longest:?}");
+    unlocked_everywhere(&cluster, "r").await;
+}
+
+async fn lock_all_five(lock: &RedLock) -> bool {
+    let guard = lock.lock().await.unwrap();
+    // Every node is asked, and answers before the renewal is through or not at all.
+    let is_renewed = guard.renew().await.is_ok();
+    let votes = guard.votes().granted();
+    guard.unlock().await.unwrap();
+    is_renewed && votes == 5
+}
+
+async fn lock_and_unlock(lock: &RedLock) -> Vec<Duration> {
+    let mut took = Vec::with_capacity(ROUNDS);
+    for _ in 0..ROUNDS {
+        let begin = Instant::now();
+        lock.lock().await.unwrap().unlock().await.unwrap();
+        took.push(begin.elapsed());
+    }
+    took
+}
+
+fn median(mut samples: Vec<Duration>) -> Duration {
+    samples.sort_unstable();
+    samples[samples.len() / 2]
+}
