@@ -61,7 +61,8 @@ pub use crate::{
     config::RetryPolicy,
     error::{ConfigError, ConnectError, LeaseLost, LockError, LossReason, RenewError, RunError, UnlockError},
     lock::{
-        LockGuard, MultiLock, MultiLockGuard, Owner, Quorum, QuorumBuilder, RedLock, Unlocked, Verification,
+        Done, Inspection, Lease, LockGuard, LockState, MultiLock, MultiLockGuard, Owner, Quorum,
+        QuorumBuilder, RedLock, Seen, Unlocked, Verification,
     },
     node::{Fault, Fingerprint, memory::MemoryCluster},
     owner_id::OwnerId,
