@@ -8,4 +8,7 @@ mod support;
 
 mod real {
     mod fixture;
+    mod groups;
+    mod redisson;
+    mod servers;
 }
