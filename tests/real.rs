@@ -7,8 +7,12 @@
 mod support;
 
 mod real {
+    mod closures;
     mod fixture;
     mod groups;
+    mod inspection;
     mod redisson;
+    mod reentrancy;
     mod servers;
+    mod transfers;
 }
