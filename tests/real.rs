@@ -9,7 +9,14 @@ mod support;
 mod real {
     mod acceptance;
     mod behaviours;
+    mod closures;
     mod faults;
     mod fixture;
+    mod groups;
+    mod inspection;
+    mod redisson;
+    mod reentrancy;
+    mod servers;
     mod shutdown;
+    mod transfers;
 }

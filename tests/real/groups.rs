@@ -1,0 +1,289 @@
+//! Groups of resources, all or none.
+
+use std::time::{Duration, Instant};
+
+use redquorum::{
+    ConfigError, LockError, LossReason, MultiLock, MultiLockGuard, Quorum, RenewError, Resource, UnlockError,
+};
+
+use super::servers::{
+    SOON, builder, calls, client, have_holds, have_subscribers, holds, owners, put_owner, remaining,
+};
+use crate::support::{Cluster, Server, eventually};
+
+const GROUP: [&str; 3] = ["a", "b", "c"];
+
+/// Whoever has it is not us.
+const STRANGER: &str = "4f9b1a52-8d41-4a59-9e5c-7f0b6b1f6a3e:7";
+
+const LONG: Duration = Duration::from_secs(30);
+
+#[tokio::test]
+async fn a_group_is_one_question_to_each_node_for_each_step_and_has_one_token() {
+    const ROUNDS: u64 = 5;
+    let cluster = Cluster::start(3).await;
+    let quorum = client(&cluster).await;
+    let names: Vec<String> = (0..20).map(|number| format!("resource:{number}")).collect();
+    // Counters that are missing begin at each node's own second; afterwards they are in step.
+    quorum.multi_lock(&names).lock().await.unwrap().unlock().await.unwrap();
+    let before = all_calls_once_still(&cluster).await;
+    let mut last = None;
+    for _ in 0..ROUNDS {
+        let group = quorum.multi_lock(&names).lock().await.unwrap();
+        let token = group.token_of(&names[0]);
+        assert!(token > last, "{token:?} after {last:?}");
+        assert!(names.iter().all(|name| group.token_of(name) == token));
+        assert_eq!(group.token_of("elsewhere"), None);
+        last = token;
+        group.renew().await.unwrap();
+        group.unlock().await.unwrap();
+    }
+    let asked = |calls: Vec<u64>| calls.iter().zip(&before).map(|(now, before)| now - before).collect();
+    let asked: Vec<u64> = asked(all_calls_once_still(&cluster).await);
+    assert_eq!(asked, [3 * ROUNDS; 3], "one call to lock, one to renew, one to unlock");
+    let alone = quorum.red_lock(&names[7]).lock().await.unwrap();
+    assert!(Some(alone.fencing_token()) > last);
+}
+
+#[tokio::test]
+async fn a_group_of_which_another_holds_one_resource_is_refused_and_nothing_of_it_is_left() {
+    let cluster = Cluster::start(3).await;
+    let quorum = client(&cluster).await;
+    for server in cluster.servers() {
+        put_owner(server, "b", STRANGER, LONG).await;
+    }
+    assert!(quorum.multi_lock(GROUP).try_lock().await.unwrap().is_none());
+    let timed_out = quorum.multi_lock(GROUP).try_lock_for(Duration::from_millis(300)).await;
+    assert!(matches!(timed_out, Err(LockError::TimedOut { .. })), "{timed_out:?}");
+    nothing_left(cluster.servers(), &["a", "c"]).await;
+
+    // Where it was free, the group was granted, and is rolled back.
+    cluster.server(2).command(&["DEL", "b"]).await;
+    assert!(quorum.multi_lock(GROUP).try_lock().await.unwrap().is_none());
+    nothing_left(cluster.servers(), &["a", "c"]).await;
+    nothing_left(cluster.some(2..3), &["b"]).await;
+    for server in cluster.some(0..2) {
+        assert_eq!(owners(server, "b").await, [(STRANGER.to_owned(), 1)], "the other's lock is left alone");
+    }
+
+    cluster.server(1).command(&["DEL", "b"]).await;
+    let group = quorum.multi_lock(GROUP).lock().await.unwrap();
+    have_holds(cluster.some(1..3), "a", 1).await;
+    assert_eq!(holds(cluster.some(0..1), "a").await, [0], "all or none holds for every node by itself");
+    group.unlock().await.unwrap();
+    nothing_left(cluster.servers(), &["a", "c"]).await;
+}
+
+/// Row V: when one of several resources is gone, its siblings are unlocked all the same, each on every node that has it.
+#[tokio::test]
+async fn unlocking_a_group_frees_every_resource_that_is_still_ours_when_others_are_gone() {
+    let cluster = Cluster::start(3).await;
+    let quorum = client(&cluster).await;
+    for gone in GROUP {
+        let group = held_everywhere(&quorum, &cluster).await;
+        for server in cluster.servers() {
+            server.command(&["DEL", gone]).await;
+        }
+        put_owner(cluster.server(1), gone, STRANGER, LONG).await;
+        group.unlock().await.unwrap();
+        let ours: Vec<&str> = GROUP.into_iter().filter(|name| *name != gone).collect();
+        nothing_left(cluster.servers(), &ours).await;
+        assert_eq!(owners(cluster.server(1), gone).await, [(STRANGER.to_owned(), 1)]);
+        cluster.server(1).command(&["DEL", gone]).await;
+    }
+    let group = held_everywhere(&quorum, &cluster).await;
+    for (server, gone) in cluster.servers().iter().zip(GROUP) {
+        server.command(&["DEL", gone]).await;
+    }
+    drop(group);
+    nothing_left(cluster.servers(), &GROUP).await;
+}
+
+/// Row AB: what somebody else holds by now is never extended by the renewal of a group it was once part of.
+#[tokio::test]
+async fn a_group_never_extends_what_another_holds_by_now_and_is_lost_with_it() {
+    let ttl = Duration::from_secs(3);
+    let theirs = Duration::from_secs(2);
+    let cluster = Cluster::start(3).await;
+    let quorum = builder(&cluster).ttl(ttl).connect().await.unwrap();
+    for is_on_request in [true, false] {
+        let group = held_everywhere(&quorum, &cluster).await;
+        let start = Instant::now();
+        for server in cluster.some(0..2) {
+            put_owner(server, "b", STRANGER, theirs).await;
+        }
+        if is_on_request {
+            let renewed = group.renew().await;
+            assert!(
+                matches!(&renewed, Err(RenewError::LeaseLost(lost)) if lost.reason == LossReason::TakenAway)
+            );
+        }
+        assert_eq!(group.lost().await.reason, LossReason::TakenAway);
+        assert!(start.elapsed() < ttl / 2, "lost at the first renewal, not after {:?}", start.elapsed());
+        assert!(!group.is_valid());
+        for server in cluster.some(0..2) {
+            assert_eq!(owners(server, "b").await, [(STRANGER.to_owned(), 1)]);
+            let (passed, left) = (start.elapsed(), remaining(server, "b").await);
+            assert!(left <= theirs.saturating_sub(passed) + Duration::from_millis(250), "{left:?} left");
+        }
+        assert!(matches!(group.unlock().await, Err(UnlockError::LeaseLost { .. })));
+        nothing_left(cluster.servers(), &["a", "c"]).await;
+        eventually(theirs, "their lease ends when it would have ended", async || {
+            holds(cluster.some(0..2), "b").await == [0, 0]
+        })
+        .await;
+    }
+}
+
+/// Row AB, where it costs nothing: what another holds on a minority is not extended, and the group goes on without that node.
+#[tokio::test]
+async fn a_group_goes_on_without_a_minority_where_another_holds_part_of_it() {
+    let theirs = Duration::from_secs(20);
+    let cluster = Cluster::start(3).await;
+    let quorum = client(&cluster).await;
+    let group = held_everywhere(&quorum, &cluster).await;
+    put_owner(cluster.server(0), "b", STRANGER, theirs).await;
+    group.renew().await.unwrap();
+    let before = remaining(cluster.server(0), "a").await;
+    for _ in 0..3 {
+        group.renew().await.unwrap();
+    }
+    assert!(remaining(cluster.server(0), "b").await <= theirs);
+    assert!(remaining(cluster.server(0), "a").await <= before, "a node renews all or none");
+    assert!(group.is_valid());
+    group.unlock().await.unwrap();
+    nothing_left(cluster.servers(), &["a", "c"]).await;
+    assert_eq!(owners(cluster.server(0), "b").await, [(STRANGER.to_owned(), 1)]);
+}
+
+#[tokio::test]
+async fn quorums_are_taken_in_one_order_whatever_order_they_are_named_in() {
+    let (eu, us) = (Cluster::start(1).await, Cluster::start(1).await);
+    let (one, other) = (Region::connect(&eu, &us).await, Region::connect(&eu, &us).await);
+    let group = one.group(false).lock().await.unwrap();
+    let order: Vec<Resource> = group.resources().cloned().collect();
+    group.unlock().await.unwrap();
+    let reversed = other.group(true).lock().await.unwrap();
+    assert!(reversed.resources().eq(&order));
+    let waiting = one.group(false);
+    let waiting = tokio::spawn(async move { waiting.lock().await.map(drop) });
+    have_subscribers(eu.server(0), "x", 1).await;
+    reversed.unlock().await.unwrap();
+    waiting.await.unwrap().unwrap();
+
+    let tasks: Vec<_> = (0..8)
+        .map(|number| {
+            let region = if number % 2 == 0 { &one } else { &other };
+            let group = region.group(number % 4 < 2);
+            tokio::spawn(async move {
+                for _ in 0..10 {
+                    group.lock().await.unwrap().unlock().await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        tokio::time::timeout(SOON, task).await.expect("groups wait for each other in a circle").unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_group_over_two_quorums_is_given_back_as_a_whole_and_lost_with_either_of_them() {
+    let ttl = Duration::from_secs(2);
+    let (eu, us) = (Cluster::start(3).await, Cluster::start(3).await);
+    let region = Region::connect(&eu, &us).await;
+    for (cluster, taken) in [(&eu, "x"), (&us, "y")] {
+        for server in cluster.servers() {
+            put_owner(server, taken, STRANGER, LONG).await;
+        }
+        assert!(region.group(false).try_lock().await.unwrap().is_none());
+        let timed_out = region.group(true).try_lock_for(Duration::from_millis(200)).await;
+        assert!(matches!(timed_out, Err(LockError::TimedOut { .. })), "{timed_out:?}");
+        let (other, free) = if taken == "x" { (&us, "y") } else { (&eu, "x") };
+        nothing_left(other.servers(), &[free]).await;
+        for server in cluster.servers() {
+            server.command(&["DEL", taken]).await;
+        }
+    }
+    for (broken, sound, free) in [(&us, &eu, "x"), (&eu, &us, "y")] {
+        let group = region.group(false).ttl(ttl).lock().await.unwrap();
+        assert_ne!((group.token_of("x"), group.token_of("y")), (None, None));
+        let start = Instant::now();
+        for server in broken.some(0..2) {
+            server.freeze().await;
+        }
+        group.lost().await;
+        assert!(start.elapsed() <= ttl, "{:?}", start.elapsed());
+        assert!(!group.is_valid());
+        for server in broken.some(0..2) {
+            server.thaw().await;
+        }
+        drop(group);
+        nothing_left(sound.servers(), &[free]).await;
+    }
+    nothing_left(eu.servers(), &["x"]).await;
+    nothing_left(us.servers(), &["y"]).await;
+    region.group(true).lock().await.unwrap().unlock().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_group_that_cannot_be_one_is_a_typed_error_and_asks_nobody() {
+    let cluster = Cluster::start(1).await;
+    let quorum = client(&cluster).await;
+    let before = calls(cluster.server(0)).await;
+    let empty = LockError::Config(ConfigError::EmptyGroup);
+    assert_eq!(quorum.multi_lock::<&str>([]).lock().await.map(drop), Err(empty.clone()));
+    assert_eq!(MultiLock::new([]).try_lock().await.map(drop), Err(empty.clone()));
+    assert_eq!(MultiLock::new([]).try_lock_for(SOON).await.map(drop), Err(empty));
+    let resource = Resource::new("b").unwrap();
+    let twice = LockError::Config(ConfigError::DuplicateResource { resource });
+    assert_eq!(quorum.multi_lock(["b", "a", "b"]).lock().await.map(drop), Err(twice.clone()));
+    let joined = MultiLock::new(["b", "b"].map(|name| quorum.red_lock(name)));
+    assert_eq!(joined.try_lock().await.map(drop), Err(twice));
+    let nameless = quorum.multi_lock(["a", ""]).lock().await.map(drop);
+    assert_eq!(nameless, Err(LockError::Config(ConfigError::Resource { length: 0 })));
+    assert_eq!(calls(cluster.server(0)).await, before);
+}
+
+/// A client of each of two quorums.
+struct Region {
+    eu: Quorum,
+    us: Quorum,
+}
+
+impl Region {
+    async fn connect(eu: &Cluster, us: &Cluster) -> Self {
+        let named = async |name, cluster| builder(cluster).name(name).connect().await.unwrap();
+        Self { eu: named("eu", eu).await, us: named("us", us).await }
+    }
+
+    fn group(&self, is_reversed: bool) -> MultiLock {
+        let (x, y) = (self.eu.red_lock("x"), self.us.red_lock("y"));
+        MultiLock::new(if is_reversed { [y, x] } else { [x, y] })
+    }
+}
+
+async fn held_everywhere(quorum: &Quorum, cluster: &Cluster) -> MultiLockGuard {
+    let group = quorum.multi_lock(GROUP).lock().await.unwrap();
+    for resource in GROUP {
+        have_holds(cluster.servers(), resource, 1).await;
+    }
+    group
+}
+
+/// Waits until none of these resources is locked on any of these servers.
+async fn nothing_left(servers: &[Server], resources: &[&str]) {
+    for resource in resources {
+        have_holds(servers, resource, 0).await;
+    }
+}
+
+/// How many requests each server has executed, once nothing is under way: what a decision did not wait for arrives after it.
+async fn all_calls_once_still(cluster: &Cluster) -> Vec<u64> {
+    nothing_left(cluster.servers(), &["resource:0"]).await;
+    let mut all = Vec::new();
+    for server in cluster.servers() {
+        all.push(calls(server).await);
+    }
+    all
+}

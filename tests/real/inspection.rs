@@ -1,0 +1,175 @@
+//! Who holds a resource, asked of all nodes; and whether a lease is still the last one.
+
+use std::time::Duration;
+
+use redquorum::{Fault, Inspection, LockError, LockState, Owner, Quorum, Seen, Verification};
+
+use super::servers::{client, have_holds, have_subscribers, holds, put_owner, without_polls};
+use crate::support::{Cluster, eventually};
+
+const TTL: Duration = Duration::from_secs(30);
+
+/// Row R: the view is the quorum's, and every node's answer stands behind it.
+#[tokio::test]
+async fn inspection_tells_the_owner_the_holds_and_the_remaining_ttl_with_every_nodes_answer() {
+    let cluster = Cluster::start(3).await;
+    let (quorum, onlooker) = (client(&cluster).await, client(&cluster).await);
+    let free = inspect(&onlooker).await;
+    assert_eq!((free.state(), free.owner(), free.hold_count()), (LockState::Free, None, 0));
+    assert_eq!(free.remaining_ttl(), None);
+
+    let lock = quorum.red_lock("r").owned_by(&Owner::new());
+    let (outer, _inner) = (lock.lock().await.unwrap(), lock.lock().await.unwrap());
+    have_holds(cluster.servers(), "r", 2).await;
+    let keys = cluster.server(0).keys().await;
+    let held = inspect(&onlooker).await;
+    assert!(held.is_locked());
+    assert_eq!((held.owner(), held.hold_count()), (Some(outer.owner()), 2));
+    let remaining = held.remaining_ttl().unwrap();
+    assert!(remaining <= TTL && remaining > TTL / 2, "{remaining:?}");
+    let addresses: Vec<&str> = held.nodes().map(|(node, _)| node).collect();
+    let ports = cluster.servers().iter().map(|server| server.port().to_string());
+    assert!(addresses.iter().zip(ports).all(|(address, port)| address.contains(&port)), "{addresses:?}");
+    for (_, seen) in held.nodes() {
+        let Seen::Held { owner, holds: 2, remaining: Some(remaining), .. } = seen else { panic!("{seen}") };
+        assert!(owner.as_ref() == Some(outer.owner()) && *remaining <= TTL);
+    }
+    assert_eq!(cluster.server(0).keys().await, keys, "asking changes nothing");
+}
+
+/// Row R: a node that is dead or hangs is reported as silent, and changes nothing beside.
+#[tokio::test]
+async fn inspection_says_the_same_with_a_minority_silent() {
+    let cluster = Cluster::start(3).await;
+    let quorum = client(&cluster).await;
+    let guard = quorum.red_lock("r").lock().await.unwrap();
+    have_holds(cluster.servers(), "r", 1).await;
+    cluster.server(1).freeze().await;
+    let frozen = inspect(&quorum).await;
+    assert_eq!((frozen.owner(), frozen.hold_count()), (Some(guard.owner()), 1));
+    assert_eq!(silent(&frozen), [1]);
+    cluster.server(1).kill().await;
+    let dead = inspect(&quorum).await;
+    assert!(dead.is_locked() && dead.remaining_ttl().is_some());
+    assert_eq!(silent(&dead), [1]);
+    guard.unlock().await.unwrap();
+    have_holds(cluster.some(0..1), "r", 0).await;
+    have_holds(cluster.some(2..3), "r", 0).await;
+    assert_eq!(inspect(&quorum).await.state(), LockState::Free);
+}
+
+/// Row R: where no quorum can be asked there is an error with every node's answer, and never a resource that is free.
+#[tokio::test]
+async fn inspection_without_a_quorum_is_an_error_and_never_free() {
+    let cluster = Cluster::start(3).await;
+    let quorum = client(&cluster).await;
+    let guard = quorum.red_lock("r").lock().await.unwrap();
+    have_holds(cluster.servers(), "r", 1).await;
+    for server in cluster.some(0..2) {
+        server.kill().await;
+    }
+    for resource in ["r", "never locked"] {
+        let asked = quorum.red_lock(resource).inspect().await;
+        let Err(LockError::NoQuorum { needed, votes, .. }) = asked else { panic!("{asked:?}") };
+        assert_eq!((needed, votes.nodes(), votes.granted()), (2, 3, 1));
+    }
+    let forced = quorum.red_lock("r").force_unlock().await;
+    assert!(matches!(forced, Err(LockError::NoQuorum { .. })), "{forced:?}");
+    drop(guard);
+}
+
+/// Row R: votes of contenders are no lock; silent nodes that decide are no answer; keys of another kind are no vote.
+#[tokio::test]
+async fn inspection_tells_free_held_and_unclear_apart() {
+    let cluster = Cluster::start(5).await;
+    let quorum = client(&cluster).await;
+    for (server, owner) in cluster.servers().iter().zip(["a:1", "a:1", "b:1", "b:1"]) {
+        put_owner(server, "r", owner, TTL).await;
+    }
+    let split = inspect(&quorum).await;
+    assert_eq!((split.state(), split.owner(), split.remaining_ttl()), (LockState::Free, None, None));
+
+    put_owner(cluster.server(2), "r", "a:1", TTL / 2).await;
+    cluster.server(4).command(&["SET", "r", "a string"]).await;
+    let held = inspect(&quorum).await;
+    assert_eq!(held.owner().map(ToString::to_string), Some("a:1".to_owned()));
+    assert!(held.remaining_ttl().unwrap() <= TTL / 2, "a quorum lasts as long as the shortest of it");
+    let last = held.nodes().last().map(|(_, seen)| seen.clone());
+    assert_eq!(last, Some(Seen::Unknown(Fault::WrongType)));
+
+    cluster.server(0).kill().await;
+    let unclear = inspect(&quorum).await;
+    assert_eq!((unclear.state(), unclear.owner()), (LockState::Unclear, None));
+    assert!(!unclear.is_locked());
+}
+
+#[tokio::test]
+async fn force_unlock_frees_the_resource_wakes_its_waiters_and_ends_the_old_lease() {
+    let cluster = Cluster::start(3).await;
+    let (quorum, operator) = (client(&cluster).await, client(&cluster).await);
+    let guard = quorum.red_lock("r").lock().await.unwrap();
+    have_holds(cluster.servers(), "r", 1).await;
+    let lock = client(&cluster).await.red_lock("r").retry(without_polls());
+    let waiting = tokio::spawn(async move { lock.lock().await.unwrap() });
+    for server in cluster.servers() {
+        have_subscribers(server, "r", 1).await;
+    }
+    assert_eq!(operator.red_lock("r").force_unlock().await.unwrap().confirmed.len(), 3);
+    // Neither a poll nor the ttl wakes it in this time.
+    let next = tokio::time::timeout(TTL / 10, waiting).await.expect("the waiter sleeps on").unwrap();
+    assert!(next.fencing_token() > guard.fencing_token());
+    assert!(guard.renew().await.is_err(), "a lease that was forced open is not renewed");
+    assert!(!guard.is_valid());
+    drop(guard);
+    let seen = inspect(&operator).await;
+    assert_eq!(seen.owner(), Some(next.owner()), "the old guard does not touch the next lease");
+    next.unlock().await.unwrap();
+    have_holds(cluster.servers(), "r", 0).await;
+}
+
+#[tokio::test]
+async fn force_unlock_of_a_lease_that_nobody_takes_over_is_not_healed_by_its_renewals() {
+    let cluster = Cluster::start(3).await;
+    let (quorum, operator) = (client(&cluster).await, client(&cluster).await);
+    let guard = quorum.red_lock("r").lock().await.unwrap();
+    have_holds(cluster.servers(), "r", 1).await;
+    operator.red_lock("r").force_unlock().await.unwrap();
+    assert!(guard.renew().await.is_err());
+    assert!(!guard.is_valid());
+    assert_eq!(holds(cluster.servers(), "r").await, [0, 0, 0]);
+    let free = operator.red_lock("never locked").force_unlock().await.unwrap();
+    assert_eq!(free.confirmed.len(), 3, "what is free already is confirmed as such");
+}
+
+#[tokio::test]
+async fn verification_is_proven_while_a_quorum_remembers_and_unproven_once_a_majority_forgot() {
+    let cluster = Cluster::start(3).await;
+    let quorum = client(&cluster).await;
+    let guard = quorum.red_lock("r").lock().await.unwrap();
+    have_holds(cluster.servers(), "r", 1).await;
+    assert_eq!(guard.verify().await, Ok(Verification::Proven));
+    cluster.server(0).command(&["FLUSHALL"]).await;
+    assert_eq!(guard.verify().await, Ok(Verification::Proven));
+    cluster.server(1).command(&["FLUSHALL"]).await;
+    // Again and again: what was forgotten does not come to be known by being asked for.
+    for _ in 0..3 {
+        assert_eq!(guard.verify().await, Ok(Verification::Unproven));
+    }
+    assert!(guard.is_valid(), "unproven is not lost");
+    guard.unlock().await.unwrap();
+    eventually(TTL / 3, "the next lease is proven again", async || {
+        let next = quorum.red_lock("r").lock().await.unwrap();
+        next.verify().await == Ok(Verification::Proven)
+    })
+    .await;
+}
+
+async fn inspect(quorum: &Quorum) -> Inspection {
+    quorum.red_lock("r").inspect().await.unwrap()
+}
+
+/// The numbers of the nodes that did not say.
+fn silent(inspection: &Inspection) -> Vec<usize> {
+    let nodes = inspection.nodes().enumerate();
+    nodes.filter(|(_, (_, seen))| matches!(seen, Seen::Unknown(_))).map(|(number, _)| number).collect()
+}

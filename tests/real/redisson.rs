@@ -1,0 +1,305 @@
+//! Locks of ours and of Redisson-shaped clients contend for one resource on one server.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use redquorum::{LossReason, Owner, Quorum, RedLock, UnlockError};
+use tokio::task::JoinHandle;
+
+use self::client::{RLock, Redisson, Wake};
+use super::servers::{client, have_subscribers, owners, without_polls};
+use crate::support::{Cluster, Direction, Proxy, eventually};
+
+mod client;
+
+/// Redisson's default, and ours: nothing here lasts as long.
+const LEASE: Duration = Duration::from_secs(30);
+
+/// A hand-over that takes no longer was neither a ttl's end nor a fallback poll, the first of which is after half a second.
+const AT_ONCE: Duration = Duration::from_millis(400);
+
+/// Names as they come, and as clusters want them: with braces, the names derived from them are others.
+const RESOURCES: [&str; 3] = ["invoice:42", "{orders}:7", "half{open"];
+
+#[tokio::test]
+async fn ours_waits_for_its_lock_and_is_woken_at_once_by_its_unlock() {
+    let cluster = Cluster::start(1).await;
+    let (quorum, redisson) = (client(&cluster).await, redisson(&cluster).await);
+    for resource in RESOURCES {
+        let theirs = redisson.lock(resource, 1);
+        assert_eq!(theirs.lock().await, Wake::Free);
+        assert!(quorum.red_lock(resource).try_lock().await.unwrap().is_none());
+        let ours = wait_of_ours(quorum.red_lock(resource));
+        have_subscribers(cluster.server(0), resource, 1).await;
+        assert!(!ours.is_finished());
+        let start = Instant::now();
+        assert_eq!(theirs.unlock().await, Some(true));
+        at_once(start, ours.await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn it_waits_for_our_lock_and_is_woken_at_once_by_our_unlock() {
+    let cluster = Cluster::start(1).await;
+    let (quorum, redisson) = (client(&cluster).await, redisson(&cluster).await);
+    for (resource, is_dropped) in RESOURCES.into_iter().zip([false, false, true]) {
+        let ours = quorum.red_lock(resource).lock().await.unwrap();
+        let theirs = redisson.lock(resource, 1);
+        assert!(theirs.try_lock().await.is_err_and(|left| left > LEASE / 2 && left <= LEASE));
+        let waiting = wait_of_theirs(theirs.clone());
+        have_subscribers(cluster.server(0), resource, 1).await;
+        let start = Instant::now();
+        if is_dropped {
+            drop(ours);
+        } else {
+            ours.unlock().await.unwrap();
+        }
+        let (end, wake) = waiting.await.unwrap();
+        assert_eq!(wake, Wake::Message);
+        at_once(start, end);
+        assert_eq!(owners(cluster.server(0), resource).await, [(theirs.owner().to_owned(), 1)]);
+    }
+}
+
+#[tokio::test]
+async fn a_group_of_ours_waits_for_each_of_its_locks_and_it_waits_for_the_group() {
+    let cluster = Cluster::start(1).await;
+    let (quorum, redisson) = (client(&cluster).await, redisson(&cluster).await);
+    let theirs = ["a", "c"].map(|resource| redisson.lock(resource, 1));
+    for lock in &theirs {
+        lock.try_lock().await.unwrap();
+    }
+    let group = quorum.multi_lock(["a", "b", "c"]).retry(without_polls());
+    let waiting = tokio::spawn(async move {
+        let guard = group.lock().await.unwrap();
+        (Instant::now(), guard)
+    });
+    have_subscribers(cluster.server(0), "c", 1).await;
+    assert_eq!(theirs[0].unlock().await, Some(true));
+    assert_eq!(redisson.lock("b", 2).try_lock().await, Ok(()), "a group that waits holds nothing");
+    assert_eq!(redisson.lock("b", 2).unlock().await, Some(true));
+    assert!(!waiting.is_finished());
+    let start = Instant::now();
+    assert_eq!(theirs[1].unlock().await, Some(true));
+    let (end, group) = waiting.await.unwrap();
+    at_once(start, end);
+
+    let waiting = ["a", "b", "c"].map(|resource| wait_of_theirs(redisson.lock(resource, 3)));
+    for resource in ["a", "b", "c"] {
+        have_subscribers(cluster.server(0), resource, 1).await;
+    }
+    let start = Instant::now();
+    group.unlock().await.unwrap();
+    for waiting in waiting {
+        let (end, wake) = waiting.await.unwrap();
+        assert_eq!(wake, Wake::Message);
+        at_once(start, end);
+    }
+}
+
+#[tokio::test]
+async fn its_re_entrant_holds_block_ours_until_the_last_is_given_back() {
+    let cluster = Cluster::start(1).await;
+    let (quorum, redisson) = (client(&cluster).await, redisson(&cluster).await);
+    let theirs = redisson.lock("r", 1);
+    assert_eq!((theirs.lock().await, theirs.lock().await), (Wake::Free, Wake::Free));
+    let seen = quorum.red_lock("r").inspect().await.unwrap();
+    assert_eq!((seen.owner().unwrap().to_string(), seen.hold_count()), (theirs.owner().to_owned(), 2));
+    let ours = wait_of_ours(quorum.red_lock("r"));
+    have_subscribers(cluster.server(0), "r", 1).await;
+    assert_eq!(theirs.unlock().await, Some(false));
+    assert!(quorum.red_lock("r").try_lock().await.unwrap().is_none());
+    assert!(!ours.is_finished());
+    let start = Instant::now();
+    assert_eq!(theirs.unlock().await, Some(true));
+    at_once(start, ours.await.unwrap());
+}
+
+#[tokio::test]
+async fn our_re_entrant_holds_are_the_value_that_it_reads_and_block_it_until_the_last_is_given_back() {
+    let cluster = Cluster::start(1).await;
+    let (quorum, redisson) = (client(&cluster).await, redisson(&cluster).await);
+    let lock = quorum.red_lock("r").owned_by(&Owner::new());
+    let (outer, inner) = (lock.lock().await.unwrap(), lock.lock().await.unwrap());
+    let owner = outer.owner().to_string();
+    assert_eq!(owners(cluster.server(0), "r").await, [(owner.clone(), 2)]);
+    let waiting = wait_of_theirs(redisson.lock("r", 1));
+    have_subscribers(cluster.server(0), "r", 1).await;
+    inner.unlock().await.unwrap();
+    assert_eq!(owners(cluster.server(0), "r").await, [(owner, 1)]);
+    assert!(redisson.lock("r", 2).try_lock().await.is_err());
+    assert!(!waiting.is_finished());
+    let start = Instant::now();
+    outer.unlock().await.unwrap();
+    let (end, wake) = waiting.await.unwrap();
+    assert_eq!(wake, Wake::Message);
+    at_once(start, end);
+}
+
+#[tokio::test]
+async fn neither_can_unlock_or_renew_what_the_other_holds() {
+    let cluster = Cluster::start(1).await;
+    let (quorum, redisson) = (client(&cluster).await, redisson(&cluster).await);
+    let theirs = redisson.lock("r", 1);
+    let ours = quorum.red_lock("r").lock().await.unwrap();
+    let before = owners(cluster.server(0), "r").await;
+    assert_eq!((theirs.unlock().await, theirs.renew().await), (None, false));
+    assert_eq!(owners(cluster.server(0), "r").await, before);
+
+    cluster.server(0).command(&["DEL", "r"]).await;
+    theirs.try_lock().await.unwrap();
+    assert!(ours.renew().await.is_err());
+    assert!(!ours.is_valid());
+    assert!(matches!(ours.unlock().await, Err(UnlockError::LeaseLost { .. })));
+    assert_eq!(owners(cluster.server(0), "r").await, [(theirs.owner().to_owned(), 1)]);
+}
+
+#[tokio::test]
+async fn our_force_unlock_frees_its_lock_and_wakes_its_waiter() {
+    let cluster = Cluster::start(1).await;
+    let (quorum, redisson) = (client(&cluster).await, redisson(&cluster).await);
+    let holder = redisson.lock("r", 1);
+    holder.try_lock().await.unwrap();
+    let waiting = wait_of_theirs(redisson.lock("r", 2));
+    have_subscribers(cluster.server(0), "r", 1).await;
+    let start = Instant::now();
+    quorum.red_lock("r").force_unlock().await.unwrap();
+    let (end, wake) = waiting.await.unwrap();
+    assert_eq!(wake, Wake::Message);
+    at_once(start, end);
+    assert_eq!(holder.unlock().await, None);
+}
+
+#[tokio::test]
+async fn its_force_unlock_frees_our_lock_wakes_our_waiter_and_our_guard_learns_it_at_its_next_renewal() {
+    let ttl = Duration::from_secs(3);
+    let cluster = Cluster::start(1).await;
+    let (quorum, redisson) = (client(&cluster).await, redisson(&cluster).await);
+    let guard = quorum.red_lock("r").ttl(ttl).lock().await.unwrap();
+    let locked = Instant::now();
+    let ours = wait_of_ours(quorum.red_lock("r"));
+    have_subscribers(cluster.server(0), "r", 1).await;
+    let start = Instant::now();
+    assert!(redisson.lock("r", 1).force_unlock().await);
+    at_once(start, ours.await.unwrap());
+    // The waiter's guard is gone again; somebody has to hold the resource, or the renewal heals what was deleted.
+    redisson.lock("r", 1).lock().await;
+    assert_eq!(guard.lost().await.reason, LossReason::TakenAway);
+    assert!(locked.elapsed() < ttl / 3 + AT_ONCE, "told after {:?}", locked.elapsed());
+}
+
+#[tokio::test]
+async fn its_force_unlock_is_healed_by_our_next_renewal_if_nobody_holds_the_resource_then() {
+    let cluster = Cluster::start(1).await;
+    let (quorum, redisson) = (client(&cluster).await, redisson(&cluster).await);
+    let guard = quorum.red_lock("r").lock().await.unwrap();
+    assert!(redisson.lock("r", 1).force_unlock().await);
+    guard.renew().await.unwrap();
+    assert!(redisson.lock("r", 1).try_lock().await.is_err());
+    assert_eq!(owners(cluster.server(0), "r").await, [(guard.owner().to_string(), 1)]);
+}
+
+#[tokio::test]
+async fn each_takes_over_when_the_lease_of_the_other_ends_and_not_before_its_renewals_do() {
+    let lease = Duration::from_millis(600);
+    let cluster = Cluster::start(1).await;
+    let proxy = Proxy::before(cluster.server(0)).await;
+    let quorum = Quorum::builder().nodes([proxy.url()]).connect().await.unwrap();
+    let theirs = Redisson::connect(cluster.server(0), lease).await.lock("r", 1);
+    theirs.try_lock().await.unwrap();
+    let ours = wait_of_ours(quorum.red_lock("r"));
+    have_subscribers(cluster.server(0), "r", 1).await;
+    let start = Instant::now();
+    let mut renewed = start;
+    while start.elapsed() < lease * 2 {
+        tokio::time::sleep(lease / 3).await;
+        renewed = Instant::now();
+        assert!(theirs.renew().await, "ours came in between");
+    }
+    let took_over = ours.await.unwrap() - renewed;
+    assert!(took_over >= lease - Duration::from_millis(5) && took_over < lease + AT_ONCE, "{took_over:?}");
+
+    // Nothing comes any more of this guard.
+    let _crashed = quorum.red_lock("r").ttl(lease).lock().await.unwrap();
+    proxy.cut(Direction::Requests);
+    let locked = Instant::now();
+    let (end, wake) = wait_of_theirs(theirs).await.unwrap();
+    assert_eq!(wake, Wake::Ttl);
+    assert!(end - locked < lease + AT_ONCE, "{:?}", end - locked);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_of_both_kinds_never_hold_the_resource_at_the_same_time() {
+    const CLIENTS: u32 = 4;
+    const ROUNDS: u32 = 25;
+    let cluster = Cluster::start(1).await;
+    let count = Arc::new(AtomicU32::new(0));
+    let mut tasks = Vec::new();
+    for _ in 0..CLIENTS {
+        let (lock, ours) = (client(&cluster).await.red_lock("r"), Arc::clone(&count));
+        tasks.push(tokio::spawn(async move {
+            for _ in 0..ROUNDS {
+                let guard = lock.lock().await.unwrap();
+                increment(&ours).await;
+                guard.unlock().await.unwrap();
+            }
+        }));
+        let (lock, theirs) = (redisson(&cluster).await.lock("r", 1), Arc::clone(&count));
+        tasks.push(tokio::spawn(async move {
+            for _ in 0..ROUNDS {
+                lock.lock().await;
+                increment(&theirs).await;
+                assert_eq!(lock.unlock().await, Some(true));
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(count.load(Ordering::Relaxed), 2 * CLIENTS * ROUNDS);
+    eventually(AT_ONCE, "nobody is left subscribed", async || {
+        cluster.server(0).query::<Vec<String>>(redis::cmd("PUBSUB").arg("CHANNELS")).await.is_empty()
+    })
+    .await;
+}
+
+/// As careless as can be: only a lock keeps two of them from losing one.
+async fn increment(count: &AtomicU32) {
+    let before = count.load(Ordering::Relaxed);
+    tokio::task::yield_now().await;
+    count.store(before + 1, Ordering::Relaxed);
+}
+
+async fn redisson(cluster: &Cluster) -> Redisson {
+    Redisson::connect(cluster.server(0), LEASE).await
+}
+
+/// When ours had it; it is unlocked then.
+fn wait_of_ours(lock: RedLock) -> JoinHandle<Instant> {
+    let lock = lock.retry(without_polls());
+    tokio::spawn(async move {
+        let guard = lock.lock().await.unwrap();
+        let end = Instant::now();
+        guard.unlock().await.unwrap();
+        end
+    })
+}
+
+/// When it had the lock, which it keeps, and what woke it.
+fn wait_of_theirs(lock: RLock) -> JoinHandle<(Instant, Wake)> {
+    tokio::spawn(async move {
+        let wake = lock.lock().await;
+        (Instant::now(), wake)
+    })
+}
+
+#[track_caller]
+fn at_once(start: Instant, end: Instant) {
+    let took = end.saturating_duration_since(start);
+    assert!(took < AT_ONCE, "the hand-over took {took:?}");
+}

@@ -1,0 +1,171 @@
+//! A client that speaks to one server as Redisson's `RLock` does.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use redis::{Client, FromRedisValue, aio::MultiplexedConnection, cmd};
+use uuid::Uuid;
+
+use crate::support::Server;
+
+/// KEYS lock  ARGV lease, owner  ->  nil | how long others hold it
+const LOCK: &str = "
+    if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HEXISTS', KEYS[1], ARGV[2]) == 1 then
+        redis.call('HINCRBY', KEYS[1], ARGV[2], 1)
+        redis.call('PEXPIRE', KEYS[1], ARGV[1])
+        return nil
+    end
+    return redis.call('PTTL', KEYS[1])";
+
+/// KEYS lock, channel, latch  ARGV message, lease, owner, verb, latch ttl  ->  1 | 0 still held | nil not the owner's
+const UNLOCK: &str = "
+    local latch = redis.call('GET', KEYS[3])
+    if latch then
+        return tonumber(latch)
+    end
+    if redis.call('HEXISTS', KEYS[1], ARGV[3]) == 0 then
+        return nil
+    end
+    if redis.call('HINCRBY', KEYS[1], ARGV[3], -1) > 0 then
+        redis.call('PEXPIRE', KEYS[1], ARGV[2])
+        redis.call('SET', KEYS[3], 0, 'PX', ARGV[5])
+        return 0
+    end
+    redis.call('DEL', KEYS[1])
+    redis.call(ARGV[4], KEYS[2], ARGV[1])
+    redis.call('SET', KEYS[3], 1, 'PX', ARGV[5])
+    return 1";
+
+/// KEYS lock, channel  ARGV message, verb  ->  1 | 0 nobody held it
+const FORCE_UNLOCK: &str = "
+    if redis.call('DEL', KEYS[1]) == 0 then
+        return 0
+    end
+    redis.call(ARGV[2], KEYS[2], ARGV[1])
+    return 1";
+
+/// KEYS locks  ARGV lease, owners  ->  1 or 0 for each
+const RENEW: &str = "
+    local renewed = {}
+    for i, key in ipairs(KEYS) do
+        renewed[i] = redis.call('HEXISTS', key, ARGV[i + 1])
+        if renewed[i] == 1 then
+            redis.call('PEXPIRE', key, ARGV[1])
+        end
+    end
+    return renewed";
+
+const LATCH_TTL_MILLIS: u32 = 16_000;
+
+/// One Java process of it: threads of one process share its id.
+#[derive(Clone)]
+pub(super) struct Redisson {
+    client: Client,
+    connection: MultiplexedConnection,
+    id: Uuid,
+    lease: Duration,
+}
+
+/// One lock object in the hands of one thread.
+#[derive(Clone)]
+pub(super) struct RLock {
+    redisson: Redisson,
+    name: String,
+    owner: String,
+}
+
+/// What made a `lock` try for the last time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wake {
+    /// It did not sleep.
+    Free,
+    Message,
+    /// The ttl that it had read was over.
+    Ttl,
+}
+
+impl Redisson {
+    pub(super) async fn connect(server: &Server, lease: Duration) -> Self {
+        let client = Client::open(server.url()).unwrap();
+        let connection = client.get_multiplexed_async_connection().await.unwrap();
+        Self { client, connection, id: Uuid::new_v4(), lease }
+    }
+
+    pub(super) fn lock(&self, name: &str, thread: u64) -> RLock {
+        RLock { redisson: self.clone(), name: name.to_owned(), owner: format!("{}:{thread}", self.id) }
+    }
+}
+
+impl RLock {
+    pub(super) fn owner(&self) -> &str {
+        &self.owner
+    }
+
+    /// `Err` says how long others still hold it.
+    pub(super) async fn try_lock(&self) -> Result<(), Duration> {
+        let left: Option<i64> = self.eval(LOCK, &[&self.name], &[&self.lease(), &self.owner]).await;
+        left.map_or(Ok(()), |left| Err(u64::try_from(left).map_or(Duration::MAX, Duration::from_millis)))
+    }
+
+    /// Tries, subscribes, and tries again at every message, and when the ttl that it has read is over; never by polling.
+    pub(super) async fn lock(&self) -> Wake {
+        if self.try_lock().await.is_ok() {
+            return Wake::Free;
+        }
+        let (mut channel, mut messages) = self.redisson.client.get_async_pubsub().await.unwrap().split();
+        channel.subscribe(self.derived("redisson_lock__channel")).await.unwrap();
+        let mut wake = Wake::Free;
+        loop {
+            let Err(left) = self.try_lock().await else { return wake };
+            wake = tokio::select! {
+                message = messages.next() => {
+                    assert_eq!(message.unwrap().get_payload::<String>().unwrap(), "0");
+                    Wake::Message
+                }
+                () = tokio::time::sleep(left) => Wake::Ttl,
+            };
+        }
+    }
+
+    /// Whether that was its last hold; `None` if it had none.
+    pub(super) async fn unlock(&self) -> Option<bool> {
+        let latch = format!("{}:{}", self.derived("redisson_unlock_latch"), Uuid::new_v4().simple());
+        let keys = [&self.name, &self.derived("redisson_lock__channel"), &latch];
+        let arguments = ["0", &self.lease(), &self.owner, "PUBLISH", &LATCH_TTL_MILLIS.to_string()];
+        let unlocked = self.eval(UNLOCK, &keys.map(String::as_str), &arguments).await;
+        let mut connection = self.redisson.connection.clone();
+        cmd("DEL").arg(latch).exec_async(&mut connection).await.unwrap();
+        unlocked
+    }
+
+    /// Whether anybody had it.
+    pub(super) async fn force_unlock(&self) -> bool {
+        let keys = [&self.name, &self.derived("redisson_lock__channel")];
+        self.eval(FORCE_UNLOCK, &keys.map(String::as_str), &["0", "PUBLISH"]).await
+    }
+
+    /// Whether it was its own to renew.
+    pub(super) async fn renew(&self) -> bool {
+        let renewed: Vec<bool> = self.eval(RENEW, &[&self.name], &[&self.lease(), &self.owner]).await;
+        renewed == [true]
+    }
+
+    fn lease(&self) -> String {
+        self.redisson.lease.as_millis().to_string()
+    }
+
+    fn derived(&self, prefix: &str) -> String {
+        if self.name.contains('{') {
+            format!("{prefix}:{}", self.name)
+        } else {
+            format!("{prefix}:{{{}}}", self.name)
+        }
+    }
+
+    async fn eval<T: FromRedisValue>(&self, script: &str, keys: &[&str], arguments: &[&str]) -> T {
+        let mut connection = self.redisson.connection.clone();
+        let mut eval = cmd("EVAL");
+        eval.arg(script).arg(keys.len()).arg(keys).arg(arguments);
+        eval.query_async(&mut connection).await.unwrap()
+    }
+}

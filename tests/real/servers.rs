@@ -1,0 +1,88 @@
+//! What the tests see and do on servers behind the library's back.
+
+use std::time::Duration;
+
+use redis::cmd;
+use redquorum::{Quorum, QuorumBuilder, RetryPolicy};
+
+use crate::support::{Cluster, Server, eventually};
+
+/// Far longer than anything here takes on a machine under load, and shorter than the default ttl: what is gone by then was taken
+/// away, and did not end by itself.
+pub(super) const SOON: Duration = Duration::from_secs(10);
+
+/// Longer than any test.
+const NEVER: Duration = Duration::from_secs(300);
+
+/// A client of all servers, with the default settings.
+pub(super) async fn client(cluster: &Cluster) -> Quorum {
+    builder(cluster).connect().await.unwrap()
+}
+
+pub(super) fn builder(cluster: &Cluster) -> QuorumBuilder {
+    Quorum::builder().nodes(cluster.urls())
+}
+
+/// No fallback polls: only notices and the end of ttls wake a waiter.
+pub(super) fn without_polls() -> RetryPolicy {
+    RetryPolicy::default().polls(NEVER, NEVER)
+}
+
+/// The owners of a resource on one server, with the value that stands beside each.
+pub(super) async fn owners(server: &Server, resource: &str) -> Vec<(String, u32)> {
+    server.query(cmd("HGETALL").arg(resource)).await
+}
+
+/// The holds of a resource's only owner on each of these servers, 0 where nobody owns it.
+pub(super) async fn holds(servers: &[Server], resource: &str) -> Vec<u32> {
+    let mut holds = Vec::new();
+    for server in servers {
+        let owners = owners(server, resource).await;
+        assert!(owners.len() <= 1, "{resource} has several owners: {owners:?}");
+        holds.push(owners.first().map_or(0, |(_, holds)| *holds));
+    }
+    holds
+}
+
+/// Waits until the only owner has so many holds on each of these servers, or for 0 until there is none.
+pub(super) async fn have_holds(servers: &[Server], resource: &str, count: u32) {
+    let what = format!("{resource} has {count} holds on {} servers", servers.len());
+    let is_so = async || holds(servers, resource).await.iter().all(|holds| *holds == count);
+    eventually(SOON, &what, is_so).await;
+}
+
+/// Makes the resource somebody's on one server, whoever had it before.
+pub(super) async fn put_owner(server: &Server, resource: &str, owner: &str, ttl: Duration) {
+    server.command(&["DEL", resource]).await;
+    server.command(&["HSET", resource, owner, "1"]).await;
+    server.command(&["PEXPIRE", resource, &ttl.as_millis().to_string()]).await;
+}
+
+/// How long a key still lives; zero if there is none.
+pub(super) async fn remaining(server: &Server, key: &str) -> Duration {
+    let remaining: i64 = server.query(cmd("PTTL").arg(key)).await;
+    assert_ne!(remaining, -1, "{key} has no ttl");
+    Duration::from_millis(remaining.try_into().unwrap_or(0))
+}
+
+/// Waits until so many connections of a server are subscribed to the release of a resource.
+pub(super) async fn have_subscribers(server: &Server, resource: &str, count: u64) {
+    let channel = if resource.contains('{') {
+        format!("redisson_lock__channel:{resource}")
+    } else {
+        format!("redisson_lock__channel:{{{resource}}}")
+    };
+    let what = format!("{channel} has {count} subscribers");
+    let is_so = async || {
+        let (_, found): (String, u64) = server.query(cmd("PUBSUB").arg("NUMSUB").arg(channel.as_str())).await;
+        found == count
+    };
+    eventually(SOON, &what, is_so).await;
+}
+
+/// How many requests of clients a server has executed.
+pub(super) async fn calls(server: &Server) -> u64 {
+    let info = server.info("commandstats").await;
+    let line = info.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+    line.and_then(|line| line.split(',').next()).map_or(0, |calls| calls.parse().unwrap())
+}
