@@ -158,7 +158,7 @@ async fn tasks_that_share_an_owner_take_turns_and_share_one_lease() {
     quorum.red_lock("r").force_unlock().await.unwrap();
     let mut guards = Vec::new();
     for task in tasks {
-        guards.push(task.await.unwrap());
+        guards.push(tokio::time::timeout(SOON, task).await.expect("they wait for each other").unwrap());
     }
     let token = guards[0].fencing_token();
     assert!(guards.iter().all(|guard| guard.fencing_token() == token && guard.holds() == TASKS));

@@ -51,11 +51,12 @@ pub(super) async fn have_holds(servers: &[Server], resource: &str, count: u32) {
     eventually(SOON, &what, is_so).await;
 }
 
-/// Makes the resource somebody's on one server, whoever had it before.
+/// Makes the resource somebody's on one server, whoever had it before, with nothing in between.
 pub(super) async fn put_owner(server: &Server, resource: &str, owner: &str, ttl: Duration) {
-    server.command(&["DEL", resource]).await;
-    server.command(&["HSET", resource, owner, "1"]).await;
-    server.command(&["PEXPIRE", resource, &ttl.as_millis().to_string()]).await;
+    const PUT: &str = "redis.call('DEL', KEYS[1])
+        redis.call('HSET', KEYS[1], ARGV[1], 1)
+        return redis.call('PEXPIRE', KEYS[1], ARGV[2])";
+    server.command(&["EVAL", PUT, "1", resource, owner, &ttl.as_millis().to_string()]).await;
 }
 
 /// How long a key still lives; zero if there is none.
