@@ -52,8 +52,8 @@ async fn unlocked_or_held_by_nobody(cluster: &Cluster, step: i64) {
 
 /// Row M: dropped at any of its polls, `connect` leaves neither a connection nor a key.
 ///
-/// The servers answer late, so that it is dropped while it dials, during the handshake and while it asks. What follows is
-/// the proof that the servers were well, and that a client that does come about is the only one.
+/// The servers answer late, so that it is dropped while it dials, in the handshake and while it asks. That a client can be
+/// made afterwards shows that the servers were well.
 #[tokio::test]
 async fn dropping_connect_at_any_poll_leaves_no_connection_and_no_key() {
     let cluster = Cluster::start(3).await;
@@ -62,7 +62,7 @@ async fn dropping_connect_at_any_poll_leaves_no_connection_and_no_key() {
         proxy.delay(Direction::Replies, Duration::from_millis(delay));
     }
     let mut dropped = 0;
-    // A poll comes with an answer, of which there is one from each server; what goes on meanwhile is found by the times.
+    // It is polled when a server has answered its question; the times find what goes on before that.
     for polls in 0..3 {
         dropped += usize::from(!polled(builder_behind(&proxies).connect(), polls).await);
     }
@@ -78,7 +78,7 @@ async fn dropping_connect_at_any_poll_leaves_no_connection_and_no_key() {
     no_connection_is_left(&cluster).await;
 }
 
-/// Row M: the same where servers accept connections and say nothing: it is not waited for them until they do.
+/// Row M: the same where servers take connections and say nothing.
 #[tokio::test]
 async fn dropping_connect_while_servers_hang_leaves_no_connection_and_no_key() {
     let cluster = Cluster::start(3).await;
@@ -97,7 +97,7 @@ async fn dropping_connect_while_servers_hang_leaves_no_connection_and_no_key() {
     no_connection_is_left(&cluster).await;
 }
 
-/// Polls a future so often, as often as it asks for it, and drops it; whether it was over by then.
+/// Polls a future so many times, whenever it asks for it, and drops it. Tells whether it was over by then.
 async fn polled(future: impl Future, polls: usize) -> bool {
     let mut future = pin!(future);
     let mut left = polls;

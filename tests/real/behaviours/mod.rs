@@ -193,6 +193,20 @@ async fn on_all_nodes(guard: &LockGuard) {
     eventually(SOON, "every node has granted", async || guard.votes().granted() == nodes).await;
 }
 
+/// The same for a lease that was taken when a quorum had let the one before it expire: the others do so a little later, and
+/// may have refused.
+async fn healed_on_all_nodes(guard: &LockGuard) {
+    let nodes = guard.votes().nodes();
+    eventually(SOON, "every node has granted", async || {
+        let is_complete = guard.votes().granted() == nodes;
+        if !is_complete {
+            guard.renew().await.unwrap();
+        }
+        is_complete
+    })
+    .await;
+}
+
 /// The votes of an attempt that found no quorum.
 pub(super) fn votes_of(error: LockError) -> Votes {
     let LockError::NoQuorum { votes, .. } = error else { panic!("not a lack of quorum: {error}") };

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use redquorum::{LossReason, RenewError};
 
 use super::{
-    SOON, TTL, builder_behind, buried_by, client, hold_requests, is_locked, locked_on, on_all_nodes,
-    open_requests, proxies, unlocked_everywhere,
+    SOON, TTL, builder_behind, buried_by, client, healed_on_all_nodes, hold_requests, is_locked, locked_on,
+    on_all_nodes, open_requests, proxies, unlocked_everywhere,
 };
 use crate::support::{Cluster, Direction, eventually};
 
@@ -47,7 +47,7 @@ async fn renewals_that_arrive_after_another_has_held_the_resource_revive_nothing
     let renewal = guard.renew().await;
     assert!(matches!(renewal, Err(RenewError::NoQuorum { .. })), "{renewal:?}");
     let other = client(&cluster).await.red_lock("r").ttl(TTL).lock().await.unwrap();
-    on_all_nodes(&other).await;
+    healed_on_all_nodes(&other).await;
     other.unlock().await.unwrap();
     unlocked_everywhere(&cluster, "r").await;
     open_requests(&proxies);

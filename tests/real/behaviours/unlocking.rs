@@ -5,8 +5,8 @@ use std::time::Duration;
 use redquorum::{LockGuard, LossReason, OwnerId, UnlockError, Vote};
 
 use super::{
-    SOON, TTL, builder_behind, calls, client, hash, hold_as, hold_requests, locked_on, on_all_nodes,
-    open_requests, proxies, unlocked_everywhere,
+    SOON, TTL, builder_behind, calls, client, hash, healed_on_all_nodes, hold_as, hold_requests, locked_on,
+    on_all_nodes, open_requests, proxies, unlocked_everywhere,
 };
 use crate::support::{Cluster, eventually};
 
@@ -24,7 +24,7 @@ async fn end_a_stale_lease(end: impl AsyncFn(LockGuard)) {
     let stale = lock.lock().await.unwrap();
     hold_requests(&proxies);
     let next = client(&cluster).await.red_lock("r").ttl(TTL).lock().await.unwrap();
-    on_all_nodes(&next).await;
+    healed_on_all_nodes(&next).await;
     assert!(!stale.is_valid());
     let mut before = Vec::new();
     for server in cluster.servers() {
