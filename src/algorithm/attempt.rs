@@ -13,6 +13,9 @@ use crate::{
     clock::Instant,
 };
 
+#[cfg(test)]
+mod tests;
+
 /// Who is asked first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
@@ -25,7 +28,7 @@ pub(crate) enum Plan {
 
 /// What an attempt goes by.
 #[derive(Clone, Debug)]
-pub(crate) struct Terms {
+pub(crate) struct Rules {
     pub(crate) electorate: Electorate,
     pub(crate) validity: Validity,
     pub(crate) ttl: Duration,
@@ -86,7 +89,7 @@ pub(crate) enum Loss {
 /// 3. After [`Step::Abandon`] no vote makes it won.
 #[derive(Clone, Debug)]
 pub(crate) struct Attempt {
-    terms: Terms,
+    rules: Rules,
     start: Instant,
     phase: Phase,
     lock: Round,
@@ -113,8 +116,8 @@ const HEDGE_SHARE: u32 = 8;
 
 impl Attempt {
     /// `start`: the time before anything is sent.
-    pub(crate) fn new(terms: Terms, start: Instant) -> Self {
-        let electorate = terms.electorate;
+    pub(crate) fn new(rules: Rules, start: Instant) -> Self {
+        let electorate = rules.electorate;
         Self {
             start,
             phase: Phase::Locking,
@@ -123,7 +126,7 @@ impl Attempt {
             fencing: Fencing::new(electorate.nodes()),
             confirm: Round::new(electorate),
             hedge_at: start,
-            terms,
+            rules,
         }
     }
 
@@ -204,7 +207,7 @@ impl Attempt {
                             *ballot = Ballot::Silent;
                         }
                     }
-                    self.lock.ask(next, now + self.terms.node_timeout);
+                    self.lock.ask(next, now + self.rules.node_timeout);
                     Step::Lock(next)
                 } else if self.arbiter_refused() {
                     self.abandon(now)
@@ -223,7 +226,7 @@ impl Attempt {
             self.confirm.vote(node, true);
         }
         let below = self.fencing.below();
-        let cannot = self.terms.electorate.all().without(self.lock.open()).without(below);
+        let cannot = self.rules.electorate.all().without(self.lock.open()).without(below);
         for node in cannot.iter() {
             self.confirm.vote(node, false);
         }
@@ -238,7 +241,7 @@ impl Attempt {
                 if raise.is_empty() {
                     self.wait(self.lock.next_deadline().into_iter().chain(self.confirm.next_deadline()).min())
                 } else {
-                    self.confirm.ask(raise, now + self.terms.node_timeout);
+                    self.confirm.ask(raise, now + self.rules.node_timeout);
                     Step::Raise { token, nodes: raise }
                 }
             }
@@ -248,7 +251,7 @@ impl Attempt {
     /// Waits for further votes only to tell "held" from "cannot be asked".
     fn step_settling(&mut self) -> Step {
         let answered = self.answered();
-        let electorate = self.terms.electorate;
+        let electorate = self.rules.electorate;
         if electorate.is_quorum(answered) || !electorate.is_quorum(answered.union(self.lock.pending())) {
             let loss = self.reason();
             self.phase = Phase::Lost(loss);
@@ -272,7 +275,7 @@ impl Attempt {
 
     fn reason(&self) -> Loss {
         let refused = self.ballots.contains(&Ballot::Refused);
-        if refused && self.terms.electorate.is_quorum(self.answered()) {
+        if refused && self.rules.electorate.is_quorum(self.answered()) {
             Loss::Contended
         } else {
             Loss::NoQuorum
@@ -291,15 +294,15 @@ impl Attempt {
 
     /// Whether the last arbiter's word was that the resource is held, so that nobody else needs to be asked.
     fn arbiter_refused(&self) -> bool {
-        matches!(self.terms.plan, Plan::ArbiterFirst(_))
+        matches!(self.rules.plan, Plan::ArbiterFirst(_))
             && self.lock.granted().is_empty()
             && self.ballots.contains(&Ballot::Refused)
     }
 
     fn next_to_ask(&mut self, now: Instant) -> NodeSet {
         let asked = self.lock.asked();
-        let rest = self.terms.electorate.all().without(asked);
-        let Plan::ArbiterFirst(order) = &self.terms.plan else { return rest };
+        let rest = self.rules.electorate.all().without(asked);
+        let Plan::ArbiterFirst(order) = &self.rules.plan else { return rest };
         if !self.lock.granted().is_empty() {
             return rest;
         }
@@ -307,7 +310,7 @@ impl Attempt {
         if silent || self.arbiter_refused() {
             return NodeSet::EMPTY;
         }
-        self.hedge_at = now + self.terms.node_timeout / HEDGE_SHARE;
+        self.hedge_at = now + self.rules.node_timeout / HEDGE_SHARE;
         match order.iter().find(|node| rest.contains(**node)) {
             Some(next) => NodeSet::only(*next),
             // None of the arbiters serves: as if there were no order.
@@ -317,202 +320,18 @@ impl Attempt {
 
     /// When the attempt is over whatever is heard.
     fn end(&self) -> Instant {
-        self.end_of_validity().min(self.start + self.terms.attempt_timeout)
+        self.end_of_validity().min(self.start + self.rules.attempt_timeout)
     }
 
     fn end_of_validity(&self) -> Instant {
-        self.terms.validity.valid_until(self.start, self.terms.ttl)
+        self.rules.validity.valid_until(self.start, self.rules.ttl)
     }
 
     fn wait(&self, deadline: Option<Instant>) -> Step {
-        let arbiter = matches!(self.terms.plan, Plan::ArbiterFirst(_))
+        let arbiter = matches!(self.rules.plan, Plan::ArbiterFirst(_))
             && matches!(self.phase, Phase::Locking)
             && self.lock.granted().is_empty();
         let deadline = deadline.into_iter().chain([self.end()]).min().unwrap_or(self.start);
         Step::Wait(if arbiter { deadline.min(self.hedge_at) } else { deadline })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TTL: Duration = Duration::from_secs(10);
-
-    fn at(millis: u64) -> Instant {
-        Instant::from_origin(Duration::from_millis(millis))
-    }
-
-    fn nodes(nodes: &[usize]) -> NodeSet {
-        nodes.iter().copied().collect()
-    }
-
-    fn attempt(count: usize, plan: Plan) -> Attempt {
-        let terms = Terms {
-            electorate: Electorate::new(count, Electorate::majority(count)),
-            validity: Validity::with_drift(0.01).unwrap(),
-            ttl: TTL,
-            node_timeout: Duration::from_millis(1000),
-            attempt_timeout: Duration::from_millis(2000),
-            plan,
-        };
-        Attempt::new(terms, at(0))
-    }
-
-    #[test]
-    fn a_quorum_of_equal_votes_wins_in_one_round() {
-        let mut attempt = attempt(5, Plan::Parallel);
-        assert_eq!(attempt.step(at(0)), Step::Lock(NodeSet::first(5)));
-        assert_eq!(attempt.step(at(0)), Step::Wait(at(1000)));
-        for node in [4, 0, 2] {
-            attempt.on_lock(node, Ballot::Granted(7));
-        }
-        assert_eq!(attempt.step(at(3)), Step::Won { token: FencingToken::new(7) });
-    }
-
-    #[test]
-    fn differing_votes_are_raised_to_the_largest_and_the_raise_needs_its_quorum() {
-        let mut attempt = attempt(3, Plan::Parallel);
-        attempt.step(at(0));
-        attempt.on_lock(0, Ballot::Granted(3));
-        attempt.on_lock(1, Ballot::Granted(8));
-        assert_eq!(attempt.step(at(1)), Step::Raise { token: 8, nodes: nodes(&[0]) });
-        assert_eq!(attempt.step(at(1)), Step::Wait(at(1000)));
-        attempt.on_raise(0, true);
-        assert_eq!(attempt.step(at(2)), Step::Won { token: FencingToken::new(8) });
-    }
-
-    #[test]
-    fn a_late_equal_vote_confirms_instead_of_a_failed_raise() {
-        let mut attempt = attempt(3, Plan::Parallel);
-        attempt.step(at(0));
-        attempt.on_lock(0, Ballot::Granted(3));
-        attempt.on_lock(1, Ballot::Granted(8));
-        attempt.step(at(1));
-        attempt.on_raise(0, false);
-        assert_eq!(attempt.step(at(2)), Step::Wait(at(1000)));
-        attempt.on_lock(2, Ballot::Granted(8));
-        assert_eq!(attempt.step(at(3)), Step::Won { token: FencingToken::new(8) });
-    }
-
-    #[test]
-    fn a_late_larger_vote_does_not_confirm() {
-        let mut attempt = attempt(3, Plan::Parallel);
-        attempt.step(at(0));
-        attempt.on_lock(0, Ballot::Granted(3));
-        attempt.on_lock(1, Ballot::Granted(8));
-        attempt.step(at(1));
-        attempt.on_raise(0, false);
-        attempt.on_lock(2, Ballot::Granted(9));
-        assert_eq!(attempt.step(at(3)), Step::Abandon);
-        assert_eq!(attempt.to_roll_back().collect::<Vec<_>>(), [(0, true), (1, true), (2, true)]);
-    }
-
-    #[test]
-    fn votes_that_come_after_the_validity_are_not_enough() {
-        let mut terms = attempt(1, Plan::Parallel).terms;
-        terms.node_timeout = TTL;
-        terms.attempt_timeout = TTL;
-        let mut attempt = Attempt::new(terms, at(0));
-        attempt.step(at(0));
-        attempt.on_lock(0, Ballot::Granted(1));
-        assert_eq!(attempt.step(at(9_899)), Step::Abandon);
-        assert_eq!(attempt.step(at(9_899)), Step::Lost(Loss::Expired));
-    }
-
-    #[test]
-    fn lost_as_soon_as_it_can_be_and_the_reason_waits_for_a_quorum_of_answers() {
-        let mut attempt = attempt(5, Plan::Parallel);
-        attempt.step(at(0));
-        attempt.on_lock(0, Ballot::Failed);
-        attempt.on_lock(1, Ballot::Refused);
-        attempt.on_lock(2, Ballot::Refused);
-        assert_eq!(attempt.step(at(1)), Step::Abandon);
-        assert_eq!(attempt.step(at(1)), Step::Wait(at(1000)));
-        assert_eq!(attempt.to_roll_back().collect::<Vec<_>>(), [(0, true), (3, false), (4, false)]);
-        attempt.on_lock(3, Ballot::Refused);
-        assert_eq!(attempt.step(at(2)), Step::Lost(Loss::Contended));
-    }
-
-    #[test]
-    fn a_majority_of_faults_is_no_quorum_whoever_else_refuses() {
-        let mut attempt = attempt(5, Plan::Parallel);
-        attempt.step(at(0));
-        for (node, ballot) in [(0, Ballot::Unsent), (1, Ballot::Refused), (2, Ballot::Failed)] {
-            attempt.on_lock(node, ballot);
-        }
-        assert_eq!(attempt.step(at(1)), Step::Abandon);
-        assert_eq!(attempt.step(at(1)), Step::Wait(at(1000)));
-        assert_eq!(attempt.step(at(1000)), Step::Lost(Loss::NoQuorum));
-    }
-
-    #[test]
-    fn an_even_split_is_decided_at_once() {
-        let mut attempt = attempt(4, Plan::Parallel);
-        attempt.step(at(0));
-        for (node, ballot) in
-            [(0, Ballot::Granted(1)), (1, Ballot::Granted(1)), (2, Ballot::Refused), (3, Ballot::Refused)]
-        {
-            attempt.on_lock(node, ballot);
-        }
-        assert_eq!(attempt.step(at(1)), Step::Abandon);
-        assert_eq!(attempt.step(at(1)), Step::Lost(Loss::Contended));
-    }
-
-    #[test]
-    fn the_arbiter_is_asked_alone_and_its_refusal_ends_the_attempt() {
-        let mut attempt = attempt(5, Plan::ArbiterFirst(vec![3, 1]));
-        assert_eq!(attempt.step(at(0)), Step::Lock(nodes(&[3])));
-        assert_eq!(attempt.step(at(0)), Step::Wait(at(125)));
-        attempt.on_lock(3, Ballot::Refused);
-        assert_eq!(attempt.step(at(1)), Step::Abandon);
-        assert_eq!(attempt.to_roll_back().count(), 0);
-        assert_eq!(attempt.step(at(1)), Step::Lost(Loss::Contended));
-    }
-
-    #[test]
-    fn when_the_arbiter_grants_all_others_are_asked() {
-        let mut attempt = attempt(5, Plan::ArbiterFirst(vec![3, 1]));
-        attempt.step(at(0));
-        attempt.on_lock(3, Ballot::Granted(4));
-        assert_eq!(attempt.step(at(1)), Step::Lock(nodes(&[0, 1, 2, 4])));
-        attempt.on_lock(0, Ballot::Granted(4));
-        attempt.on_lock(1, Ballot::Granted(4));
-        assert_eq!(attempt.step(at(2)), Step::Won { token: FencingToken::new(4) });
-    }
-
-    #[test]
-    fn a_silent_or_failing_arbiter_is_passed_over() {
-        let mut attempt = attempt(5, Plan::ArbiterFirst(vec![3, 1, 2]));
-        attempt.step(at(0));
-        assert_eq!(attempt.step(at(125)), Step::Lock(nodes(&[1])), "3 is silent");
-        attempt.on_lock(1, Ballot::Failed);
-        assert_eq!(attempt.step(at(126)), Step::Wait(at(250)), "the next is asked when its time has come");
-        assert_eq!(attempt.step(at(250)), Step::Lock(nodes(&[2])));
-        attempt.on_lock(2, Ballot::Granted(1));
-        assert_eq!(attempt.step(at(251)), Step::Lock(nodes(&[0, 4])));
-    }
-
-    #[test]
-    fn a_node_that_was_never_asked_needs_no_rollback_but_a_silent_one_does() {
-        let mut attempt = attempt(3, Plan::Parallel);
-        attempt.step(at(0));
-        attempt.on_lock(0, Ballot::Unsent);
-        attempt.on_lock(1, Ballot::Silent);
-        assert_eq!(attempt.step(at(1)), Step::Abandon);
-        assert_eq!(attempt.to_roll_back().collect::<Vec<_>>(), [(1, false), (2, false)]);
-    }
-
-    #[test]
-    fn nothing_wins_after_it_was_abandoned() {
-        let mut attempt = attempt(3, Plan::Parallel);
-        attempt.step(at(0));
-        attempt.on_lock(0, Ballot::Silent);
-        attempt.on_lock(1, Ballot::Silent);
-        assert_eq!(attempt.step(at(1)), Step::Abandon);
-        for node in 0..3 {
-            attempt.on_lock(node, Ballot::Granted(1));
-        }
-        assert!(matches!(attempt.step(at(2)), Step::Lost(_)));
     }
 }

@@ -12,9 +12,12 @@ use crate::{
     owner_id::OwnerId,
 };
 
+#[cfg(test)]
+mod tests;
+
 /// The timing of a waiter's attempts. All but the floor matter only when a release notice is missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Schedule {
+pub(crate) struct Pacing {
     /// The first fallback poll, in parallel at all nodes; each next one is twice as late ...
     pub(crate) first_poll: Duration,
     /// ... up to this.
@@ -56,7 +59,7 @@ pub(crate) struct Wake {
 #[derive(Clone, Debug)]
 pub(crate) struct Retry {
     electorate: Electorate,
-    schedule: Schedule,
+    pacing: Pacing,
     /// The arbiter order of the resource.
     order: Vec<usize>,
     free_from: Vec<Option<Instant>>,
@@ -72,17 +75,17 @@ pub(crate) struct Retry {
 }
 
 impl Retry {
-    pub(crate) fn new(electorate: Electorate, schedule: Schedule, order: Vec<usize>, now: Instant) -> Self {
+    pub(crate) fn new(electorate: Electorate, pacing: Pacing, order: Vec<usize>, now: Instant) -> Self {
         Self {
             electorate,
-            schedule,
+            pacing,
             order,
             free_from: vec![None; electorate.nodes()],
             noticed: NodeSet::EMPTY,
             not_before: now,
             again_at: None,
-            poll_at: now + schedule.first_poll,
-            poll: schedule.first_poll,
+            poll_at: now + pacing.first_poll,
+            poll: pacing.first_poll,
             splits: 0,
             failures: 0,
         }
@@ -99,7 +102,7 @@ impl Retry {
         self.noticed = NodeSet::EMPTY;
         self.again_at = None;
         if now >= self.poll_at {
-            self.poll = self.poll.saturating_mul(2).min(self.schedule.longest_poll);
+            self.poll = self.poll.saturating_mul(2).min(self.pacing.longest_poll);
         }
     }
 
@@ -115,14 +118,14 @@ impl Retry {
         self.note(seen, now);
         if seen.contains(&Sighting::NotAsked) {
             // Only an arbiter spoke, perhaps for a contender that is about to give its votes back: look again soon.
-            self.poll = self.schedule.first_poll;
+            self.poll = self.pacing.first_poll;
         }
         self.poll_at = now + self.poll.mul_f64(0.5 + jitter);
         self.not_before = now;
         if loss == Loss::Contended {
             self.failures = 0;
             if self.is_split(seen) {
-                let range = if self.splits == 0 { round_trip } else { round_trip.max(self.schedule.floor) };
+                let range = if self.splits == 0 { round_trip } else { round_trip.max(self.pacing.floor) };
                 let delay = range.saturating_mul(1 << self.splits.min(6)).mul_f64(jitter);
                 self.splits += 1;
                 self.not_before = now + delay;
@@ -131,7 +134,7 @@ impl Retry {
                 self.splits = 0;
             }
         } else {
-            let delay = self.schedule.floor.saturating_mul(1 << self.failures.min(16)).min(self.poll);
+            let delay = self.pacing.floor.saturating_mul(1 << self.failures.min(16)).min(self.poll);
             self.failures += 1;
             self.not_before = now + delay.mul_f64(1.0 + jitter);
             self.again_at = Some(Wake { at: self.not_before, plan: Plan::Parallel });
@@ -145,7 +148,7 @@ impl Retry {
         self.again_at = None;
         self.not_before = now;
         (self.splits, self.failures) = (0, 0);
-        self.poll = self.schedule.first_poll;
+        self.poll = self.pacing.first_poll;
         self.poll_at = now + self.poll;
     }
 
@@ -183,11 +186,11 @@ impl Retry {
         for (node, sighting) in seen.iter().enumerate() {
             let belief = match sighting {
                 Sighting::Free => Some(now),
-                Sighting::Held { remaining, .. } => Some(now + (*remaining).max(self.schedule.floor)),
+                Sighting::Held { remaining, .. } => Some(now + (*remaining).max(self.pacing.floor)),
                 Sighting::Unknown => None,
                 // Whoever has the arbiter is about to have the others.
                 Sighting::NotAsked => match longest {
-                    Some(remaining) => Some(now + remaining.max(self.schedule.floor)),
+                    Some(remaining) => Some(now + remaining.max(self.pacing.floor)),
                     None => continue,
                 },
             };
@@ -227,132 +230,5 @@ impl Sighting {
 
     fn owner(&self) -> Option<&OwnerId> {
         if let Self::Held { owner, .. } = self { owner.as_ref() } else { None }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SCHEDULE: Schedule = Schedule {
-        first_poll: Duration::from_millis(500),
-        longest_poll: Duration::from_secs(5),
-        floor: Duration::from_millis(5),
-    };
-    const ROUND_TRIP: Duration = Duration::from_millis(1);
-
-    fn at(millis: u64) -> Instant {
-        Instant::from_origin(Duration::from_millis(millis))
-    }
-
-    fn retry() -> Retry {
-        Retry::new(Electorate::new(5, 3), SCHEDULE, vec![4, 2, 0, 1, 3], at(0))
-    }
-
-    fn held(owner: &str, remaining: u64) -> Sighting {
-        Sighting::Held {
-            owner: Some(OwnerId::from_wire(owner.as_bytes())),
-            remaining: Duration::from_millis(remaining),
-        }
-    }
-
-    fn lose(retry: &mut Retry, seen: &[Sighting], now: u64) {
-        retry.attempt_begins(at(now));
-        retry.attempt_lost(Loss::Contended, seen, ROUND_TRIP, at(now), 0.5);
-    }
-
-    #[test]
-    fn a_waiter_wakes_when_a_quorum_is_believed_free() {
-        let mut retry = retry();
-        let remaining = [100, 300, 200, 400, 50];
-        lose(&mut retry, &remaining.map(|remaining| held("a", remaining)), 0);
-        assert_eq!(retry.next_wake(), Wake { at: at(200), plan: Plan::ArbiterFirst(vec![4, 2, 0]) });
-        for node in [1, 3] {
-            retry.notice(node, at(10));
-        }
-        assert_eq!(retry.next_wake().at, at(50));
-        retry.notice(2, at(11));
-        assert_eq!(retry.next_wake(), Wake { at: at(11), plan: Plan::ArbiterFirst(vec![2, 1, 3]) });
-    }
-
-    #[test]
-    fn a_notice_during_an_attempt_outlives_the_refusals_of_that_attempt() {
-        let mut retry = retry();
-        retry.attempt_begins(at(0));
-        for node in 0..3 {
-            retry.notice(node, at(1));
-        }
-        let seen = [1000; 5].map(|remaining| held("a", remaining));
-        retry.attempt_lost(Loss::Contended, &seen, ROUND_TRIP, at(2), 0.5);
-        assert_eq!(retry.next_wake().at, at(2));
-    }
-
-    #[test]
-    fn an_arbiters_refusal_speaks_for_the_nodes_that_were_not_asked() {
-        let mut retry = retry();
-        for node in 0..5 {
-            retry.notice(node, at(0));
-        }
-        let mut seen = vec![Sighting::NotAsked; 5];
-        seen[4] = held("b", 300);
-        lose(&mut retry, &seen, 1);
-        assert_eq!(retry.next_wake(), Wake { at: at(301), plan: Plan::ArbiterFirst(vec![4, 2, 0, 1, 3]) });
-    }
-
-    #[test]
-    fn a_split_vote_is_tried_again_after_a_jitter_of_one_round_trip_then_of_more() {
-        let mut retry = retry();
-        let seen = [held("a", 1000), held("a", 1000), held("b", 1000), Sighting::Free, Sighting::Free];
-        lose(&mut retry, &seen, 0);
-        let wake = retry.next_wake();
-        assert_eq!(wake.at, at(0) + ROUND_TRIP / 2);
-        assert!(matches!(wake.plan, Plan::ArbiterFirst(_)));
-        lose(&mut retry, &seen, 10);
-        assert_eq!(retry.next_wake().at, at(15));
-    }
-
-    #[test]
-    fn two_owners_and_a_silent_node_may_hide_a_holder_so_it_is_no_split() {
-        let mut retry = retry();
-        let seen = [held("a", 9000), held("a", 9000), Sighting::Unknown, Sighting::Free, Sighting::Free];
-        lose(&mut retry, &seen, 0);
-        assert_eq!(retry.next_wake(), Wake { at: at(500), plan: Plan::Parallel });
-    }
-
-    #[test]
-    fn fallback_polls_are_parallel_and_grow_to_the_longest() {
-        let mut retry = retry();
-        let seen = [60_000; 5].map(|remaining| held("a", remaining));
-        let mut now = 0;
-        let mut gaps = Vec::new();
-        lose(&mut retry, &seen, now);
-        for _ in 0..6 {
-            let wake = retry.next_wake();
-            assert_eq!(wake.plan, Plan::Parallel);
-            let next = u64::try_from(wake.at.since_origin().as_millis()).unwrap();
-            gaps.push(next - now);
-            now = next;
-            lose(&mut retry, &seen, now);
-        }
-        assert_eq!(gaps, [500, 1000, 2000, 4000, 5000, 5000]);
-    }
-
-    #[test]
-    fn failures_are_tried_again_no_sooner_than_the_floor_and_ever_later() {
-        let mut retry = retry();
-        let mut delays = Vec::new();
-        for _ in 0..9 {
-            retry.attempt_begins(at(0));
-            retry.attempt_lost(Loss::NoQuorum, &vec![Sighting::Unknown; 5], ROUND_TRIP, at(0), 0.0);
-            delays.push(retry.next_wake().at.since_origin().as_millis());
-        }
-        assert_eq!(delays, [5, 10, 20, 40, 80, 160, 320, 500, 500]);
-    }
-
-    #[test]
-    fn a_holder_about_to_expire_does_not_make_a_busy_loop() {
-        let mut retry = retry();
-        lose(&mut retry, &[0; 5].map(|remaining| held("a", remaining)), 0);
-        assert_eq!(retry.next_wake().at, at(5));
     }
 }

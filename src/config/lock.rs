@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::retry::Schedule,
+    algorithm::retry::Pacing,
     config::{
         RetryPolicy,
         quorum::{CheckedQuorum, check_node_timeout, check_ttl},
@@ -29,7 +29,7 @@ pub(crate) struct CheckedLock {
     pub(crate) node_timeout: Duration,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) patience: Duration,
-    pub(crate) schedule: Schedule,
+    pub(crate) pacing: Pacing,
     /// Whether the watchdog renews the lease.
     pub(crate) is_renewed: bool,
 }
@@ -48,7 +48,7 @@ impl LockSettings {
             node_timeout,
             max_hold: self.max_hold,
             patience: self.patience.unwrap_or(ttl),
-            schedule: self.retry.check()?,
+            pacing: self.retry.check()?,
             is_renewed: !self.is_fixed,
         })
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{algorithm::retry::Schedule, error::ConfigError};
+use crate::{algorithm::retry::Pacing, error::ConfigError};
 
 /// How a waiter paces the attempts that no release notice has asked for.
 ///
@@ -35,7 +35,7 @@ impl RetryPolicy {
         self
     }
 
-    pub(crate) fn check(self) -> Result<Schedule, ConfigError> {
+    pub(crate) fn check(self) -> Result<Pacing, ConfigError> {
         let Self { first_poll, longest_poll, floor } = self;
         let least = Self::LEAST;
         if floor < least {
@@ -44,7 +44,7 @@ impl RetryPolicy {
         if first_poll < least || longest_poll < first_poll {
             return Err(ConfigError::Retry { first: first_poll, most: longest_poll, least });
         }
-        Ok(Schedule { first_poll, longest_poll, floor })
+        Ok(Pacing { first_poll, longest_poll, floor })
     }
 }
 

@@ -100,7 +100,7 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(core: &'a Core, target: &'a Target, plan: Plan, hint: u64) -> Self {
         let settings = &core.settings;
-        let terms = attempt::Terms {
+        let rules = attempt::Rules {
             electorate: settings.electorate,
             validity: settings.validity,
             ttl: target.settings.ttl,
@@ -114,7 +114,7 @@ impl<'a> Run<'a> {
             target,
             owner: core.owners.fresh(),
             hint,
-            attempt: Attempt::new(terms, core.now()),
+            attempt: Attempt::new(rules, core.now()),
             fanout: Fanout::new(),
             votes: vec![Vote::NotAsked; nodes],
             under_way: Some(core.attempts.enter()),

@@ -237,7 +237,7 @@ impl Waiting {
         Self {
             retry: Retry::new(
                 core.settings.electorate,
-                target.settings.schedule,
+                target.settings.pacing,
                 core.arbiters(&target.resource),
                 now,
             ),

@@ -1,0 +1,125 @@
+//! When a waiter tries again, told as stories.
+
+use super::*;
+
+const PACING: Pacing = Pacing {
+    first_poll: Duration::from_millis(500),
+    longest_poll: Duration::from_secs(5),
+    floor: Duration::from_millis(5),
+};
+const ROUND_TRIP: Duration = Duration::from_millis(1);
+
+fn at(millis: u64) -> Instant {
+    Instant::from_origin(Duration::from_millis(millis))
+}
+
+fn retry() -> Retry {
+    Retry::new(Electorate::new(5, 3), PACING, vec![4, 2, 0, 1, 3], at(0))
+}
+
+fn held(owner: &str, remaining: u64) -> Sighting {
+    Sighting::Held {
+        owner: Some(OwnerId::from_wire(owner.as_bytes())),
+        remaining: Duration::from_millis(remaining),
+    }
+}
+
+fn lose(retry: &mut Retry, seen: &[Sighting], now: u64) {
+    retry.attempt_begins(at(now));
+    retry.attempt_lost(Loss::Contended, seen, ROUND_TRIP, at(now), 0.5);
+}
+
+#[test]
+fn a_waiter_wakes_when_a_quorum_is_believed_free() {
+    let mut retry = retry();
+    let remaining = [100, 300, 200, 400, 50];
+    lose(&mut retry, &remaining.map(|remaining| held("a", remaining)), 0);
+    assert_eq!(retry.next_wake(), Wake { at: at(200), plan: Plan::ArbiterFirst(vec![4, 2, 0]) });
+    for node in [1, 3] {
+        retry.notice(node, at(10));
+    }
+    assert_eq!(retry.next_wake().at, at(50));
+    retry.notice(2, at(11));
+    assert_eq!(retry.next_wake(), Wake { at: at(11), plan: Plan::ArbiterFirst(vec![2, 1, 3]) });
+}
+
+#[test]
+fn a_notice_during_an_attempt_outlives_the_refusals_of_that_attempt() {
+    let mut retry = retry();
+    retry.attempt_begins(at(0));
+    for node in 0..3 {
+        retry.notice(node, at(1));
+    }
+    let seen = [1000; 5].map(|remaining| held("a", remaining));
+    retry.attempt_lost(Loss::Contended, &seen, ROUND_TRIP, at(2), 0.5);
+    assert_eq!(retry.next_wake().at, at(2));
+}
+
+#[test]
+fn an_arbiters_refusal_speaks_for_the_nodes_that_were_not_asked() {
+    let mut retry = retry();
+    for node in 0..5 {
+        retry.notice(node, at(0));
+    }
+    let mut seen = vec![Sighting::NotAsked; 5];
+    seen[4] = held("b", 300);
+    lose(&mut retry, &seen, 1);
+    assert_eq!(retry.next_wake(), Wake { at: at(301), plan: Plan::ArbiterFirst(vec![4, 2, 0, 1, 3]) });
+}
+
+#[test]
+fn a_split_vote_is_tried_again_after_a_jitter_of_one_round_trip_then_of_more() {
+    let mut retry = retry();
+    let seen = [held("a", 1000), held("a", 1000), held("b", 1000), Sighting::Free, Sighting::Free];
+    lose(&mut retry, &seen, 0);
+    let wake = retry.next_wake();
+    assert_eq!(wake.at, at(0) + ROUND_TRIP / 2);
+    assert!(matches!(wake.plan, Plan::ArbiterFirst(_)));
+    lose(&mut retry, &seen, 10);
+    assert_eq!(retry.next_wake().at, at(15));
+}
+
+#[test]
+fn two_owners_and_a_silent_node_may_hide_a_holder_so_it_is_no_split() {
+    let mut retry = retry();
+    let seen = [held("a", 9000), held("a", 9000), Sighting::Unknown, Sighting::Free, Sighting::Free];
+    lose(&mut retry, &seen, 0);
+    assert_eq!(retry.next_wake(), Wake { at: at(500), plan: Plan::Parallel });
+}
+
+#[test]
+fn fallback_polls_are_parallel_and_grow_to_the_longest() {
+    let mut retry = retry();
+    let seen = [60_000; 5].map(|remaining| held("a", remaining));
+    let mut now = 0;
+    let mut gaps = Vec::new();
+    lose(&mut retry, &seen, now);
+    for _ in 0..6 {
+        let wake = retry.next_wake();
+        assert_eq!(wake.plan, Plan::Parallel);
+        let next = u64::try_from(wake.at.since_origin().as_millis()).unwrap();
+        gaps.push(next - now);
+        now = next;
+        lose(&mut retry, &seen, now);
+    }
+    assert_eq!(gaps, [500, 1000, 2000, 4000, 5000, 5000]);
+}
+
+#[test]
+fn failures_are_tried_again_no_sooner_than_the_floor_and_ever_later() {
+    let mut retry = retry();
+    let mut delays = Vec::new();
+    for _ in 0..9 {
+        retry.attempt_begins(at(0));
+        retry.attempt_lost(Loss::NoQuorum, &vec![Sighting::Unknown; 5], ROUND_TRIP, at(0), 0.0);
+        delays.push(retry.next_wake().at.since_origin().as_millis());
+    }
+    assert_eq!(delays, [5, 10, 20, 40, 80, 160, 320, 500, 500]);
+}
+
+#[test]
+fn a_holder_about_to_expire_does_not_make_a_busy_loop() {
+    let mut retry = retry();
+    lose(&mut retry, &[0; 5].map(|remaining| held("a", remaining)), 0);
+    assert_eq!(retry.next_wake().at, at(5));
+}
