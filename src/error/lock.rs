@@ -74,6 +74,9 @@ pub enum LossReason {
     /// A quorum of nodes does not know it any more: it was unlocked by force, or the nodes forgot it.
     #[error("the nodes do not have it any more")]
     TakenAway,
+    /// Its holder has unlocked it: whoever asks holds a [`Lease`](crate::Lease) that was kept for longer.
+    #[error("its holder has unlocked it")]
+    Unlocked,
     /// The quorum was shut down under it.
     #[error("the quorum was shut down")]
     Shutdown,

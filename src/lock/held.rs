@@ -288,6 +288,7 @@ impl State {
     fn loss_at(&self, now: Instant) -> Option<LossReason> {
         match self.phase {
             Phase::Lost(reason) => Some(reason),
+            Phase::Unlocked => Some(LossReason::Unlocked),
             _ if self.lease.is_valid(now) => None,
             _ if self.lease.is_at_its_longest() => Some(LossReason::MaxHold),
             _ => Some(LossReason::Expired),

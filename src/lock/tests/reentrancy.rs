@@ -211,6 +211,14 @@ async fn a_closure_runs_under_the_lock_and_its_value_comes_back_with_the_release
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lease_that_is_kept_for_longer_than_its_closure_is_not_valid() {
+    let cluster = MemoryCluster::new(3);
+    let done = client(&cluster).red_lock("r").run(async |lease| lease).await.unwrap();
+    assert!(done.release.is_ok());
+    assert_eq!(done.value.ensure().unwrap_err().reason, crate::LossReason::Unlocked);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_closure_is_stopped_when_the_lease_is_lost() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
