@@ -39,8 +39,8 @@
 //! # A guard, or a closure?
 //!
 //! A [`LockGuard`] leaves the flow to you: ask [`ensure`](LockGuard::ensure) where validity has to be there, or wait for
-//! [`lost`](LockGuard::lost) beside the work. Dropping it unlocks, without waiting for the nodes. [`RedLock::run`] does
-//! all of this round a closure, and returns its value whatever becomes of the unlock:
+//! [`lost`](LockGuard::lost) beside the work. Dropping it unlocks, without waiting for the nodes. [`RedLock::run`] waits
+//! for the loss and unlocks round a closure, and returns its value whatever becomes of the unlock:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -64,8 +64,8 @@
 //!
 //! * *Exclusion*: two leases on a resource never overlap, if the rates of all clocks differ by less than the configured
 //!   drift, no node's clock steps forward by more than 2 ms while a lease is held, the client's clock counts on while
-//!   the client stands still, no node forgets a vote that it gave, all clients name the same nodes, and nobody unlocks
-//!   by force.
+//!   the client stands still, no node forgets a vote that it gave, all clients name the same nodes, no two of which are
+//!   one server, and nobody unlocks by force or deletes keys by hand.
 //! * *Order*: fencing tokens are unique and increase from lease to lease, whatever the clocks do, as long as the nodes
 //!   remember their counters.
 //! * *Honesty*: [`LockGuard::is_valid`] turns false, and [`LockGuard::lost`] is ready, no later than the end of validity,

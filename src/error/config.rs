@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::resource::Resource;
+use crate::{node::Fingerprint, resource::Resource};
 
 /// A setting that cannot work: which, what was given, and what would be right.
 ///
@@ -149,6 +149,14 @@ pub enum ConfigError {
     DuplicateResource {
         /// Which.
         resource: Resource,
+    },
+    /// Two clients of one quorum in a group, or two quorums that cannot be told apart: they have no order.
+    #[error(
+        "two clients of one quorum ({fingerprint}) are in one group: take its locks from one client, or name quorums apart"
+    )]
+    QuorumTwice {
+        /// Which.
+        fingerprint: Fingerprint,
     },
     /// There is no async runtime to work on.
     #[error("no tokio runtime: build the quorum inside of one, it runs its tasks there")]

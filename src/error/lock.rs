@@ -42,7 +42,8 @@ pub enum LockError {
         /// What each node said.
         votes: Votes,
     },
-    /// The owner's lease on the resource was lost, and not all of its guards are gone: re-entering it would hide that.
+    /// A lease that the call builds on was lost: the one that its owner has on the resource (until all of its guards are gone,
+    /// since re-entering it would hide the loss), or one of a group while the rest was waited for.
     #[error(transparent)]
     LeaseLost(#[from] LeaseLost),
     /// The quorum was shut down.

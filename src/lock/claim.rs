@@ -49,7 +49,16 @@ impl Claim {
             };
             let slot = owner.slot(self.core(), &target.resources);
             let _turn = slot.turn(self.core(), &target, deadline).await?;
-            if let Some(guard) = slot.reenter(&self.client).await? {
+            let reentered = tokio::select! {
+                biased;
+                reentered = slot.reenter(&self.client) => reentered?,
+                () = self.core().until(deadline) => {
+                    let votes = self.core().no_votes();
+                    let waited = wait.unwrap_or_default();
+                    return Err(LockError::TimedOut { resource: target.resource.clone(), waited, votes });
+                }
+            };
+            if let Some(guard) = reentered {
                 return Ok(guard);
             }
             let won = lock_waiting(self.core(), &target, deadline).await?;
@@ -66,7 +75,12 @@ impl Claim {
         async {
             let Some(owner) = self.owner() else { return self.attempt(&target).await };
             let slot = owner.slot(self.core(), &target.resources);
-            let _turn = slot.turn(self.core(), &target, None).await?;
+            // While another task of the owner waits for the resource, others hold it.
+            let patience = self.core().now() + target.settings.node_timeout;
+            let _turn = match slot.turn(self.core(), &target, Some(patience)).await {
+                Err(LockError::TimedOut { .. }) => return Ok(None),
+                turn => turn?,
+            };
             if let Some(guard) = slot.reenter(&self.client).await? {
                 return Ok(Some(guard));
             }

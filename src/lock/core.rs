@@ -131,7 +131,7 @@ impl Core {
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.is_closed.load(Ordering::Acquire)
+        self.is_closed.load(Ordering::SeqCst)
     }
 
     /// Takes a won attempt into care: from now on it is renewed, and ends in time.
@@ -175,7 +175,7 @@ impl Core {
 
     /// Ends every lease, and lets nothing new begin.
     pub(crate) fn close(&self) {
-        self.is_closed.store(true, Ordering::Release);
+        self.is_closed.store(true, Ordering::SeqCst);
         let leases: Vec<_> = lock(&self.leases).values().cloned().collect();
         for held in leases {
             self.lose(&held, LossReason::Shutdown);

@@ -9,6 +9,9 @@ use tokio::sync::Notify;
 
 /// Counts attempts under way, so that a shutdown can wait for them: as long as there is one, its rollback or its unlock
 /// may still have to be sent.
+///
+/// An attempt enters and then looks whether the client is closed; a shutdown closes it and then looks for attempts. Both
+/// in one total order (`SeqCst`), so that one of them sees the other.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gauge {
     shared: Arc<Shared>,
@@ -28,7 +31,7 @@ pub(crate) struct UnderWay {
 
 impl Gauge {
     pub(crate) fn enter(&self) -> UnderWay {
-        self.shared.under_way.fetch_add(1, Ordering::AcqRel);
+        self.shared.under_way.fetch_add(1, Ordering::SeqCst);
         UnderWay { shared: Arc::clone(&self.shared) }
     }
 
@@ -38,7 +41,7 @@ impl Gauge {
             let none = self.shared.none.notified();
             let mut none = std::pin::pin!(none);
             none.as_mut().enable();
-            if self.shared.under_way.load(Ordering::Acquire) == 0 {
+            if self.shared.under_way.load(Ordering::SeqCst) == 0 {
                 return;
             }
             none.await;
@@ -48,7 +51,7 @@ impl Gauge {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        if self.shared.under_way.fetch_sub(1, Ordering::AcqRel) == 1 {
+        if self.shared.under_way.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.shared.none.notify_waiters();
         }
     }

@@ -171,15 +171,26 @@ pub(crate) async fn inspect(core: &Core, target: &Target) -> Result<Inspection, 
 
 /// Asks every node about a resource and waits until each has answered or the deadline has come.
 pub(super) async fn ask_all(core: &Core, resource: &Resource, deadline: Instant) -> Vec<Answer> {
+    let asked = ask(core, resource, deadline);
+    hear_all(core, asked, deadline).await
+}
+
+/// Asks every node about a resource, at the call.
+pub(super) fn ask(core: &Core, resource: &Resource, deadline: Instant) -> Fanout<()> {
     let request = Request::one(Entry::Inspect(Inspect { resource: resource.clone() }), deadline);
-    let mut answers = vec![Answer::Fault(Fault::TimedOut); core.nodes.len()];
-    let mut open = core.nodes.len();
     let mut fanout = Fanout::new();
     for node in 0..core.nodes.len() {
         fanout.send(&core.nodes, node, (), request.clone());
     }
+    fanout
+}
+
+/// Waits until each node that was asked has answered or the deadline has come.
+pub(super) async fn hear_all(core: &Core, mut asked: Fanout<()>, deadline: Instant) -> Vec<Answer> {
+    let mut answers = vec![Answer::Fault(Fault::TimedOut); core.nodes.len()];
+    let mut open = core.nodes.len();
     while open > 0 {
-        let Heard::Answer { node, answer, .. } = fanout.next(&*core.clock, deadline).await else { break };
+        let Heard::Answer { node, answer, .. } = asked.next(&*core.clock, deadline).await else { break };
         open -= 1;
         if let Some(slot) = answers.get_mut(node) {
             *slot = answer;

@@ -65,6 +65,9 @@ enum Asked {
 /// once, behind the lock on the same connection.
 pub(crate) async fn attempt(core: &Core, target: &Target, plan: Plan, hint: u64) -> Attempted {
     let mut run = Run::new(core, target, plan, hint);
+    if core.is_closed() {
+        return Attempted::Lost(run.lost(Loss::NoQuorum));
+    }
     loop {
         match run.attempt.step(core.now()) {
             Step::Lock(nodes) => run.send_lock(nodes),

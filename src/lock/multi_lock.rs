@@ -1,11 +1,16 @@
 //! Several resources, all or none.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
+
+use futures::future::{Either, select, select_all};
 
 use crate::{
     config::RetryPolicy,
     error::{ConfigError, LockError},
-    lock::{claim::Claim, core::Client, multi_guard::MultiLockGuard, owner::Owner, red_lock::RedLock},
+    lock::{
+        claim::Claim, core::Client, guard::LockGuard, multi_guard::MultiLockGuard, owner::Owner,
+        red_lock::RedLock,
+    },
     resource::Resource,
 };
 
@@ -119,7 +124,7 @@ impl MultiLock {
     pub async fn lock(&self) -> Result<MultiLockGuard, LockError> {
         let mut guards = Vec::new();
         for claim in self.claims()? {
-            guards.push(claim.lock(None).await?);
+            guards.push(next(&guards, claim, None).await?);
         }
         MultiLockGuard::whole(guards)
     }
@@ -138,7 +143,7 @@ impl MultiLock {
         let mut left = wait;
         for claim in self.claims()? {
             let start = claim.core().now();
-            guards.push(claim.lock(Some(left)).await?);
+            guards.push(next(&guards, claim, Some(left)).await?);
             left = left.saturating_sub(claim.core().now().saturating_duration_since(start));
         }
         MultiLockGuard::whole(guards)
@@ -176,6 +181,18 @@ impl MultiLock {
     }
 }
 
+/// Locks one more, unless one of those that are held already is lost while it is waited for.
+async fn next(guards: &[LockGuard], claim: &Claim, wait: Option<Duration>) -> Result<LockGuard, LockError> {
+    if guards.is_empty() {
+        return claim.lock(wait).await;
+    }
+    let losses = select_all(guards.iter().map(|guard| Box::pin(guard.lost())));
+    match select(pin!(claim.lock(wait)), losses).await {
+        Either::Left((locked, _)) => locked,
+        Either::Right(((lost, ..), _)) => Err(lost.into()),
+    }
+}
+
 /// One claim for each client, in the order of their quorums, each with its resources in order.
 fn grouped(claims: impl Iterator<Item = Claim>) -> Result<Vec<Claim>, ConfigError> {
     let mut groups: Vec<(Claim, Vec<Resource>)> = Vec::new();
@@ -191,6 +208,11 @@ fn grouped(claims: impl Iterator<Item = Claim>) -> Result<Vec<Claim>, ConfigErro
         return Err(ConfigError::EmptyGroup);
     }
     groups.sort_by_key(|(claim, _)| claim.core().rank());
+    for ((one, _), (next, _)) in groups.iter().zip(groups.iter().skip(1)) {
+        if one.core().rank() == next.core().rank() {
+            return Err(ConfigError::QuorumTwice { fingerprint: one.core().rank().0 });
+        }
+    }
     groups
         .into_iter()
         .map(|(claim, resources)| Ok(Claim { resources: Ok(sorted(resources)?), ..claim }))

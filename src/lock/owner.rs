@@ -39,6 +39,9 @@ tokio::task_local! {
 /// An owner lives in one process; a clone is the same owner. Two tasks that use it at once take turns in locking, and
 /// then hold the resource *together*: an owner says who may re-enter, it does not keep its own tasks apart.
 ///
+/// It re-enters exactly what it holds, one resource or one group: a group of which it holds only a part is another claim,
+/// and waits for that part like anybody else. A re-entry is one renewal by a quorum, without patience.
+///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -205,7 +205,8 @@ impl RedLock {
     ///
     /// # Cancel safety
     ///
-    /// Once polled, it is on its way to all nodes, whether or not it is dropped.
+    /// Once polled, the deletion is on its way to all nodes, whether or not it is dropped. What keeps renewals from nodes that
+    /// did not have the key follows when the nodes have said who holds it.
     pub async fn force_unlock(&self) -> Result<Unlocked, LockError> {
         release::force_unlock(self.claim.core(), &self.claim.target()?).await
     }

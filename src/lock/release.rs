@@ -5,12 +5,12 @@ use std::{collections::BTreeSet, sync::Arc};
 use crate::{
     algorithm::{node_set::NodeSet, tally::Electorate},
     clock::Instant,
-    error::{LockError, LossReason, RenewError, UnlockError},
+    error::{LeaseLost, LockError, LossReason, RenewError, UnlockError},
     lock::{
         core::Core,
         fanout::{Fanout, Heard},
         held::{Held, Left},
-        inspection::ask_all,
+        inspection::{ask, hear_all},
         locking::Target,
         renewal::{Purpose, renew_now},
     },
@@ -76,6 +76,10 @@ async fn tell_holds(core: &Core, held: &Arc<Held>) -> Result<Unlocked, UnlockErr
     let open = addresses(|vote| *vote != Vote::Granted);
     match told {
         Ok(_) => Ok(Unlocked { confirmed: addresses(|vote| *vote == Vote::Granted), open }),
+        // Whoever else had a hold has given back the last one meanwhile, and that unlock is theirs to report.
+        Err(RenewError::LeaseLost(LeaseLost { reason: LossReason::Unlocked, .. })) => {
+            Ok(Unlocked { confirmed: addresses(|vote| *vote == Vote::Granted), open })
+        }
         Err(RenewError::LeaseLost(lost)) => Err(UnlockError::LeaseLost { lost, votes }),
         Err(RenewError::NoQuorum { resource, .. }) => Err(UnlockError::NoQuorum { resource, open, votes }),
     }
@@ -93,12 +97,12 @@ pub(crate) fn submit_holds(core: &Core, held: &Held) {
 /// A node that lost the key, or cannot be reached now, would take the holder's next renewal. So the owners that any node
 /// names are unlocked by name as well, at every node and as something owed: that leaves a tombstone everywhere.
 pub(crate) async fn force_unlock(core: &Core, target: &Target) -> Result<Unlocked, LockError> {
-    let owners = named_owners(core, target).await;
     let deadline = core.now() + target.settings.node_timeout;
+    let asked = ask(core, &target.resource, deadline);
     let resources = Arc::clone(&target.resources);
     let force = Request::one(Entry::ForceUnlock(ForceUnlock { resources }), deadline);
     let replies = core.nodes.iter().map(|node| node.call(force.clone())).enumerate().collect();
-    for owner in owners {
+    for owner in named_owners(hear_all(core, asked, deadline).await) {
         let resources = Arc::clone(&target.resources);
         let unlock = Unlock { resources, owner, token: 0, real: false, leave: true };
         let unlock = Request::one(Entry::Unlock(unlock), core.owed_until());
@@ -114,14 +118,12 @@ pub(crate) async fn force_unlock(core: &Core, target: &Target) -> Result<Unlocke
 }
 
 /// Everybody whom some node names as the resource's owner.
-async fn named_owners(core: &Core, target: &Target) -> BTreeSet<OwnerId> {
-    let deadline = core.now() + target.settings.node_timeout;
-    let answers = ask_all(core, &target.resource, deadline).await.into_iter();
+fn named_owners(answers: Vec<Answer>) -> BTreeSet<OwnerId> {
     let owner = |answer| match answer {
         Answer::Inspected(inspection) => inspection.held?.owner,
         _ => None,
     };
-    answers.filter_map(owner).collect()
+    answers.into_iter().filter_map(owner).collect()
 }
 
 /// The count of one unlock.

@@ -150,8 +150,9 @@ pub(crate) async fn renew_now(core: &Core, held: &Arc<Held>, purpose: Purpose) -
     renewal.extends = purpose != Purpose::Holds;
     let mut fanout = Fanout::new();
     for node in 0..electorate.nodes() {
-        if let Some(renew) = held.begin_renewal(node, ttl) {
-            fanout.send(&core.nodes, node, (), Request::one(Entry::Renew(renew), deadline));
+        match held.begin_renewal(node, ttl) {
+            Some(renew) => fanout.send(&core.nodes, node, (), Request::one(Entry::Renew(renew), deadline)),
+            None => held.ensure(core.now())?,
         }
     }
     let mut outcome = None;

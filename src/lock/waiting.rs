@@ -138,6 +138,9 @@ impl Lost {
     /// The error that a lost attempt amounts to when it is not tried again. Contention is none for `try_lock`, which looks
     /// at the loss first.
     pub(crate) fn into_error(self, core: &Core, target: &Target) -> LockError {
+        if core.is_closed() {
+            return LockError::Closed;
+        }
         let (resource, votes) = (target.resource.clone(), self.votes);
         match self.loss {
             Loss::Expired => LockError::Expired { resource, votes },

@@ -106,6 +106,65 @@ async fn re_entering_a_fixed_lease_does_not_extend_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn two_holds_that_are_given_back_at_once_are_both_unlocked_without_a_complaint() {
+    let cluster = MemoryCluster::new(3);
+    let lock = client(&cluster).red_lock("r").owned_by(&Owner::new());
+    let (one, other) = (lock.lock().await.unwrap(), lock.lock().await.unwrap());
+    all_behave(&cluster, &Behaviour::Hanging);
+    let (one, other, ()) = tokio::join!(one.unlock(), other.unlock(), async {
+        pass(Duration::from_millis(5)).await;
+        thaw_all(&cluster);
+    });
+    assert!(one.is_ok() && other.is_ok(), "{one:?} {other:?}");
+    assert_eq!(locked_nodes(&cluster), NONE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_of_an_owner_whose_other_task_waits_finds_the_resource_held() {
+    let cluster = MemoryCluster::new(3);
+    let _stranger = client(&cluster).red_lock("r").lock().await.unwrap();
+    let lock = client(&cluster).red_lock("r").owned_by(&Owner::new());
+    let mut waiting = Box::pin(lock.lock());
+    assert!(futures::poll!(&mut waiting).is_pending());
+    assert!(lock.try_lock().await.unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_re_entry_ends_with_the_time_that_it_was_given() {
+    let cluster = MemoryCluster::new(3);
+    let lock = client(&cluster).red_lock("r").owned_by(&Owner::new());
+    let outer = lock.lock().await.unwrap();
+    all_behave(&cluster, &Behaviour::Hanging);
+    let wait = Duration::from_millis(10);
+    assert!(matches!(lock.try_lock_for(wait).await, Err(LockError::TimedOut { .. })));
+    assert_eq!(outer.holds(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_that_loses_what_it_has_does_not_go_on_waiting_for_the_rest() {
+    let clusters = [MemoryCluster::new(3), MemoryCluster::new(3)];
+    let named = |name: &str, cluster| Quorum::builder().name(name).in_memory(cluster).unwrap();
+    let quorums = [named("a", &clusters[0]), named("b", &clusters[1])];
+    let _stranger = quorums[1].red_lock("r").lock().await.unwrap();
+    let group = crate::MultiLock::new(quorums.iter().map(|quorum| quorum.red_lock("r")));
+    let start = tokio::time::Instant::now();
+    let (outcome, ()) = tokio::join!(group.lock(), async {
+        pass(Duration::from_secs(1)).await;
+        all_behave(&clusters[0], &Behaviour::Hanging);
+    });
+    assert!(matches!(outcome, Err(LockError::LeaseLost(_))), "{outcome:?}");
+    assert!(start.elapsed() <= TTL + Duration::from_secs(11), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_clients_of_one_quorum_make_no_group() {
+    let cluster = MemoryCluster::new(3);
+    let locks = [client(&cluster).red_lock("a"), client(&cluster).red_lock("b")];
+    let outcome = crate::MultiLock::new(locks).try_lock().await;
+    assert!(matches!(outcome, Err(LockError::Config(ConfigError::QuorumTwice { .. }))), "{outcome:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_group_is_taken_as_a_whole_or_not_at_all() {
     let cluster = MemoryCluster::new(5);
     let quorum = client(&cluster);
