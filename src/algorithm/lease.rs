@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{algorithm::validity::Validity, clock::Instant};
 
-/// One lease: until when it is certainly valid, and what may extend it.
+/// The time of one lease: until when it is certainly valid, and what may extend it.
 ///
 /// # Invariants
 ///
@@ -12,7 +12,7 @@ use crate::{algorithm::validity::Validity, clock::Instant};
 /// 2. A lease that is over never becomes valid again: somebody else may have held the resource since.
 /// 3. `valid_until` never passes the start plus `max_hold`.
 #[derive(Clone, Debug)]
-pub(crate) struct Lease {
+pub(crate) struct LeaseTime {
     ttl: Duration,
     validity: Validity,
     valid_until: Instant,
@@ -21,7 +21,7 @@ pub(crate) struct Lease {
     hold_until: Option<Instant>,
 }
 
-impl Lease {
+impl LeaseTime {
     /// A lease whose attempt started at `start`.
     pub(crate) fn granted(
         start: Instant,
@@ -83,8 +83,8 @@ mod tests {
         Instant::from_origin(Duration::from_millis(millis))
     }
 
-    fn lease(max_hold: Option<Duration>) -> Lease {
-        Lease::granted(at(0), Duration::from_secs(1), Validity::with_drift(0.0).unwrap(), max_hold)
+    fn lease(max_hold: Option<Duration>) -> LeaseTime {
+        LeaseTime::granted(at(0), Duration::from_secs(1), Validity::with_drift(0.0).unwrap(), max_hold)
     }
 
     #[test]

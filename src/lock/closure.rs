@@ -1,6 +1,6 @@
 //! A lock round a closure.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures::future::{Either, select};
 
@@ -8,7 +8,7 @@ use crate::{
     algorithm::fencing::FencingToken,
     clock::Instant,
     error::{LeaseLost, RunError, UnlockError},
-    lock::{core::Client, guard::LockGuard, held::Held, release::Unlocked},
+    lock::{core::Client, expiry, guard::LockGuard, held::Held, release::Unlocked},
 };
 
 /// What came of a closure that [ran under a lock](crate::RedLock::run).
@@ -49,6 +49,22 @@ impl Lease {
     #[must_use]
     pub fn valid_until(&self) -> Instant {
         self.held.valid_until()
+    }
+
+    /// How long the lease is still certainly valid; see [`LockGuard::remaining`].
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.held.remaining(self.client.core.now())
+    }
+
+    /// Ready when the lease is over, as [`LockGuard::lost`]: for tasks that the closure spawned, which are not stopped with
+    /// it.
+    ///
+    /// # Cancel safety
+    ///
+    /// It only watches; dropping it changes nothing.
+    pub async fn lost(&self) -> LeaseLost {
+        expiry::lost(&self.client.core, &self.held).await
     }
 
     /// Whether the lease is certainly valid at this instant; see

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::lock::core::Core;
+use crate::{
+    error::LeaseLost,
+    lock::{core::Core, held::Held},
+};
 
 /// Ends every lease whose validity is over, and unlocks it everywhere.
 ///
@@ -28,6 +31,28 @@ pub(crate) async fn run(core: Arc<Core>) {
                 }
             }
             None => core.expiries.earlier().await,
+        }
+    }
+}
+
+/// Ready when the lease is over, no later than the end of its validity, on a timer of the caller's own.
+pub(crate) async fn lost(core: &Core, held: &Held) -> LeaseLost {
+    let early = core.clock.granularity();
+    loop {
+        let changed = held.changed();
+        let mut changed = std::pin::pin!(changed);
+        // From here on no change is missed, so look at the clock after it.
+        changed.as_mut().enable();
+        if let Some(reason) = held.loss_at(core.now() + early) {
+            // Timers are set early by their granularity; whoever is told must not find the lease valid afterwards.
+            core.lose(held, reason);
+            return held.lost(reason);
+        }
+        let end = held.valid_until().saturating_sub(early);
+        tokio::select! {
+            biased;
+            () = changed => {}
+            () = core.clock.sleep_until(end) => {}
         }
     }
 }

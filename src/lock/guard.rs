@@ -9,6 +9,7 @@ use crate::{
     lock::{
         closure::Lease,
         core::Client,
+        expiry,
         held::{Held, Left},
         release::{self, Unlocked},
         renewal::{Purpose, renew_now},
@@ -78,11 +79,7 @@ impl LockGuard {
     /// How long the lease is still certainly valid: zero from its end on.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        let now = self.client.core.now();
-        if self.held.loss_at(now).is_some() {
-            return Duration::ZERO;
-        }
-        self.held.valid_until().saturating_duration_since(now)
+        self.held.remaining(self.client.core.now())
     }
 
     /// Whether the lease is certainly valid at this instant. Once false, it stays false.
@@ -110,25 +107,7 @@ impl LockGuard {
     ///
     /// It only watches; dropping it changes nothing.
     pub async fn lost(&self) -> LeaseLost {
-        let core = &self.client.core;
-        let early = core.clock.granularity();
-        loop {
-            let changed = self.held.changed();
-            let mut changed = std::pin::pin!(changed);
-            // From here on no change is missed, so look at the clock after it.
-            changed.as_mut().enable();
-            if let Some(reason) = self.held.loss_at(core.now() + early) {
-                // Timers are set early by their granularity; whoever is told must not find the lease valid afterwards.
-                core.lose(&self.held, reason);
-                return self.held.lost(reason);
-            }
-            let end = self.held.valid_until().saturating_sub(early);
-            tokio::select! {
-                biased;
-                () = changed => {}
-                () = core.clock.sleep_until(end) => {}
-            }
-        }
+        expiry::lost(&self.client.core, &self.held).await
     }
 
     /// Renews the lease now, by the same rule as the watchdog: a quorum, inside the validity.

@@ -9,7 +9,7 @@ use futures::FutureExt;
 use tokio::sync::Notify;
 
 use crate::{
-    algorithm::{fencing::FencingToken, lease::Lease},
+    algorithm::{fencing::FencingToken, lease::LeaseTime},
     clock::{Clock, Instant},
     error::{LeaseLost, LossReason},
     lock::{core::Core, gauge::UnderWay, schedule::LeaseId},
@@ -46,7 +46,7 @@ pub(crate) struct Held {
 #[derive(Debug)]
 struct State {
     phase: Phase,
-    lease: Lease,
+    lease: LeaseTime,
     holds: u32,
     standing: Vec<Standing>,
     /// Replies to the lock, to renewals and to changes of holds that nobody waits for.
@@ -67,7 +67,7 @@ pub(crate) struct Won {
     pub(crate) resources: Resources,
     pub(crate) owner: OwnerId,
     pub(crate) token: FencingToken,
-    pub(crate) lease: Lease,
+    pub(crate) lease: LeaseTime,
     pub(crate) is_renewed: bool,
     pub(crate) node_timeout: Duration,
     pub(crate) standing: Vec<Standing>,
@@ -141,6 +141,15 @@ impl Held {
     /// `Ok` while the lease is certainly valid.
     pub(crate) fn ensure(&self, now: Instant) -> Result<(), LeaseLost> {
         self.loss_at(now).map_or(Ok(()), |reason| Err(self.lost(reason)))
+    }
+
+    /// How long the lease is still certainly valid: zero from its end on.
+    pub(crate) fn remaining(&self, now: Instant) -> Duration {
+        let state = lock(&self.state);
+        match state.loss_at(now) {
+            Some(_) => Duration::ZERO,
+            None => state.lease.valid_until().saturating_duration_since(now),
+        }
     }
 
     /// How the lease is lost, if it is at `now`.

@@ -6,7 +6,7 @@ use crate::{
     algorithm::{
         attempt::{self, Attempt, Ballot, Loss, Plan, Step},
         fencing::FencingToken,
-        lease::Lease,
+        lease::LeaseTime,
         node_set::NodeSet,
         retry::Sighting,
     },
@@ -225,7 +225,7 @@ impl<'a> Run<'a> {
         self.is_settled = true;
         self.close_votes();
         let settings = &self.target.settings;
-        let lease = Lease::granted(
+        let lease = LeaseTime::granted(
             self.attempt.start(),
             settings.ttl,
             self.core.settings.validity,

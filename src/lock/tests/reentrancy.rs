@@ -275,6 +275,8 @@ async fn a_lease_that_is_kept_for_longer_than_its_closure_is_not_valid() {
     let done = client(&cluster).red_lock("r").run(async |lease| lease).await.unwrap();
     assert!(done.release.is_ok());
     assert_eq!(done.value.ensure().unwrap_err().reason, crate::LossReason::Unlocked);
+    assert_eq!(done.value.lost().await.reason, crate::LossReason::Unlocked);
+    assert_eq!(done.value.remaining(), Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]
