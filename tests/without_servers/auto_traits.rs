@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use redquorum::{
-    ConfigError, ConnectError, Fault, FencingToken, Fingerprint, Instant, LeaseLost, LockError, LockGuard,
-    LossReason, MemoryCluster, OwnerId, Quorum, QuorumBuilder, RedLock, Refusal, RenewError, Resource,
-    RetryPolicy, UnlockError, Unlocked, Verification, Vote, Votes,
+    ConfigError, ConnectError, Done, Fault, FencingToken, Fingerprint, Inspection, Instant, Lease, LeaseLost,
+    LockError, LockGuard, LockState, LossReason, MemoryCluster, MultiLock, MultiLockGuard, Owner, OwnerId,
+    Quorum, QuorumBuilder, RedLock, Refusal, RenewError, Resource, RetryPolicy, RunError, Seen, UnlockError,
+    Unlocked, Verification, Vote, Votes,
 };
 
 fn is_send_and_sync<T: Send + Sync + 'static>() {}
@@ -20,6 +21,8 @@ fn all_public_types_are_send_and_sync() {
     is_send_and_sync::<(ConfigError, ConnectError, LockError, RenewError, UnlockError, LeaseLost, LossReason)>(
     );
     is_send_and_sync::<(Vote, Votes, Refusal, Fault, Fingerprint, Unlocked, Verification)>();
+    is_send_and_sync::<(MultiLock, MultiLockGuard, Owner, Lease, Done<u8>, RunError)>();
+    is_send_and_sync::<(Inspection, LockState, Seen)>();
     is_send_and_sync::<(FencingToken, Instant, OwnerId, Resource, RetryPolicy)>();
 }
 
@@ -32,6 +35,19 @@ async fn all_public_futures_are_send() {
     is_send(lock.lock());
     is_send(lock.try_lock());
     is_send(lock.try_lock_for(Duration::ZERO));
+    is_send(lock.run(async |lease| lease.lost().await));
+    is_send(lock.inspect());
+    is_send(lock.force_unlock());
+    is_send(Owner::new().scope(lock.lock()));
+    let group = quorum.multi_lock(["a", "b"]);
+    is_send(group.lock());
+    is_send(group.try_lock());
+    is_send(group.try_lock_for(Duration::ZERO));
+    let guard = group.lock().await.unwrap();
+    is_send(guard.lost());
+    is_send(guard.renew());
+    is_send(guard.verify());
+    is_send(guard.unlock());
     let guard = lock.lock().await.unwrap();
     is_send(guard.lost());
     is_send(guard.renew());
