@@ -28,15 +28,11 @@ pub struct Done<T> {
 /// is unlocked whoever has a clone (of several holds of an owner, one is given back).
 #[derive(Clone, Debug)]
 pub struct Lease {
-    client: Arc<Client>,
-    held: Arc<Held>,
+    pub(super) client: Arc<Client>,
+    pub(super) held: Arc<Held>,
 }
 
 impl Lease {
-    pub(crate) fn new(client: &Arc<Client>, held: &Arc<Held>) -> Self {
-        Self { client: Arc::clone(client), held: Arc::clone(held) }
-    }
-
     /// The number that grows with every lease on the resource; see
     /// [`LockGuard::fencing_token`].
     #[must_use]

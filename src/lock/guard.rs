@@ -9,7 +9,6 @@ use crate::{
     lock::{
         closure::Lease,
         core::Client,
-        expiry,
         held::{Held, Left},
         release::{self, Unlocked},
         renewal::{Purpose, renew_now},
@@ -29,8 +28,8 @@ use crate::{
 /// end. Give [`fencing_token`](Self::fencing_token) to whatever the lock protects, and have it refuse smaller ones.
 #[must_use = "dropping a guard unlocks at once: bind it to a name, `_` is none"]
 pub struct LockGuard {
-    client: Arc<Client>,
-    held: Arc<Held>,
+    /// What it shows of the lease; the guard is what keeps it.
+    lease: Lease,
     /// Whether its hold has been given back by [`unlock`](Self::unlock).
     is_given_back: bool,
 }
@@ -49,43 +48,43 @@ pub enum Verification {
 
 impl LockGuard {
     pub(crate) fn new(client: Arc<Client>, held: Arc<Held>) -> Self {
-        Self { client, held, is_given_back: false }
+        Self { lease: Lease { client, held }, is_given_back: false }
     }
 
     /// The number that grows with every lease on the resource, as long as the nodes remember their counters.
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
-        self.held.token
+        self.lease.fencing_token()
     }
 
     /// What is locked: of a group, the first resource.
     #[must_use]
     pub fn resource(&self) -> &Resource {
-        &self.held.resource
+        &self.lease.held.resource
     }
 
     /// What is locked: one resource, or those of a group, in order.
     #[must_use]
     pub fn resources(&self) -> &[Resource] {
-        &self.held.resources
+        &self.lease.held.resources
     }
 
     /// Until when the lease is certainly valid, unless it is renewed. Renewal moves it.
     #[must_use]
     pub fn valid_until(&self) -> Instant {
-        self.held.valid_until()
+        self.lease.valid_until()
     }
 
     /// How long the lease is still certainly valid: zero from its end on.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.held.remaining(self.client.core.now())
+        self.lease.remaining()
     }
 
     /// Whether the lease is certainly valid at this instant. Once false, it stays false.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        self.ensure().is_ok()
+        self.lease.is_valid()
     }
 
     /// Asks for the validity where it has to be there.
@@ -94,7 +93,7 @@ impl LockGuard {
     ///
     /// [`LeaseLost`] once the lease is over, with the reason.
     pub fn ensure(&self) -> Result<(), LeaseLost> {
-        self.held.ensure(self.client.core.now())
+        self.lease.ensure()
     }
 
     /// Ready when the lease is over, and no later than the end of its validity: on a timer of its own, whatever happens to
@@ -107,7 +106,7 @@ impl LockGuard {
     ///
     /// It only watches; dropping it changes nothing.
     pub async fn lost(&self) -> LeaseLost {
-        expiry::lost(&self.client.core, &self.held).await
+        self.lease.lost().await
     }
 
     /// Renews the lease now, by the same rule as the watchdog: a quorum, inside the validity.
@@ -122,7 +121,7 @@ impl LockGuard {
     /// Dropping it leaves the renewals that were sent: keys may live longer than the lease says, up to one ttl, and the unlock
     /// deletes them.
     pub async fn renew(&self) -> Result<(), RenewError> {
-        renew_now(&self.client.core, &self.held, Purpose::Time).await.map(drop)
+        renew_now(&self.lease.client.core, &self.lease.held, Purpose::Time).await.map(drop)
     }
 
     /// Finds out whether a later lease on the resource has been granted, without trusting any clock.
@@ -138,27 +137,27 @@ impl LockGuard {
     ///
     /// As [`renew`](Self::renew).
     pub async fn verify(&self) -> Result<Verification, RenewError> {
-        let is_proven = renew_now(&self.client.core, &self.held, Purpose::Proof).await?;
+        let is_proven = renew_now(&self.lease.client.core, &self.lease.held, Purpose::Proof).await?;
         Ok(if is_proven { Verification::Proven } else { Verification::Unproven })
     }
 
     /// Each node's last word on the lease: how many could fail before it is in danger.
     #[must_use]
     pub fn votes(&self) -> Votes {
-        self.held.votes(&self.client.core)
+        self.lease.held.votes(&self.lease.client.core)
     }
 
     /// How many holds the lease has, as the nodes store it: one for each guard, so more than 1 where its
     /// [`Owner`](crate::Owner) has re-entered.
     #[must_use]
     pub fn holds(&self) -> u32 {
-        self.held.holds()
+        self.lease.held.holds()
     }
 
     /// The owner of the lease on the wire, as inspection of the nodes shows it.
     #[must_use]
     pub fn owner(&self) -> &OwnerId {
-        &self.held.owner
+        &self.lease.held.owner
     }
 
     /// Unlocks, and tells which nodes have confirmed. Returns at the quorum; the other nodes are told all the same.
@@ -177,15 +176,15 @@ impl LockGuard {
     pub async fn unlock(self) -> Result<Unlocked, UnlockError> {
         let mut this = self;
         this.is_given_back = true;
-        release::unlock(&this.client.core, &this.held).await
+        release::unlock(&this.lease.client.core, &this.lease.held).await
     }
 
     pub(crate) fn lease(&self) -> Lease {
-        Lease::new(&self.client, &self.held)
+        self.lease.clone()
     }
 
     pub(crate) fn held(&self) -> &Arc<Held> {
-        &self.held
+        &self.lease.held
     }
 }
 
@@ -195,10 +194,10 @@ impl Drop for LockGuard {
         if self.is_given_back {
             return;
         }
-        match self.client.core.leave(&self.held).0 {
-            Left::Held => release::submit_holds(&self.client.core, &self.held),
+        match self.lease.client.core.leave(&self.lease.held).0 {
+            Left::Held => release::submit_holds(&self.lease.client.core, &self.lease.held),
             Left::Unlocked => {
-                tracing::debug!(resource = %self.held.resource, owner = %self.held.owner, "unlock by drop");
+                tracing::debug!(resource = %self.lease.held.resource, owner = %self.lease.held.owner, "unlock by drop");
             }
             Left::Over => {}
         }
@@ -208,9 +207,9 @@ impl Drop for LockGuard {
 impl fmt::Debug for LockGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockGuard")
-            .field("resource", &self.held.resource)
-            .field("owner", &self.held.owner)
-            .field("fencing_token", &self.held.token)
+            .field("resource", &self.lease.held.resource)
+            .field("owner", &self.lease.held.owner)
+            .field("fencing_token", &self.lease.held.token)
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()
     }

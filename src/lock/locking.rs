@@ -211,10 +211,12 @@ impl<'a> Run<'a> {
             let entry = Entry::Unlock(Unlock { resources, owner, token: 0, real: false, leave });
             Request::one(entry, self.core.owed_until())
         };
+        let (clean, leaving) = (unlock(false), unlock(true));
         let mut nodes = NodeSet::EMPTY;
         for (node, has_answered) in self.attempt.to_roll_back() {
             if let Some(to) = self.core.nodes.get(node) {
-                drop(to.call(unlock(!has_answered)));
+                let request = if has_answered { &clean } else { &leaving };
+                drop(to.call(request.clone()));
                 nodes.insert(node);
             }
         }
