@@ -83,10 +83,13 @@ mod clock;
 mod config;
 mod error;
 mod lock;
+mod mutation;
 mod mutex;
 mod node;
 mod owner_id;
 mod resource;
+#[cfg(feature = "sim")]
+pub mod sim;
 mod vote;
 
 pub use crate::{

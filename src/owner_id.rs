@@ -10,6 +10,8 @@ use std::{
 
 use uuid::Uuid;
 
+use crate::mutation::{self, Mutation};
+
 /// The owner of a lock on the wire: `<client uuid>:<number>`, as in Redisson's `RLock`.
 ///
 /// Foreign owners are any bytes. Ours are made by `OwnerIds` and never used for a second attempt: with a reused
@@ -60,7 +62,8 @@ impl OwnerIds {
 
     /// An owner id that no other attempt has.
     pub(crate) fn fresh(&self) -> OwnerId {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let step = if mutation::is_on(Mutation::ReuseOwnerId) { 0 } else { 1 };
+        let number = self.next.fetch_add(step, Ordering::Relaxed);
         OwnerId(format!("{}:{number}", self.client).into_bytes().into())
     }
 }

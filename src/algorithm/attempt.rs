@@ -11,6 +11,7 @@ use crate::{
         validity::Validity,
     },
     clock::Instant,
+    mutation::{self, Mutation},
 };
 
 #[cfg(test)]
@@ -99,6 +100,7 @@ pub(crate) struct Attempt {
     confirm: Round,
     /// When the next arbiter is asked although one is still silent.
     hedge_at: Instant,
+    has_answer: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -126,6 +128,7 @@ impl Attempt {
             fencing: Fencing::new(electorate.nodes()),
             confirm: Round::new(electorate),
             hedge_at: start,
+            has_answer: false,
             rules,
         }
     }
@@ -138,7 +141,11 @@ impl Attempt {
         if let Ballot::Granted(vote) = ballot {
             self.fencing.vote(node, vote);
         }
-        self.lock.vote(node, matches!(ballot, Ballot::Granted(_)));
+        match ballot {
+            Ballot::Granted(_) => self.lock.vote(node, true),
+            Ballot::Refused => self.lock.vote(node, false),
+            Ballot::Failed | Ballot::Unsent | Ballot::Silent => self.lock.abstain(node),
+        }
     }
 
     /// A node's answer to the raise.
@@ -152,6 +159,10 @@ impl Attempt {
     /// What to do at `now`. To be asked again after every step but the last two, and whenever something was heard or the
     /// time of a [`Step::Wait`] has come.
     pub(crate) fn step(&mut self, now: Instant) -> Step {
+        if mutation::is_on(Mutation::StartAfterFirstAnswer) && !self.has_answer {
+            self.has_answer = !self.answered().is_empty();
+            self.start = now;
+        }
         self.lock.expire(now);
         self.confirm.expire(now);
         match self.phase {
@@ -188,7 +199,7 @@ impl Attempt {
     }
 
     fn step_locking(&mut self, now: Instant) -> Step {
-        if now >= self.end() {
+        if now >= self.end() && !mutation::is_on(Mutation::SkipLastValidityCheck) {
             return self.abandon(now);
         }
         match self.lock.verdict() {
@@ -219,8 +230,12 @@ impl Attempt {
     }
 
     fn step_confirming(&mut self, token: u64, now: Instant) -> Step {
-        if now >= self.end() {
+        if now >= self.end() && !mutation::is_on(Mutation::SkipLastValidityCheck) {
             return self.abandon(now);
+        }
+        if mutation::is_on(Mutation::NoRaise) {
+            self.phase = Phase::Won(token);
+            return Step::Won { token: FencingToken::new(token) };
         }
         for node in self.fencing.confirmed().iter() {
             self.confirm.vote(node, true);

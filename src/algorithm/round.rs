@@ -34,11 +34,16 @@ impl Round {
         self.tally.vote(node, granted);
     }
 
+    /// A node gave no vote.
+    pub(crate) fn abstain(&mut self, node: usize) {
+        self.tally.abstain(node);
+    }
+
     /// Counts as denied whoever's time is over at `now`, and returns those nodes.
     pub(crate) fn expire(&mut self, now: Instant) -> NodeSet {
         let late = self.overdue(now);
         for node in late.iter() {
-            self.tally.vote(node, false);
+            self.tally.abstain(node);
         }
         late
     }

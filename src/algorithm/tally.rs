@@ -1,6 +1,9 @@
 //! Counting votes.
 
-use crate::algorithm::node_set::NodeSet;
+use crate::{
+    algorithm::node_set::NodeSet,
+    mutation::{self, Mutation},
+};
 
 /// How many nodes there are, and how many votes win.
 ///
@@ -40,7 +43,7 @@ pub(crate) struct Tally {
 impl Electorate {
     /// The least number of votes of which no two sets are disjoint: `nodes / 2 + 1`.
     pub(crate) fn majority(nodes: usize) -> usize {
-        nodes / 2 + 1
+        if mutation::is_on(Mutation::HalfIsQuorum) { (nodes / 2).max(1) } else { nodes / 2 + 1 }
     }
 
     /// `needed` must be a majority and at most `nodes`; the builder has checked it.
@@ -76,6 +79,14 @@ impl Tally {
         if node < self.electorate.nodes && !self.granted.union(self.denied).contains(node) {
             if granted { self.granted.insert(node) } else { self.denied.insert(node) }
         }
+    }
+
+    /// A node gave no vote, which counts as one against.
+    pub(crate) fn abstain(&mut self, node: usize) {
+        if mutation::is_on(Mutation::QuorumOfAnswering) {
+            self.electorate.needed = Electorate::majority(self.electorate.nodes - self.denied.len() - 1);
+        }
+        self.vote(node, false);
     }
 
     /// Decided as soon as it can be: an even split does not wait for anybody.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::{
     error::LeaseLost,
     lock::{core::Core, held::Held},
+    mutation::{self, Mutation},
 };
 
 /// Ends every lease whose validity is over, and unlocks it everywhere.
@@ -12,6 +13,9 @@ use crate::{
 /// Apart from the watchdog, so that nothing that happens to a renewal can delay the end of a lease. Guards do not even
 /// depend on this: they look at the clock themselves.
 pub(crate) async fn run(core: Arc<Core>) {
+    if mutation::is_on(Mutation::LossFedByRenewal) {
+        return;
+    }
     loop {
         let now = core.now();
         for id in core.expiries.take_due(now) {
@@ -38,6 +42,9 @@ pub(crate) async fn run(core: Arc<Core>) {
 /// Ready when the lease is over, no later than the end of its validity, on a timer of the caller's own.
 pub(crate) async fn lost(core: &Core, held: &Held) -> LeaseLost {
     let early = core.clock.granularity();
+    while mutation::is_on(Mutation::LossFedByRenewal) && held.is_held() {
+        held.changed().await;
+    }
     loop {
         let changed = held.changed();
         let mut changed = std::pin::pin!(changed);

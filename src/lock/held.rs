@@ -13,6 +13,7 @@ use crate::{
     clock::{Clock, Instant},
     error::{LeaseLost, LossReason},
     lock::{core::Core, gauge::UnderWay, schedule::LeaseId},
+    mutation::{self, Mutation},
     mutex::lock,
     node::{Answer, Entry, Node, Renew, Reply, Request, Resources, Unlock},
     owner_id::OwnerId,
@@ -241,7 +242,9 @@ impl Held {
         // Before it is overtaken: the node's answer to this is later than its answer to the lock.
         state.hear_late();
         if let Some(standing) = state.standing.get_mut(node) {
-            standing.unanswered += 1;
+            if !mutation::is_on(Mutation::NoTombstoneForRenewal) {
+                standing.unanswered += 1;
+            }
         }
         Some(Renew {
             resources: Arc::clone(&self.resources),

@@ -17,6 +17,7 @@ use crate::{
         gauge::UnderWay,
         held::{Standing, Won},
     },
+    mutation::{self, Mutation},
     node::{Answer, Entry, Fault, Holder, Lock, Raise, Request, Resources, Unlock},
     owner_id::OwnerId,
     resource::Resource,
@@ -206,14 +207,18 @@ impl<'a> Run<'a> {
         if std::mem::replace(&mut self.is_settled, true) {
             return;
         }
+        let real = mutation::is_on(Mutation::NoticeOnRollback);
         let unlock = |leave| {
             let (resources, owner) = (Arc::clone(&self.target.resources), self.owner.clone());
-            let entry = Entry::Unlock(Unlock { resources, owner, token: 0, real: false, leave });
+            let entry = Entry::Unlock(Unlock { resources, owner, token: 0, real, leave });
             Request::one(entry, self.core.owed_until())
         };
-        let (clean, leaving) = (unlock(false), unlock(true));
+        let (clean, leaving) = (unlock(false), unlock(!mutation::is_on(Mutation::NoTombstoneForLock)));
         let mut nodes = NodeSet::EMPTY;
         for (node, has_answered) in self.attempt.to_roll_back() {
+            if mutation::is_on(Mutation::RollbackSkipsSilent) && !has_answered {
+                continue;
+            }
             if let Some(to) = self.core.nodes.get(node) {
                 let request = if has_answered { &clean } else { &leaving };
                 drop(to.call(request.clone()));
@@ -265,7 +270,7 @@ impl<'a> Run<'a> {
 
 /// What a node has to do with the lease after the lock round.
 fn standing((ballot, vote): (&Ballot, &Vote)) -> Standing {
-    let is_silent = *ballot == Ballot::Silent;
+    let is_silent = *ballot == Ballot::Silent && !mutation::is_on(Mutation::NoTombstoneForLock);
     Standing { vote: vote.clone(), is_touched: *ballot != Ballot::Unsent, unanswered: u32::from(is_silent) }
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::{
+    mutation::{self, Mutation},
     node::{
         answer::{Answer, Holder},
         request::{Lock, Raise, Renew},
@@ -53,7 +54,12 @@ impl NodeState {
         let token = usable(*token)?;
         let survey = self.survey(resources, owner, now);
         let counters = self.counters(resources, now)?;
-        if !survey.is_all_ours || counters.largest_or_start(now) > token {
+        let unconditional = mutation::is_on(Mutation::RaiseUnconditionally);
+        let is_ours = survey.is_all_ours || unconditional || mutation::is_on(Mutation::RaiseWithoutOwner);
+        let is_below = counters.largest_or_start(now) <= token
+            || unconditional
+            || mutation::is_on(Mutation::RaiseAboveToken);
+        if !(is_ours && is_below) {
             return Ok(Answer::NotRaised { counter: counters.largest });
         }
         for resource in resources.iter() {
@@ -74,11 +80,18 @@ impl NodeState {
             return Ok(Answer::Held(Holder { counter: counters.largest, ..holder }));
         }
         // A counter that is missing may have been above the token; so may one that the node forgot, hence the floor.
-        let proves = !counters.is_any_missing() && counters.largest <= token && self.floor()? <= token;
+        let remembers = !counters.is_any_missing() && self.floor()? <= token;
+        let is_below = counters.largest <= token;
+        let proves = (remembers || mutation::is_on(Mutation::VerifyForgetful))
+            && (is_below || mutation::is_on(Mutation::VerifyAboveToken));
+        if mutation::is_on(Mutation::HealOnlyBelowToken) && !survey.is_all_ours && !is_below {
+            return Ok(Answer::NotRaised { counter: counters.largest });
+        }
         // Where the counter was lost, it comes back above the token: a node that forgot must not prove anything later
         // either.
         for (resource, found) in resources.iter().zip(&counters.found) {
-            let regained = start(now).max(token + 1).min(LARGEST_COUNTER);
+            let above = if mutation::is_on(Mutation::VerifyForgetful) { token } else { token + 1 };
+            let regained = start(now).max(above).min(LARGEST_COUNTER);
             self.count(terms, resource, found.map_or(regained, |found| found.max(token)), now);
             self.own(resource, owner, *holds, *ttl, now);
         }
@@ -88,7 +101,8 @@ impl NodeState {
     /// Makes a resource the owner's; a ttl that ends later stays.
     fn own(&mut self, resource: &Resource, owner: &OwnerId, holds: u32, ttl: Duration, now: NodeTime) {
         let wanted = now + ttl;
-        let expires_at = self.held(resource, now).map_or(wanted, |held| held.expires_at.max(wanted));
+        let stored = self.held(resource, now).filter(|_| !mutation::is_on(Mutation::ShortenTtl));
+        let expires_at = stored.map_or(wanted, |held| held.expires_at.max(wanted));
         self.set_lock(resource, Some(Held { owner: owner.clone(), holds, expires_at }));
     }
 }

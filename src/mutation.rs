@@ -1,0 +1,87 @@
+//! Deliberate faults in our own code.
+//!
+//! A test that has never failed shows nothing. So every rule that a promise rests on can be switched off, one at a time
+//! and by tests alone, and for each there is a test that sees the difference. In any other build
+//! [`is_on`] is `false` and costs nothing.
+
+/// One rule, broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(not(test), expect(dead_code, reason = "asked about everywhere, named only by tests"))]
+pub(crate) enum Mutation {
+    /// An attempt takes the owner id of the one before it.
+    ReuseOwnerId,
+    /// A quorum that comes after the end of validity wins.
+    SkipLastValidityCheck,
+    /// Half of the nodes are a quorum.
+    HalfIsQuorum,
+    /// Nodes that do not answer are not counted.
+    QuorumOfAnswering,
+    /// A raise asks neither for the owner nor for the counter.
+    RaiseUnconditionally,
+    /// A raise does not ask whose the key is.
+    RaiseWithoutOwner,
+    /// A raise lowers counters, too.
+    RaiseAboveToken,
+    /// The largest vote is the token, whoever knows of it.
+    NoRaise,
+    /// A renewal does not heal nodes whose counter is above the token.
+    HealOnlyBelowToken,
+    /// A verification counts nodes whose counter is above the token.
+    VerifyAboveToken,
+    /// A verification counts nodes that have lost their counter.
+    VerifyForgetful,
+    /// An unlock deletes the key of whoever has it.
+    UnlockWithoutOwner,
+    /// A lock that is unanswered when its owner unlocks leaves no tombstone.
+    NoTombstoneForLock,
+    /// A renewal that is unanswered when its owner unlocks leaves no tombstone.
+    NoTombstoneForRenewal,
+    /// Validity counts from after the first answer.
+    StartAfterFirstAnswer,
+    /// A request may shorten a ttl.
+    ShortenTtl,
+    /// The rollback of an attempt without a quorum wakes the waiters.
+    NoticeOnRollback,
+    /// Nodes that have not answered are not told of the rollback.
+    RollbackSkipsSilent,
+    /// A loss is announced by the renewal, not by a timer of its own.
+    LossFedByRenewal,
+    /// Holds travel as increments.
+    HoldsAsIncrements,
+}
+
+#[cfg(test)]
+thread_local! {
+    static ON: std::cell::Cell<Option<Mutation>> = const { std::cell::Cell::new(None) };
+}
+
+/// Whether the rule is broken, on this thread.
+#[cfg(test)]
+pub(crate) fn is_on(mutation: Mutation) -> bool {
+    ON.get() == Some(mutation)
+}
+
+/// Whether the rule is broken: never outside of tests.
+#[cfg(not(test))]
+pub(crate) const fn is_on(_: Mutation) -> bool {
+    false
+}
+
+/// Breaks a rule on this thread while it lives.
+#[cfg(test)]
+#[must_use = "the rule is whole again when this is dropped"]
+#[derive(Debug)]
+pub(crate) struct Broken(Option<Mutation>);
+
+/// Breaks a rule, or none, on this thread, until what is returned is dropped.
+#[cfg(test)]
+pub(crate) fn break_rule(mutation: Option<Mutation>) -> Broken {
+    Broken(ON.replace(mutation))
+}
+
+#[cfg(test)]
+impl Drop for Broken {
+    fn drop(&mut self) {
+        ON.set(self.0);
+    }
+}

@@ -1,0 +1,3 @@
+//! A quorum that misbehaves on purpose.
+
+pub mod history;
