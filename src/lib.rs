@@ -90,6 +90,7 @@ mod owner_id;
 mod resource;
 #[cfg(feature = "sim")]
 pub mod sim;
+mod spawner;
 mod vote;
 
 pub use crate::{

@@ -18,6 +18,14 @@ impl FencingToken {
         Self(value)
     }
 
+    /// A token of this number, to feed a [`History`](crate::sim::history::History) from a log, and for tests of stores.
+    /// Nothing was locked for it.
+    #[cfg(feature = "sim")]
+    #[must_use]
+    pub const fn from_u64(value: u64) -> Self {
+        Self::new(value)
+    }
+
     /// The token as a number.
     #[must_use]
     pub const fn as_u64(self) -> u64 {

@@ -5,12 +5,12 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::runtime::Handle;
 
 use crate::{
-    clock::{BootClock, Clock},
+    clock::BootClock,
     config::{CheckedQuorum, QuorumSettings},
     error::{ConfigError, ConnectError},
     lock::{
         connecting,
-        core::{Client, Entropy},
+        core::{Client, Surroundings},
         quorum::Quorum,
     },
     node::{Node, memory::MemoryCluster, redis::RedisTransport, remote::Setup},
@@ -112,17 +112,12 @@ impl QuorumBuilder {
         let settings = self.settings.check(self.nodes.len())?;
         let transports = self.transports(&settings)?;
         let runtime = runtime()?;
-        let clock: Arc<dyn Clock> = Arc::new(BootClock::start(&runtime));
-        let entropy = Entropy::from_os();
-        let setup = Setup {
-            node_timeout: settings.node_timeout_for(settings.ttl),
-            clock: Arc::clone(&clock),
-            runtime,
-            seed: entropy.client.as_u64_pair().0,
-        };
+        let clock = Arc::new(BootClock::start(&runtime));
+        let surroundings = Surroundings::new(clock, runtime);
+        let setup = setup(&settings, &surroundings);
         let nodes =
             transports.into_iter().map(|transport| Arc::new(transport.into_node(&setup)) as Arc<dyn Node>);
-        let client = Client::start(nodes.collect(), clock, settings, entropy);
+        let client = Client::start(nodes.collect(), settings, surroundings);
         connecting::wait_for_quorum(&client.core).await?;
         Ok(Quorum::new(client))
     }
@@ -134,9 +129,23 @@ impl QuorumBuilder {
     /// [`ConnectError::Config`] if the settings cannot work, urls were given as well, or there is no tokio runtime.
     pub fn in_memory(self, cluster: &MemoryCluster) -> Result<Quorum, ConnectError> {
         let settings = self.settings.check(cluster.nodes())?;
-        runtime()?;
-        let nodes = cluster.connect(&settings.terms);
-        Ok(Quorum::new(Client::start(nodes, cluster.clock(), settings, Entropy::from_os())))
+        let surroundings = Surroundings::new(cluster.clock(), runtime()?);
+        Ok(Quorum::new(Client::start(cluster.connect(&settings.terms), settings, surroundings)))
+    }
+
+    /// A client of a simulation's nodes, as one of its processes: it runs by that process's clock, and is paused and
+    /// killed with it. Returns at once; the connections are made while time passes.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::Config`] if the settings cannot work, or urls were given as well.
+    #[cfg(feature = "sim")]
+    pub fn simulated(self, client: &crate::sim::Client) -> Result<Quorum, ConnectError> {
+        let settings = self.settings.check(client.nodes().len())?;
+        let surroundings = client.surroundings();
+        let setup = setup(&settings, &surroundings);
+        let nodes = client.connect(&settings.terms, &setup);
+        Ok(Quorum::new(Client::start(nodes, settings, surroundings)))
     }
 
     fn transports(&self, settings: &CheckedQuorum) -> Result<Vec<RedisTransport>, ConfigError> {
@@ -151,6 +160,15 @@ impl QuorumBuilder {
             transports.push(transport);
         }
         Ok(transports)
+    }
+}
+
+fn setup(settings: &CheckedQuorum, surroundings: &Surroundings) -> Setup {
+    Setup {
+        node_timeout: settings.node_timeout_for(settings.ttl),
+        clock: Arc::clone(&surroundings.clock),
+        spawner: Arc::clone(&surroundings.spawner),
+        seed: surroundings.entropy.client.as_u64_pair().0,
     }
 }
 

@@ -8,8 +8,9 @@ use std::{
     },
 };
 
+use futures::future::FutureExt;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
-use tokio::{sync::Notify, task::AbortHandle};
+use tokio::{runtime::Handle, sync::Notify, task::AbortHandle};
 use uuid::Uuid;
 
 use crate::{
@@ -21,6 +22,7 @@ use crate::{
         expiry,
         gauge::Gauge,
         held::{Held, Left, Won},
+        observer::{Observer, Unobserved},
         schedule::{LeaseId, Schedule},
         waiting::Waiters,
         watchdog,
@@ -29,6 +31,7 @@ use crate::{
     node::{Fingerprint, Node, Reply},
     owner_id::OwnerIds,
     resource::Resource,
+    spawner::Spawner,
     vote::{Vote, Votes},
 };
 
@@ -49,6 +52,16 @@ pub(crate) struct Core {
     random: Mutex<StdRng>,
     is_closed: AtomicBool,
     closed: Notify,
+    pub(crate) observer: Arc<dyn Observer>,
+}
+
+/// What a client lives in.
+#[derive(Debug)]
+pub(crate) struct Surroundings {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) spawner: Arc<dyn Spawner>,
+    pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) entropy: Entropy,
 }
 
 /// Where a client's identity and its jitter come from.
@@ -65,6 +78,18 @@ pub(crate) struct Client {
     tasks: [AbortHandle; 2],
 }
 
+impl Surroundings {
+    /// The real world: tasks run on a tokio runtime, and chance comes from the operating system.
+    pub(crate) fn new(clock: Arc<dyn Clock>, runtime: Handle) -> Self {
+        Self {
+            clock,
+            spawner: Arc::new(runtime),
+            observer: Arc::new(Unobserved),
+            entropy: Entropy::from_os(),
+        }
+    }
+}
+
 impl Entropy {
     /// From the operating system: 122 random bits for the client's uuid.
     pub(crate) fn from_os() -> Self {
@@ -76,13 +101,13 @@ impl Entropy {
 }
 
 impl Client {
-    /// Starts the tasks of a client on the current runtime.
+    /// Starts the tasks of a client.
     pub(crate) fn start(
         nodes: Vec<Arc<dyn Node>>,
-        clock: Arc<dyn Clock>,
         settings: CheckedQuorum,
-        entropy: Entropy,
+        surroundings: Surroundings,
     ) -> Arc<Self> {
+        let Surroundings { clock, spawner, observer, entropy } = surroundings;
         let core = Arc::new(Core {
             nodes,
             clock,
@@ -97,10 +122,11 @@ impl Client {
             random: Mutex::new(entropy.random),
             is_closed: AtomicBool::new(false),
             closed: Notify::new(),
+            observer,
         });
         let tasks = [
-            tokio::spawn(watchdog::run(Arc::clone(&core))).abort_handle(),
-            tokio::spawn(expiry::run(Arc::clone(&core))).abort_handle(),
+            spawner.spawn(watchdog::run(Arc::clone(&core)).boxed()),
+            spawner.spawn(expiry::run(Arc::clone(&core)).boxed()),
         ];
         Arc::new(Self { core, tasks })
     }
@@ -144,6 +170,7 @@ impl Core {
         if held.is_renewed {
             self.renewals.set(id, held.renewal_due());
         }
+        self.observer.lease_granted(&held);
         // Shut down between the attempt and now: nobody else would end it.
         if self.is_closed() {
             self.lose(&held, LossReason::Shutdown);
@@ -161,6 +188,7 @@ impl Core {
         let is_lost = held.lose(reason);
         if is_lost {
             tracing::warn!(resource = %held.resource, owner = %held.owner, token = %held.token, %reason, "lease lost");
+            self.observer.lease_ended(held, false);
             drop(self.unlock_everywhere(held));
         }
         is_lost
@@ -169,8 +197,11 @@ impl Core {
     /// Gives one hold back; with the last one, ends the lease as unlocked and submits that to the nodes.
     pub(crate) fn leave(&self, held: &Held) -> (Left, Vec<(usize, Reply)>) {
         let left = held.leave();
-        let replies = if left == Left::Unlocked { self.unlock_everywhere(held) } else { Vec::new() };
-        (left, replies)
+        if left != Left::Unlocked {
+            return (left, Vec::new());
+        }
+        self.observer.lease_ended(held, true);
+        (left, self.unlock_everywhere(held))
     }
 
     /// Ends every lease, and lets nothing new begin.

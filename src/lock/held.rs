@@ -31,6 +31,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) id: LeaseId,
+    /// The attempt that won it, as the observer calls it.
+    pub(crate) attempt: u64,
     /// The first of the resources, to speak of the lease by.
     pub(crate) resource: Resource,
     pub(crate) resources: Resources,
@@ -64,6 +66,7 @@ enum Phase {
 /// A won attempt, about to become a lease.
 #[derive(Debug)]
 pub(crate) struct Won {
+    pub(crate) attempt: u64,
     pub(crate) resource: Resource,
     pub(crate) resources: Resources,
     pub(crate) owner: OwnerId,
@@ -102,11 +105,22 @@ pub(crate) struct Standing {
 impl Held {
     pub(crate) fn new(id: LeaseId, won: Won) -> Self {
         let Won {
-            resource, resources, owner, token, lease, is_renewed, node_timeout, standing, late, ..
+            attempt,
+            resource,
+            resources,
+            owner,
+            token,
+            lease,
+            is_renewed,
+            node_timeout,
+            standing,
+            late,
+            ..
         } = won;
         let state = Mutex::new(State { phase: Phase::Held, lease, holds: 1, standing, late });
         Self {
             id,
+            attempt,
             resource,
             resources,
             owner,

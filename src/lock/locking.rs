@@ -88,6 +88,8 @@ pub(crate) async fn attempt(core: &Core, target: &Target, plan: Plan, hint: u64)
 struct Run<'a> {
     core: &'a Core,
     target: &'a Target,
+    /// As the observer calls it.
+    number: u64,
     owner: OwnerId,
     hint: u64,
     attempt: Attempt,
@@ -113,10 +115,12 @@ impl<'a> Run<'a> {
             plan,
         };
         let nodes = core.nodes.len();
+        let owner = core.owners.fresh();
         Self {
             core,
             target,
-            owner: core.owners.fresh(),
+            number: core.observer.attempt_began(&target.resources, &owner),
+            owner,
             hint,
             attempt: Attempt::new(rules, core.now()),
             fanout: Fanout::new(),
@@ -207,6 +211,7 @@ impl<'a> Run<'a> {
         if std::mem::replace(&mut self.is_settled, true) {
             return;
         }
+        self.core.observer.attempt_lost(self.number);
         let real = mutation::is_on(Mutation::NoticeOnRollback);
         let unlock = |leave| {
             let (resources, owner) = (Arc::clone(&self.target.resources), self.owner.clone());
@@ -240,6 +245,7 @@ impl<'a> Run<'a> {
         );
         tracing::debug!(resource = %self.target.resource, owner = %self.owner, %token, "won");
         Won {
+            attempt: self.number,
             resource: self.target.resource.clone(),
             resources: Arc::clone(&self.target.resources),
             owner: self.owner.clone(),

@@ -44,7 +44,7 @@ pub(crate) trait Link: fmt::Debug + Send {
 }
 
 /// One call, among those of one outbox.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct BatchId(pub(crate) u64);
 
 /// What a connection tells.

@@ -1,3 +1,29 @@
-//! A quorum that misbehaves on purpose.
+//! A quorum that misbehaves on purpose: to test critical sections and elections, and this crate itself.
+//!
+//! A [`Simulation`] runs any number of clients, each with the real code of this crate, over simulated nodes, in virtual
+//! time and on one thread. All that goes wrong is a [`Schedule`], which is data; the same schedule always gives the same
+//! run. What happened is a [`History`](history::History) in global time, which is held to the promises.
 
+mod budget;
+mod chance;
+mod client;
+mod clock;
 pub mod history;
+mod millis;
+pub mod register;
+mod report;
+mod schedule;
+mod simulation;
+mod store;
+#[cfg(test)]
+mod tests;
+mod world;
+
+pub use self::history::{Promise, Promises};
+pub use self::{
+    client::Client,
+    report::{End, Failure, Report},
+    schedule::{Budget, Direction, Fault, Latency, Memory, MessageFault, Schedule, TimedFault, Verdict, Way},
+    simulation::Simulation,
+    store::Store,
+};

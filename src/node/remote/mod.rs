@@ -10,7 +10,7 @@ use futures::{
     future::{BoxFuture, FutureExt},
     task::AtomicWaker,
 };
-use tokio::{runtime::Handle, sync::watch};
+use tokio::sync::watch;
 
 use self::{driver::Driver, topics::Topics};
 use crate::{
@@ -21,6 +21,7 @@ use crate::{
         transport::Transport,
     },
     resource::Resource,
+    spawner::Spawner,
 };
 
 mod driver;
@@ -49,7 +50,7 @@ pub(crate) struct RemoteNode {
 pub(crate) struct Setup {
     pub(crate) clock: Arc<dyn Clock>,
     /// Where the node's task runs.
-    pub(crate) runtime: Handle,
+    pub(crate) spawner: Arc<dyn Spawner>,
     /// How long a call may go unanswered before the node is taken for mute.
     pub(crate) node_timeout: Duration,
     /// Where the jitter of the redials comes from.
@@ -62,10 +63,11 @@ impl RemoteNode {
         let shared = Arc::new(Shared::new(setup.node_timeout));
         let (alive, ended) = watch::channel(());
         let driver = Driver::new(Arc::clone(&address), Arc::clone(&shared), transport, setup);
-        setup.runtime.spawn(async move {
+        let task = async move {
             driver.run().await;
             drop(alive);
-        });
+        };
+        drop(setup.spawner.spawn(task.boxed()));
         Self { address, shared, ended }
     }
 }

@@ -95,6 +95,24 @@ impl NodeState {
         }
     }
 
+    /// The same data in another run of the server.
+    #[cfg(feature = "sim")]
+    pub(crate) fn restarted(self, run_id: &str) -> Self {
+        Self { run_id: run_id.into(), ..self }
+    }
+
+    /// Forgets all locks, as a server does that runs out of memory and may evict what has a ttl.
+    #[cfg(feature = "sim")]
+    pub(crate) fn evict_locks(&mut self) {
+        self.locks.clear();
+    }
+
+    /// Every lock that is not over, with its resource.
+    #[cfg(feature = "sim")]
+    pub(crate) fn all_held(&self, now: NodeTime) -> impl Iterator<Item = (&Resource, &Held)> {
+        self.locks.iter().filter(move |(_, held)| !held.expires_at.is_past(now))
+    }
+
     /// Executes one entry.
     pub(crate) fn apply(&mut self, terms: &Terms, entry: &Entry, now: NodeTime) -> Outcome {
         let mut notices = Vec::new();

@@ -2,121 +2,56 @@
 //!
 //! A [`History`] is fed with what clients asked for and what they were given, by a simulation or by anything else that
 //! knows one clock for all of them. [`History::check`] then answers one question: was any promise broken?
+//!
+//! ```
+//! use std::time::Duration;
+//! use redquorum::{FencingToken, Resource, sim::history::{Attempt, Event, History, Promises}};
+//!
+//! let mut history = History::new();
+//! for (number, at) in [(1, 0), (2, 5)] {
+//!     let (attempt, token) = (Attempt::new(number), FencingToken::from_u64(40 + number));
+//!     let (began, granted) = (Duration::from_millis(at), Duration::from_millis(at + 1));
+//!     history.note(began, 0, Event::Began { attempt, resources: vec![Resource::new("a")?] });
+//!     history.note(granted, 0, Event::Granted { attempt, token });
+//! }
+//! // Neither lease ever ended.
+//! let violations = history.check(&Promises::ALL).unwrap_err();
+//! assert!(violations.to_string().contains("overlap"));
+//! # Ok::<(), redquorum::ConfigError>(())
+//! ```
+
+mod accounts;
+mod event;
+mod evidence;
+mod exclusion;
+mod honesty;
+mod order;
+mod promise;
+mod proof;
+mod single;
+mod updates;
+mod violation;
+mod violations;
+
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
-use crate::{algorithm::fencing::FencingToken, resource::Resource};
+pub(crate) use self::accounts::{Account, Accounts};
+use self::accounts::{Seen, Step};
+pub use self::{
+    event::{Attempt, Entry, Event},
+    evidence::{Access, Grant},
+    promise::{Promise, Promises},
+    violation::Violation,
+    violations::Violations,
+};
 
 /// What happened to the leases and the stores of a quorum, in the order in which it happened.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     entries: Vec<Entry>,
-}
-
-/// One thing that happened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Entry {
-    /// When, in global time: since the beginning.
-    pub at: Duration,
-    /// Which client it happened to.
-    pub client: usize,
-    /// What.
-    pub event: Event,
-}
-
-/// One attempt to lock, and the lease that came of it, among all of a history.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Attempt(pub u64);
-
-/// What can happen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Event {
-    /// An attempt to lock these resources, all or none, began.
-    Began {
-        /// Which attempt.
-        attempt: Attempt,
-        /// What it is to lock: sorted, without repetition.
-        resources: Vec<Resource>,
-    },
-    /// The attempt won: from now on there is a lease.
-    Granted {
-        /// Which attempt.
-        attempt: Attempt,
-        /// The lease's token.
-        token: FencingToken,
-    },
-    /// The attempt was lost, or given up.
-    Lost {
-        /// Which attempt.
-        attempt: Attempt,
-    },
-    /// The lease ended, because its validity was over by its client's clock, or because it was unlocked.
-    Ended {
-        /// Which attempt.
-        attempt: Attempt,
-        /// Whether it was unlocked, and not over by itself.
-        is_unlocked: bool,
-    },
-    /// The holder was told that the lease is lost, or found it so.
-    Announced {
-        /// Which attempt.
-        attempt: Attempt,
-    },
-    /// The holder asked whether the lease is valid.
-    Looked {
-        /// Which attempt.
-        attempt: Attempt,
-        /// The answer.
-        is_valid: bool,
-    },
-    /// The holder entered its lease again.
-    Reentered {
-        /// Which attempt.
-        attempt: Attempt,
-        /// The token that it was shown.
-        token: FencingToken,
-    },
-    /// The holder began to verify its lease.
-    Verifying {
-        /// Which attempt.
-        attempt: Attempt,
-    },
-    /// The verification said that no later lease had been granted when it began.
-    Proven {
-        /// Which attempt.
-        attempt: Attempt,
-    },
-    /// A fenced register was read under a token.
-    Read {
-        /// Which register.
-        register: Resource,
-        /// Under which token.
-        token: FencingToken,
-        /// What it gave; `None` if it refused the token.
-        value: Option<u64>,
-    },
-    /// A fenced register was written under a token.
-    Written {
-        /// Which register.
-        register: Resource,
-        /// Under which token; `None` for a write that carries none, which no register can refuse.
-        token: Option<FencingToken>,
-        /// What was to be written.
-        value: u64,
-        /// Whether it was.
-        is_accepted: bool,
-    },
-    /// After everything had calmed down, a node still had a key of an attempt that was over.
-    Left {
-        /// Whose key.
-        attempt: Attempt,
-        /// On which node.
-        node: usize,
-    },
-    /// The client still waited for something when the time was over, although all had been calm for long enough.
-    Stalled,
 }
 
 impl History {
@@ -136,4 +71,45 @@ impl History {
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
+
+    /// Whether it keeps these promises.
+    ///
+    /// The time that it takes grows in proportion to the entries and the resources that they name. No entry is compared
+    /// with all others: it is held against what the entries before it have left behind.
+    ///
+    /// # Errors
+    ///
+    /// All that is wrong with it, in the order of the entries that show it. A lease that overlaps with several is
+    /// reported once, with the last of them. Entries that cannot be, such as a grant of what was never begun, are
+    /// [`Violation::Malformed`] and otherwise left out; one that is before its predecessor in time counts as if it were
+    /// at the same time.
+    pub fn check(&self, promises: &Promises) -> Result<(), Violations> {
+        let accounts = Accounts::of(self);
+        let mut rules: Vec<(Promise, Box<dyn Rule<'_> + '_>)> = vec![
+            (Promise::Exclusion, Box::new(exclusion::Held::default())),
+            (Promise::Order, Box::new(order::Tokens::default())),
+            (Promise::Register, Box::new(updates::Registers::default())),
+            (Promise::Residue, Box::new(single::Residue)),
+            (Promise::Liveness, Box::new(single::Liveness)),
+            (Promise::Reentry, Box::new(single::Reentry)),
+            (Promise::Honesty, Box::new(honesty::Honesty::within(promises.grace()))),
+            (Promise::Proof, Box::new(proof::Verifications::default())),
+        ];
+        rules.retain(|(promise, _)| promises.contains(*promise));
+
+        let mut found = Vec::new();
+        for step in accounts.steps() {
+            match step {
+                Step::Malformed(violation) => found.push(violation.clone()),
+                Step::Seen(seen) => rules.iter_mut().for_each(|(_, rule)| rule.see(&seen, &mut found)),
+            }
+        }
+        if found.is_empty() { Ok(()) } else { Err(Violations::new(found)) }
+    }
+}
+
+/// What one promise forbids, told one event after the other.
+trait Rule<'h> {
+    /// Adds what this event shows to be broken.
+    fn see(&mut self, seen: &Seen<'h>, found: &mut Vec<Violation>);
 }

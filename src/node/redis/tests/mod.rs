@@ -46,7 +46,7 @@ impl Scene {
         let clock = Arc::new(TokioClock::new());
         let setup = Setup {
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
-            runtime: tokio::runtime::Handle::current(),
+            spawner: Arc::new(tokio::runtime::Handle::current()),
             node_timeout: NODE_TIMEOUT,
             seed: 1,
         };

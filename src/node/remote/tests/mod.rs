@@ -50,7 +50,7 @@ impl Scene {
         fake.set_door(door);
         let setup = Setup {
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
-            runtime: Handle::current(),
+            spawner: Arc::new(tokio::runtime::Handle::current()),
             node_timeout: NODE_TIMEOUT,
             seed: 1,
         };

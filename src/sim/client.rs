@@ -1,0 +1,166 @@
+//! A simulated process, as the program that runs in it sees it.
+
+use std::{ops::Range, sync::Arc, time::Duration};
+
+use futures::future::FutureExt;
+use rand::{SeedableRng, rngs::StdRng};
+use uuid::Uuid;
+
+use crate::{
+    clock::Clock,
+    error::{ConfigError, ConnectError},
+    lock::{
+        LockGuard, Quorum,
+        core::{Entropy, Surroundings},
+    },
+    node::{
+        Node, Terms,
+        remote::{RemoteNode, Setup},
+    },
+    resource::Resource,
+    sim::{
+        chance::hash_of,
+        history::{Attempt, Event},
+        store::Store,
+        world::{ProcessSpawner, SimClock, SimTransport, Witness, World},
+    },
+    spawner::Spawner,
+};
+
+/// A simulated process, as the program that runs in it sees it. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Client {
+    world: World,
+    index: usize,
+    nodes: Range<usize>,
+    seed: u64,
+}
+
+impl Client {
+    pub(crate) fn new(world: &World, index: usize, nodes: usize, seed: u64) -> Self {
+        Self { world: world.clone(), index, nodes: 0..nodes, seed }
+    }
+
+    /// Which process this is, from 0.
+    #[must_use]
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// A client of all nodes, with the default settings. For other settings there is
+    /// [`QuorumBuilder::simulated`](crate::QuorumBuilder::simulated).
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::Config`] if the simulation has no nodes, or too many.
+    pub fn quorum(&self) -> Result<Quorum, ConnectError> {
+        Quorum::builder().simulated(self)
+    }
+
+    /// The same process, with only these nodes in sight: for several quorums in one simulation.
+    #[must_use]
+    pub fn with_nodes(&self, nodes: Range<usize>) -> Self {
+        let last = self.nodes.end;
+        Self { nodes: nodes.start.min(last)..nodes.end.min(last), ..self.clone() }
+    }
+
+    /// Sleeps, by the clock of this process.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it ends the sleep.
+    pub async fn sleep(&self, duration: Duration) {
+        let clock = self.clock();
+        clock.sleep_until(clock.now() + duration).await;
+    }
+
+    /// Runs something beside the program, as part of the same process.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        drop(self.spawner().spawn(task.boxed()));
+    }
+
+    /// A number that follows from the seed of the run, this process and `purpose`.
+    #[must_use]
+    pub fn random(&self, purpose: u64) -> u64 {
+        hash_of(self.seed, ("program", self.index, purpose))
+    }
+
+    /// The fenced store of this name, which all processes share.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError::Resource`] if the name is empty or longer than 512 bytes.
+    pub fn store(&self, name: impl AsRef<[u8]>) -> Result<Store, ConfigError> {
+        Ok(Store::new(self.clone(), Resource::new(name)?))
+    }
+
+    /// Asks the guard whether its lease is valid, and notes the answer: a lie about that breaks
+    /// [`Promise::Honesty`](super::history::Promise::Honesty).
+    #[must_use]
+    pub fn look(&self, guard: &LockGuard) -> bool {
+        let is_valid = guard.is_valid();
+        self.note(Event::Looked { attempt: attempt(guard), is_valid });
+        is_valid
+    }
+
+    /// Waits until the guard announces the loss of its lease, and notes when: too late breaks
+    /// [`Promise::Honesty`](super::history::Promise::Honesty).
+    ///
+    /// # Cancel safety
+    ///
+    /// It only watches.
+    pub async fn lost(&self, guard: &LockGuard) {
+        drop(guard.lost().await);
+        self.note(Event::Announced { attempt: attempt(guard) });
+    }
+
+    /// Notes something in the history of the run.
+    pub fn note(&self, event: Event) {
+        self.world.lock().note(self.index, event);
+    }
+
+    pub(crate) fn nodes(&self) -> Range<usize> {
+        self.nodes.clone()
+    }
+
+    pub(crate) fn world(&self) -> &World {
+        &self.world
+    }
+
+    pub(crate) fn clock(&self) -> SimClock {
+        SimClock { world: self.world.clone(), client: self.index }
+    }
+
+    pub(crate) fn spawner(&self) -> ProcessSpawner {
+        ProcessSpawner { world: self.world.clone(), client: self.index }
+    }
+
+    pub(crate) fn surroundings(&self) -> Surroundings {
+        // Every client of a process has an identity of its own.
+        let number = self.world.lock().next_client(self.index);
+        let id = |half: u64| hash_of(self.seed, ("client", self.index, number, half));
+        Surroundings {
+            clock: Arc::new(self.clock()),
+            spawner: Arc::new(self.spawner()),
+            observer: Arc::new(Witness { world: self.world.clone(), client: self.index }),
+            entropy: Entropy {
+                client: Uuid::from_u64_pair(id(0), id(1)),
+                random: StdRng::seed_from_u64(id(2)),
+            },
+        }
+    }
+
+    /// This process's ways to its nodes.
+    pub(crate) fn connect(&self, terms: &Terms, setup: &Setup) -> Vec<Arc<dyn Node>> {
+        let to = |node: usize| {
+            let (world, client, terms) = (self.world.clone(), self.index, terms.clone());
+            let transport = Arc::new(SimTransport { world, client, node, terms });
+            Arc::new(RemoteNode::new(format!("sim:{node}").into(), transport, setup)) as Arc<dyn Node>
+        };
+        self.nodes().map(to).collect()
+    }
+}
+
+fn attempt(guard: &LockGuard) -> Attempt {
+    Attempt::new(guard.held().attempt)
+}

@@ -1,0 +1,200 @@
+//! What a history says about each attempt.
+
+use std::{collections::HashMap, time::Duration};
+
+use super::{
+    History,
+    event::{Attempt, Entry, Event},
+    evidence::Grant,
+    violation::Violation,
+};
+use crate::{algorithm::fencing::FencingToken, resource::Resource};
+
+/// The whole of one attempt, from its beginning to the end of its lease.
+#[derive(Clone, Debug)]
+pub(crate) struct Account<'h> {
+    pub(crate) attempt: Attempt,
+    pub(crate) client: usize,
+    pub(crate) resources: &'h [Resource],
+    pub(crate) began: Duration,
+    pub(crate) granted: Option<Granted>,
+    pub(crate) lost: Option<Duration>,
+    pub(crate) ended: Option<Ended>,
+    pub(crate) announced: Option<Duration>,
+    is_verified: bool,
+}
+
+/// A grant, and which entry of the history it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Granted {
+    pub(crate) entry: usize,
+    pub(crate) at: Duration,
+    pub(crate) token: FencingToken,
+}
+
+/// The end of a lease, and which entry of the history it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    pub(crate) entry: usize,
+    pub(crate) at: Duration,
+    pub(crate) is_unlocked: bool,
+}
+
+impl<'h> Account<'h> {
+    fn new(attempt: Attempt, client: usize, resources: &'h [Resource], began: Duration) -> Self {
+        let (granted, lost, ended, announced) = (None, None, None, None);
+        Self { attempt, client, resources, began, granted, lost, ended, announced, is_verified: false }
+    }
+
+    /// The lease, as evidence.
+    pub(crate) fn grant(&self) -> Option<Grant> {
+        let Granted { at: granted, token, .. } = self.granted?;
+        let Self { attempt, client, began, .. } = *self;
+        Some(Grant { attempt, client, token, began, granted, ended: self.ended.map(|ended| ended.at) })
+    }
+
+    /// Takes in what comes after the beginning, or says why it cannot be.
+    fn take(&mut self, entry: usize, at: Duration, event: &Event) -> Result<(), &'static str> {
+        let is_granted = self.granted.is_some();
+        match *event {
+            Event::Began { .. } => return Err("the attempt has begun before"),
+            Event::Granted { .. } | Event::Lost { .. } if is_granted => {
+                return Err("the attempt was granted before");
+            }
+            Event::Granted { .. } | Event::Lost { .. } if self.lost.is_some() => {
+                return Err("the attempt was lost before");
+            }
+            Event::Ended { .. } if self.ended.is_some() => return Err("the lease has ended before"),
+            Event::Announced { .. } if self.announced.is_some() => {
+                return Err("the loss was announced before");
+            }
+            Event::Ended { .. }
+            | Event::Announced { .. }
+            | Event::Reentered { .. }
+            | Event::Verifying { .. }
+            | Event::Proven { .. }
+                if !is_granted =>
+            {
+                return Err("the attempt was not granted");
+            }
+            Event::Proven { .. } if !self.is_verified => return Err("no verification began"),
+            Event::Granted { token, .. } => self.granted = Some(Granted { entry, at, token }),
+            Event::Lost { .. } => self.lost = Some(at),
+            Event::Ended { is_unlocked, .. } => self.ended = Some(Ended { entry, at, is_unlocked }),
+            Event::Announced { .. } => self.announced = Some(at),
+            Event::Verifying { .. } => self.is_verified = true,
+            Event::Proven { .. } => self.is_verified = false,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// All attempts of a history, and its entries in order, each with the whole of its attempt.
+#[derive(Debug)]
+pub(crate) struct Accounts<'h> {
+    accounts: Vec<Account<'h>>,
+    indices: HashMap<Attempt, usize>,
+    steps: Vec<Result<Noted<'h>, Violation>>,
+}
+
+#[derive(Debug)]
+struct Noted<'h> {
+    entry: usize,
+    at: Duration,
+    client: usize,
+    event: &'h Event,
+    account: Option<usize>,
+}
+
+/// One entry of a history.
+#[derive(Debug)]
+pub(crate) enum Step<'a> {
+    /// It cannot be.
+    Malformed(&'a Violation),
+    /// It can.
+    Seen(Seen<'a>),
+}
+
+/// An event together with what the history says of its attempt, before and after it.
+#[derive(Debug)]
+pub(crate) struct Seen<'a> {
+    pub(crate) entry: usize,
+    pub(crate) at: Duration,
+    pub(crate) client: usize,
+    pub(crate) event: &'a Event,
+    pub(crate) account: Option<&'a Account<'a>>,
+}
+
+impl<'h> Accounts<'h> {
+    pub(crate) fn of(history: &'h History) -> Self {
+        let mut accounts = Self { accounts: Vec::new(), indices: HashMap::new(), steps: Vec::new() };
+        let mut latest = Duration::ZERO;
+        for (index, entry) in history.entries().iter().enumerate() {
+            if entry.at < latest {
+                accounts.malformed(index, entry, "time runs backwards");
+            }
+            latest = latest.max(entry.at);
+            accounts.take(index, latest, entry);
+        }
+        accounts
+    }
+
+    /// Every attempt, in the order in which they began.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Account<'h>> {
+        self.accounts.iter()
+    }
+
+    /// Every entry, in order. One that is before its predecessor comes twice: as malformed, and at the corrected time.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = Step<'_>> {
+        self.steps.iter().map(|step| match step {
+            Err(violation) => Step::Malformed(violation),
+            Ok(noted) => {
+                let account = noted.account.and_then(|index| self.accounts.get(index));
+                let Noted { entry, at, client, event, .. } = *noted;
+                Step::Seen(Seen { entry, at, client, event, account })
+            }
+        })
+    }
+
+    fn take(&mut self, index: usize, at: Duration, entry: &'h Entry) {
+        let Entry { client, ref event, .. } = *entry;
+        match self.account(index, at, client, event) {
+            Ok(account) => self.steps.push(Ok(Noted { entry: index, at, client, event, account })),
+            Err(reason) => self.malformed(index, entry, reason),
+        }
+    }
+
+    /// The account that an event belongs to, with the event taken in; or why it cannot be.
+    fn account(
+        &mut self,
+        index: usize,
+        at: Duration,
+        client: usize,
+        event: &'h Event,
+    ) -> Result<Option<usize>, &'static str> {
+        let Some(attempt) = event.attempt() else { return Ok(None) };
+        let known = self.indices.get(&attempt).copied();
+        let account = known.and_then(|known| self.accounts.get_mut(known));
+        match (account, event) {
+            (Some(account), event) => account.take(index, at, event).map(|()| known),
+            (None, Event::Began { resources, .. }) => {
+                if resources.is_empty() || !resources.is_sorted_by(|a, b| a < b) {
+                    return Err("the resources are none, unsorted or repeated");
+                }
+                let next = self.accounts.len();
+                self.accounts.push(Account::new(attempt, client, resources, at));
+                self.indices.insert(attempt, next);
+                Ok(Some(next))
+            }
+            // A key is a key, whoever wrote it.
+            (None, Event::Left { .. }) => Ok(None),
+            (None, _) => Err("the attempt never began"),
+        }
+    }
+
+    fn malformed(&mut self, index: usize, entry: &Entry, reason: &'static str) {
+        let Entry { at, client, .. } = *entry;
+        self.steps.push(Err(Violation::Malformed { entry: index, client, at, reason }));
+    }
+}

@@ -1,0 +1,50 @@
+//! A lease looks valid only between its grant and its end, and its loss is announced no later than its end.
+
+use std::time::Duration;
+
+use super::{
+    Rule,
+    accounts::{Account, Seen},
+    event::Event,
+    violation::Violation,
+};
+
+/// How late a loss may be announced.
+///
+/// Whoever announces nothing, because nobody waited for the loss or the client stood still, is excused. The order of the
+/// entries decides whether a look was after the end, not their times: much happens at one instant of a simulation.
+pub(super) struct Honesty {
+    grace: Duration,
+}
+
+impl Honesty {
+    pub(super) const fn within(grace: Duration) -> Self {
+        Self { grace }
+    }
+
+    fn looked(seen: &Seen<'_>, account: &Account<'_>) -> Option<Violation> {
+        let Account { attempt, client, granted, ended, .. } = *account;
+        if granted.is_none_or(|granted| granted.entry > seen.entry) {
+            return Some(Violation::EarlyLook { attempt, client, at: seen.at });
+        }
+        let is_over = ended.is_some_and(|ended| ended.entry < seen.entry);
+        is_over.then_some(Violation::LateLook { lease: account.grant()?, at: seen.at })
+    }
+
+    fn announced(&self, seen: &Seen<'_>, account: &Account<'_>) -> Option<Violation> {
+        let ended = account.ended.filter(|ended| !ended.is_unlocked)?;
+        let is_late = seen.at > ended.at.saturating_add(self.grace);
+        is_late.then_some(Violation::LateLoss { lease: account.grant()?, at: seen.at })
+    }
+}
+
+impl Rule<'_> for Honesty {
+    fn see(&mut self, seen: &Seen<'_>, found: &mut Vec<Violation>) {
+        let Some(account) = seen.account else { return };
+        found.extend(match seen.event {
+            Event::Looked { is_valid: true, .. } => Self::looked(seen, account),
+            Event::Announced { .. } => self.announced(seen, account),
+            _ => None,
+        });
+    }
+}

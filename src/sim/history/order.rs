@@ -1,0 +1,80 @@
+//! I2 and I3: tokens are unique, and grow from a lease to any attempt that begins after its grant.
+
+use std::collections::{HashMap, hash_map};
+
+use super::{
+    Rule,
+    accounts::{Account, Seen},
+    event::{Attempt, Event},
+    violation::Violation,
+};
+use crate::{algorithm::fencing::FencingToken, resource::Resource};
+
+/// The lease with the largest token among those granted so far, of each resource.
+#[derive(Default)]
+pub(super) struct Largest<'h>(HashMap<&'h Resource, &'h Account<'h>>);
+
+impl<'h> Largest<'h> {
+    /// Takes in a grant.
+    pub(super) fn granted(&mut self, lease: &'h Account<'h>) {
+        for resource in lease.resources {
+            let largest = self.0.entry(resource).or_insert(lease);
+            if token(lease) > token(largest) {
+                *largest = lease;
+            }
+        }
+    }
+
+    /// The leases with the largest tokens, of these resources.
+    pub(super) fn of(&self, resources: &'h [Resource]) -> Vec<(&'h Resource, &'h Account<'h>)> {
+        resources.iter().filter_map(|resource| Some((resource, *self.0.get(resource)?))).collect()
+    }
+}
+
+pub(super) fn token(lease: &Account<'_>) -> Option<FencingToken> {
+    lease.granted.map(|granted| granted.token)
+}
+
+/// The tokens given so far, and the largest ones from before each attempt that is under way.
+#[derive(Default)]
+pub(super) struct Tokens<'h> {
+    given: HashMap<(&'h Resource, FencingToken), &'h Account<'h>>,
+    largest: Largest<'h>,
+    before: HashMap<Attempt, Vec<(&'h Resource, &'h Account<'h>)>>,
+}
+
+impl<'h> Tokens<'h> {
+    fn granted(&mut self, lease: &'h Account<'h>, token: FencingToken, found: &mut Vec<Violation>) {
+        for (resource, earlier) in self.before.remove(&lease.attempt).unwrap_or_default() {
+            if let (Some(first), Some(second)) = (earlier.grant(), lease.grant())
+                && first.token > second.token
+            {
+                found.push(Violation::FallingToken { resource: resource.clone(), first, second });
+            }
+        }
+        for resource in lease.resources {
+            match self.given.entry((resource, token)) {
+                hash_map::Entry::Vacant(entry) => drop(entry.insert(lease)),
+                hash_map::Entry::Occupied(entry) => {
+                    if let (Some(first), Some(second)) = (entry.get().grant(), lease.grant()) {
+                        found.push(Violation::RepeatedToken { resource: resource.clone(), first, second });
+                    }
+                }
+            }
+        }
+        self.largest.granted(lease);
+    }
+}
+
+impl<'h> Rule<'h> for Tokens<'h> {
+    fn see(&mut self, seen: &Seen<'h>, found: &mut Vec<Violation>) {
+        match (seen.event, seen.account) {
+            (Event::Began { attempt, .. }, Some(account)) => {
+                self.before.insert(*attempt, self.largest.of(account.resources));
+            }
+            (Event::Lost { attempt }, _) => drop(self.before.remove(attempt)),
+            (Event::Granted { token, .. }, Some(lease)) => self.granted(lease, *token, found),
+            _ => {}
+        }
+    }
+}

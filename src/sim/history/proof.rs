@@ -1,0 +1,45 @@
+//! What a verification proves.
+
+use std::{collections::HashMap, time::Duration};
+
+use super::{
+    Rule,
+    accounts::{Account, Seen},
+    event::{Attempt, Event},
+    order::{Largest, token},
+    violation::Violation,
+};
+use crate::resource::Resource;
+
+/// When the verifications under way began, and which leases with larger tokens had been granted by then.
+#[derive(Default)]
+pub(super) struct Verifications<'h> {
+    largest: Largest<'h>,
+    begun: HashMap<Attempt, (Duration, Vec<Later<'h>>)>,
+}
+
+type Later<'h> = (&'h Resource, &'h Account<'h>);
+
+impl<'h> Rule<'h> for Verifications<'h> {
+    fn see(&mut self, seen: &Seen<'h>, found: &mut Vec<Violation>) {
+        let Some(lease) = seen.account else { return };
+        match seen.event {
+            Event::Granted { .. } => self.largest.granted(lease),
+            Event::Verifying { attempt } => {
+                let mut later = self.largest.of(lease.resources);
+                later.retain(|(_, other)| token(other) > token(lease));
+                self.begun.insert(*attempt, (seen.at, later));
+            }
+            Event::Proven { attempt } => {
+                let Some((since, laters)) = self.begun.remove(attempt) else { return };
+                for (resource, later) in laters {
+                    if let (Some(lease), Some(later)) = (lease.grant(), later.grant()) {
+                        let resource = resource.clone();
+                        found.push(Violation::FalseProof { resource, lease, later, since, at: seen.at });
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Promises that one entry alone can break: I5, I7 and I8.
+
+use super::{Rule, accounts::Seen, event::Event, violation::Violation};
+
+/// I5: no key of an attempt that is over stays on a node.
+pub(super) struct Residue;
+
+impl Rule<'_> for Residue {
+    fn see(&mut self, seen: &Seen<'_>, found: &mut Vec<Violation>) {
+        if let Event::Left { attempt, node } = *seen.event {
+            let client = seen.account.map_or(seen.client, |account| account.client);
+            found.push(Violation::Residue { attempt, client, node, at: seen.at });
+        }
+    }
+}
+
+/// I7: once all is calm, nobody waits for ever.
+pub(super) struct Liveness;
+
+impl Rule<'_> for Liveness {
+    fn see(&mut self, seen: &Seen<'_>, found: &mut Vec<Violation>) {
+        if matches!(seen.event, Event::Stalled) {
+            found.push(Violation::Stalled { client: seen.client, at: seen.at });
+        }
+    }
+}
+
+/// I8: whoever enters its lease again is shown the token of the lease.
+pub(super) struct Reentry;
+
+impl Rule<'_> for Reentry {
+    fn see(&mut self, seen: &Seen<'_>, found: &mut Vec<Violation>) {
+        let Event::Reentered { token: shown, .. } = *seen.event else { return };
+        let lease = seen.account.and_then(|account| account.grant());
+        found.extend(lease.filter(|lease| lease.token != shown).map(|lease| Violation::OtherToken {
+            lease,
+            shown,
+            at: seen.at,
+        }));
+    }
+}

@@ -1,0 +1,94 @@
+//! Entries that cannot be.
+
+use super::*;
+
+#[test]
+fn nothing_happens_to_an_attempt_that_never_began() {
+    assert_eq!(Script::new().granted(1, 1, 5).is_malformed(), "the attempt never began");
+    assert_eq!(Script::new().note(1, looked(1, true)).is_malformed(), "the attempt never began");
+}
+
+#[test]
+fn an_attempt_begins_once_and_is_decided_once() {
+    let lost = || Event::Lost { attempt: Attempt::new(1) };
+    assert_eq!(
+        Script::new().began(1, 1, "a").began(1, 1, "a").is_malformed(),
+        "the attempt has begun before"
+    );
+    assert_eq!(
+        Script::new().lease(1, "a", 5).granted(1, 1, 6).is_malformed(),
+        "the attempt was granted before"
+    );
+    assert_eq!(
+        Script::new().lease(1, "a", 5).note(1, lost()).is_malformed(),
+        "the attempt was granted before"
+    );
+    let mut script = Script::new();
+    assert_eq!(
+        script.began(1, 1, "a").note(1, lost()).granted(1, 1, 6).is_malformed(),
+        "the attempt was lost before"
+    );
+}
+
+#[test]
+fn a_lease_ends_once_and_after_its_grant() {
+    assert_eq!(
+        Script::new().lease(1, "a", 5).expired(1).unlocked(1).is_malformed(),
+        "the lease has ended before"
+    );
+    for event in [ended(1, true), announced(1), reentered(1, 5), verifying(1), proven(1)] {
+        assert_eq!(
+            Script::new().began(1, 1, "a").note(1, event).is_malformed(),
+            "the attempt was not granted"
+        );
+    }
+    let mut script = Script::new();
+    script.lease(1, "a", 5).note(1, announced(1)).note(1, announced(1));
+    assert_eq!(script.is_malformed(), "the loss was announced before");
+}
+
+#[test]
+fn a_proof_needs_a_verification_of_its_own() {
+    let mut script = Script::new();
+    script.lease(1, "a", 5).note(1, verifying(1)).note(1, proven(1)).is_kept();
+    assert_eq!(script.note(1, proven(1)).is_malformed(), "no verification began");
+}
+
+#[test]
+fn resources_are_some_and_sorted_and_not_repeated() {
+    for names in ["b a", "a a"] {
+        assert!(Script::new().began(1, 1, names).is_malformed().contains("unsorted"), "{names}");
+    }
+    let event = Event::Began { attempt: Attempt::new(1), resources: Vec::new() };
+    assert!(Script::new().note(1, event).is_malformed().contains("none"));
+}
+
+#[test]
+fn an_entry_before_its_predecessor_is_reported_and_counts_all_the_same() {
+    let mut script = Script::new();
+    script.lease(1, "a", 5);
+    script.history.note(Duration::ZERO, 1, ended(1, true));
+    script.lease(2, "a", 6);
+    assert_eq!(script.is_malformed(), "time runs backwards");
+}
+
+#[test]
+fn malformed_entries_are_found_whatever_is_promised_and_break_no_promise() {
+    let mut script = Script::new();
+    let violations = script.unlocked(1).history.check(&Promises::NONE).unwrap_err();
+    assert_eq!(violations.as_slice().first().and_then(Violation::promise), None);
+    assert_eq!(
+        violations.to_string(),
+        "entry 0 of the history, of client 1 at 1.000 ms, cannot be: the attempt never began"
+    );
+}
+
+#[test]
+fn many_violations_are_not_all_written_out() {
+    let mut script = Script::new();
+    for client in 0..25 {
+        script.note(client, Event::Stalled);
+    }
+    let text = script.history.check(&Promises::ALL).unwrap_err().to_string();
+    assert_eq!((text.lines().count(), text.lines().last()), (21, Some("and 5 more")));
+}

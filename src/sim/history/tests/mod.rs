@@ -1,0 +1,119 @@
+//! For each promise a history that keeps it, and the smallest that breaks it.
+
+mod against_naive;
+mod form;
+mod holding;
+mod registers;
+
+use std::time::Duration;
+
+use super::*;
+use crate::{algorithm::fencing::FencingToken, resource::Resource};
+
+/// A history under construction, in which a millisecond passes before every entry unless told otherwise.
+#[derive(Default)]
+struct Script {
+    history: History,
+    at: Duration,
+}
+
+impl Script {
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// The time of the last entry, in milliseconds.
+    fn now(&self) -> u64 {
+        u64::try_from(self.at.as_millis()).unwrap()
+    }
+
+    fn at_once(&mut self, client: usize, event: Event) -> &mut Self {
+        self.history.note(self.at, client, event);
+        self
+    }
+
+    fn note(&mut self, client: usize, event: Event) -> &mut Self {
+        self.at += Duration::from_millis(1);
+        self.at_once(client, event)
+    }
+
+    fn began(&mut self, client: usize, attempt: u64, resources: &str) -> &mut Self {
+        let resources = resources.split(' ').map(resource).collect();
+        self.note(client, Event::Began { attempt: Attempt::new(attempt), resources })
+    }
+
+    fn granted(&mut self, client: usize, attempt: u64, value: u64) -> &mut Self {
+        self.note(client, Event::Granted { attempt: Attempt::new(attempt), token: token(value) })
+    }
+
+    /// An attempt that begins and is granted at once. It and its client have the same number.
+    fn lease(&mut self, number: usize, resources: &str, value: u64) -> &mut Self {
+        self.began(number, number as u64, resources).granted(number, number as u64, value)
+    }
+
+    fn unlocked(&mut self, number: usize) -> &mut Self {
+        self.note(number, ended(number as u64, true))
+    }
+
+    fn expired(&mut self, number: usize) -> &mut Self {
+        self.note(number, ended(number as u64, false))
+    }
+
+    fn broken(&self) -> Vec<Violation> {
+        self.history
+            .check(&Promises::ALL)
+            .map_or_else(|violations| violations.into_iter().collect(), |()| Vec::new())
+    }
+
+    fn is_kept(&self) {
+        assert_eq!(self.history.check(&Promises::ALL), Ok(()));
+    }
+
+    /// Breaks one promise, once, and nothing is wrong without it.
+    fn breaks(&self, promise: Promise) -> Violation {
+        let [violation] = <[Violation; 1]>::try_from(self.broken()).unwrap();
+        assert_eq!(violation.promise(), Some(promise));
+        assert_eq!(self.history.check(&Promises::ALL.without(promise)), Ok(()));
+        assert!(self.history.check(&Promises::NONE.with(promise)).unwrap_err().breaks(promise));
+        violation
+    }
+
+    fn is_malformed(&self) -> &'static str {
+        match self.broken().as_slice() {
+            [Violation::Malformed { reason, .. }] => reason,
+            other => panic!("not one malformed entry: {other:?}"),
+        }
+    }
+}
+
+fn resource(name: &str) -> Resource {
+    Resource::new(name).unwrap()
+}
+
+fn token(value: u64) -> FencingToken {
+    FencingToken::new(value)
+}
+
+fn ended(attempt: u64, is_unlocked: bool) -> Event {
+    Event::Ended { attempt: Attempt::new(attempt), is_unlocked }
+}
+
+fn looked(attempt: u64, is_valid: bool) -> Event {
+    Event::Looked { attempt: Attempt::new(attempt), is_valid }
+}
+
+fn announced(attempt: u64) -> Event {
+    Event::Announced { attempt: Attempt::new(attempt) }
+}
+
+fn reentered(attempt: u64, value: u64) -> Event {
+    Event::Reentered { attempt: Attempt::new(attempt), token: token(value) }
+}
+
+fn verifying(attempt: u64) -> Event {
+    Event::Verifying { attempt: Attempt::new(attempt) }
+}
+
+fn proven(attempt: u64) -> Event {
+    Event::Proven { attempt: Attempt::new(attempt) }
+}

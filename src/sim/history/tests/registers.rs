@@ -1,0 +1,92 @@
+//! Updates that are lost, and those that only look like it.
+
+use super::*;
+
+/// `r` or `w` (`R`, `W`: refused), the client, and after a colon the token: `"r1:33 w2"`.
+fn register(accesses: &str) -> Script {
+    let mut script = Script::new();
+    for access in accesses.split(' ') {
+        let (kind, writer) = access.split_at(1);
+        let (client, token) =
+            writer.split_once(':').map_or((writer, None), |(client, token)| (client, Some(token)));
+        let token = token.map(|token| super::token(token.parse().unwrap()));
+        let register = resource("balance");
+        let event = match kind {
+            "r" => Event::Read { register, token, value: Some(0) },
+            "R" => Event::Read { register, token, value: None },
+            _ => Event::Written { register, token, value: 0, is_accepted: kind == "w" },
+        };
+        script.note(client.parse().unwrap(), event);
+    }
+    script
+}
+
+#[test]
+fn these_lose_nothing() {
+    for (accesses, why) in [
+        ("r1:33 w1:33 r2:34 w2:34", "one after the other"),
+        ("r1:33 r2:34 W1:33 w2:34", "a paused holder that is refused"),
+        ("r1:33 w1:33 w1:33 r1:33 w1:33", "one lease comes more than once"),
+        (
+            "r1:33 w1:33 r2:34 w2:34 w1:35",
+            "a lease that reads nothing builds on nothing, whatever an older one read",
+        ),
+        ("w1 w2 w1", "nobody has read"),
+        ("r1 w1 r2 w2 r1 w1", "careless, and lucky"),
+        ("r1:33 w1 w1:33", "a client's own writes, with and without a token"),
+        ("r1:33 r2:34 R1:33 W1:33 w2:34", "refused twice"),
+        ("r1:33 w2:33", "a lease that is passed on"),
+    ] {
+        assert_eq!(register(accesses).broken(), [], "{why}");
+    }
+}
+
+#[test]
+fn these_lose_an_update() {
+    for (accesses, why) in [
+        ("r1:33 r2:34 w2:34 w1:33", "a paused holder that is accepted"),
+        ("r1 r2 w2 w1", "no tokens at all"),
+        ("r1:33 r2:34 w2:34 w1", "a token is read with, and not written with"),
+        ("r1 r2:34 w2:34 w1:35", "a token is written with, and not read with"),
+        ("r2:34 w1 w2:34", "another writes without one"),
+        ("r1:33 r2 w2 w2 w2 w1:33", "many times over"),
+        ("r1:35 w1:34 w1:35", "two leases of one client"),
+        ("r1 w2 w1:35", "a blind write is an update, too"),
+        ("r1 w2 w3 w2 w1", "by several"),
+    ] {
+        let violations = register(accesses).broken();
+        let lost =
+            violations.iter().filter(|violation| matches!(violation, Violation::LostUpdate { .. })).count();
+        assert_eq!(lost, 1, "{why}: {violations:?}");
+    }
+}
+
+#[test]
+fn the_evidence_names_the_read_the_lost_update_and_the_write() {
+    let violation = register("r1:33 r2:34 w2:34 w1:33").breaks(Promise::Register);
+    assert_eq!(
+        violation.to_string(),
+        "an update of register \"balance\" was lost: read by client 1 under token 33 at 1.000 ms, written by client 2 \
+         under token 34 at 3.000 ms, overwritten by client 1 under token 33 at 4.000 ms"
+    );
+}
+
+#[test]
+fn a_register_that_reads_do_not_claim_is_caught_before_anything_is_lost() {
+    let violation = register("r1:33 r2:34 w1:33").breaks(Promise::Register);
+    assert_eq!(
+        violation.to_string(),
+        "register \"balance\" accepted an old token: after client 2 under token 34 at 2.000 ms, a write of client 1 \
+         under token 33 at 3.000 ms"
+    );
+}
+
+#[test]
+fn registers_are_apart() {
+    let mut script = register("r1 w1");
+    let other = || resource("other");
+    script.note(2, Event::Written { register: other(), token: None, value: 0, is_accepted: true });
+    script
+        .note(1, Event::Written { register: resource("balance"), token: None, value: 0, is_accepted: true });
+    script.is_kept();
+}

@@ -1,0 +1,144 @@
+//! I4: a fenced register loses no accepted update.
+
+use std::collections::HashMap;
+
+use super::{Rule, accounts::Seen, event::Event, evidence::Access, violation::Violation};
+use crate::{algorithm::fencing::FencingToken, resource::Resource};
+
+/// What was accepted by each register so far.
+#[derive(Default)]
+pub(super) struct Registers<'h>(HashMap<&'h Resource, Accepted>);
+
+impl<'h> Rule<'h> for Registers<'h> {
+    fn see(&mut self, seen: &Seen<'h>, found: &mut Vec<Violation>) {
+        let (at, client) = (seen.at, seen.client);
+        match seen.event {
+            Event::Read { register, token, value: Some(_) } => {
+                let read = Numbered { entry: seen.entry, access: Access { client, token: *token, at } };
+                self.0.entry(register).or_default().read(read);
+            }
+            Event::Written { register, token, is_accepted: true, .. } => {
+                let write = Numbered { entry: seen.entry, access: Access { client, token: *token, at } };
+                let accepted = self.0.entry(register).or_default();
+                found.extend(accepted.broken_by(register, write));
+                accepted.write(write);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What one register accepted.
+///
+/// Two accesses are of the same writer if they have the same token, or, where one has none, the same client. So a write
+/// *with* a token is of another writer than writes with other tokens and than those without one of other clients; a write
+/// *without* is of another writer than all writes of other clients.
+#[derive(Default)]
+struct Accepted {
+    newest: Option<Access>,
+    reads_by_token: HashMap<FencingToken, Numbered>,
+    reads_without: HashMap<usize, Numbered>,
+    reads_by_client: HashMap<usize, Numbered>,
+    writes_by_token: LastTwo<FencingToken>,
+    writes_without: LastTwo<usize>,
+    writes_by_client: LastTwo<usize>,
+}
+
+impl Accepted {
+    fn read(&mut self, read: Numbered) {
+        let Access { client, token, .. } = read.access;
+        match token {
+            Some(token) => drop(self.reads_by_token.insert(token, read)),
+            None => drop(self.reads_without.insert(client, read)),
+        }
+        self.reads_by_client.insert(client, read);
+        self.claim(read.access);
+    }
+
+    fn write(&mut self, write: Numbered) {
+        let Access { client, token, .. } = write.access;
+        match token {
+            Some(token) => self.writes_by_token.push(token, write),
+            None => self.writes_without.push(client, write),
+        }
+        self.writes_by_client.push(client, write);
+        self.claim(write.access);
+    }
+
+    fn claim(&mut self, access: Access) {
+        if access.token > self.newest.and_then(|newest| newest.token) {
+            self.newest = Some(access);
+        }
+    }
+
+    fn broken_by(&self, register: &Resource, write: Numbered) -> Option<Violation> {
+        let (register, Numbered { access: write, .. }) = (register.clone(), write);
+        if let (Some(read), Some(lost)) = (self.read_for(write), self.other_write(write))
+            && read.entry < lost.entry
+        {
+            return Some(Violation::LostUpdate { register, read: read.access, lost: lost.access, write });
+        }
+        let newest = self.newest.filter(|newest| write.token.is_some() && write.token < newest.token)?;
+        Some(Violation::OldToken { register, newest, write })
+    }
+
+    /// The last read by the same writer.
+    fn read_for(&self, write: Access) -> Option<Numbered> {
+        let read = match write.token {
+            Some(token) => later(
+                self.reads_by_token.get(&token).copied(),
+                self.reads_without.get(&write.client).copied(),
+            ),
+            None => self.reads_by_client.get(&write.client).copied(),
+        };
+        read
+    }
+
+    /// The last write by another writer.
+    fn other_write(&self, write: Access) -> Option<Numbered> {
+        match write.token {
+            Some(token) => {
+                later(self.writes_by_token.other_than(&token), self.writes_without.other_than(&write.client))
+            }
+            None => self.writes_by_client.other_than(&write.client),
+        }
+    }
+}
+
+/// An access, and which entry of the history it is.
+#[derive(Clone, Copy)]
+struct Numbered {
+    entry: usize,
+    access: Access,
+}
+
+fn later(a: Option<Numbered>, b: Option<Numbered>) -> Option<Numbered> {
+    a.into_iter().chain(b).max_by_key(|numbered| numbered.entry)
+}
+
+/// The last write, and the last one whose key is not that one's: enough to know the last one that is not of a given key.
+struct LastTwo<K> {
+    last: Option<(K, Numbered)>,
+    other: Option<Numbered>,
+}
+
+impl<K> Default for LastTwo<K> {
+    fn default() -> Self {
+        Self { last: None, other: None }
+    }
+}
+
+impl<K: PartialEq> LastTwo<K> {
+    fn push(&mut self, key: K, write: Numbered) {
+        self.other = self.other_than(&key);
+        self.last = Some((key, write));
+    }
+
+    fn other_than(&self, key: &K) -> Option<Numbered> {
+        match &self.last {
+            Some((last, write)) if last != key => Some(*write),
+            Some(_) => self.other,
+            None => None,
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! All that is wrong with a history.
+
+use std::fmt;
+
+use super::{promise::Promise, violation::Violation};
+
+/// All that is wrong with a history: never empty, and as text a sentence a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violations(Vec<Violation>);
+
+impl Violations {
+    /// How many are written out as text.
+    const SHOWN: usize = 20;
+
+    pub(super) const fn new(violations: Vec<Violation>) -> Self {
+        Self(violations)
+    }
+
+    /// Each of them, in the order of the entries that show them.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Violation] {
+        &self.0
+    }
+
+    /// Whether one of them breaks this promise.
+    #[must_use]
+    pub fn breaks(&self, promise: Promise) -> bool {
+        self.0.iter().any(|violation| violation.promise() == Some(promise))
+    }
+}
+
+impl fmt::Display for Violations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, violation) in self.0.iter().take(Self::SHOWN).enumerate() {
+            let line_start = if index == 0 { "" } else { "\n" };
+            write!(f, "{line_start}{violation}")?;
+        }
+        match self.0.len().checked_sub(Self::SHOWN) {
+            None | Some(0) => Ok(()),
+            Some(more) => write!(f, "\nand {more} more"),
+        }
+    }
+}
+
+impl std::error::Error for Violations {}
+
+impl IntoIterator for Violations {
+    type Item = Violation;
+    type IntoIter = std::vec::IntoIter<Violation>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Violations {
+    type Item = &'a Violation;
+    type IntoIter = std::slice::Iter<'a, Violation>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}

@@ -1,0 +1,336 @@
+//! All that goes wrong in one run, as data.
+//!
+//! Nothing here depends on what the code under test does. The faults of messages are told by *which* message they meet
+//! (the 14th request from client 0 to node 2), and the delays of all other messages follow from the seed and the same
+//! numbers. So one fault can be taken out of a schedule without moving the others, which is what makes a failing
+//! schedule shrink.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use crate::sim::Promises;
+
+/// All that goes wrong in one run: the same schedule always gives the same run.
+///
+/// It prints as one line of JSON, and [`str::parse`] reads that line back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Schedule {
+    /// From which delays, jitter and owner ids follow.
+    pub seed: u64,
+    /// How many nodes there are.
+    pub nodes: usize,
+    /// How many clients there are.
+    pub clients: usize,
+    /// How long a message takes, one way, if nothing is wrong.
+    pub latency: Latency,
+    /// How far the rate of each client's clock is off, in millionths; clients beyond the list are exact.
+    #[serde(default)]
+    pub client_rates: Vec<i32>,
+    /// The same for the nodes.
+    #[serde(default)]
+    pub node_rates: Vec<i32>,
+    /// What happens at a time.
+    #[serde(default)]
+    pub faults: Vec<TimedFault>,
+    /// What happens to a message.
+    #[serde(default)]
+    pub messages: Vec<MessageFault>,
+}
+
+/// How long messages take, one way, if nothing is wrong: anything in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Latency {
+    /// At least this.
+    pub shortest: Duration,
+    /// At most this.
+    pub longest: Duration,
+}
+
+/// A fault and its time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct TimedFault {
+    /// When, in global time.
+    pub at: Duration,
+    /// What.
+    pub fault: Fault,
+}
+
+/// What can happen to a machine or to the network between two of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Fault {
+    /// A client stands still while its clock counts on: a garbage collector, a blocked executor, `SIGSTOP`, or a
+    /// suspended machine with a clock that counts suspends.
+    Pause {
+        /// Which client.
+        client: usize,
+        /// For how long.
+        lasts: Duration,
+    },
+    /// A client stands still, and its clock with it: a virtual machine that is paused without knowing.
+    Freeze {
+        /// Which client.
+        client: usize,
+        /// For how long.
+        lasts: Duration,
+    },
+    /// A client is killed. It does not come back.
+    Kill {
+        /// Which client.
+        client: usize,
+    },
+    /// A node goes down, breaking its connections, and comes up again as another run of the server.
+    Crash {
+        /// Which node.
+        node: usize,
+        /// For how long it is down.
+        lasts: Duration,
+        /// What it remembers afterwards.
+        memory: Memory,
+    },
+    /// A node takes what it is sent, and does nothing with it until this is over.
+    Hang {
+        /// Which node.
+        node: usize,
+        /// For how long.
+        lasts: Duration,
+    },
+    /// A node takes longer for every call.
+    Slow {
+        /// Which node.
+        node: usize,
+        /// For how long.
+        lasts: Duration,
+        /// By how much, for each call.
+        by: Duration,
+    },
+    /// All data of a node is deleted under living connections.
+    Flush {
+        /// Which node.
+        node: usize,
+    },
+    /// The locks of a node are evicted, and nothing else.
+    Evict {
+        /// Which node.
+        node: usize,
+    },
+    /// A node's clock is stepped, by so many milliseconds.
+    Step {
+        /// Which node.
+        node: usize,
+        /// Forward, or back if negative.
+        by: i64,
+    },
+    /// Nothing gets through between a client and a node. What is sent meanwhile arrives afterwards, as the network keeps
+    /// trying.
+    Partition {
+        /// Which client.
+        client: usize,
+        /// Which node.
+        node: usize,
+        /// Which way.
+        way: Way,
+        /// For how long.
+        lasts: Duration,
+    },
+}
+
+/// What a node remembers when it comes up again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Memory {
+    /// Everything, as with `appendfsync always`.
+    Kept,
+    /// Nothing.
+    Lost,
+    /// What it knew so long ago: a snapshot, a lagging replica that was promoted.
+    AsOf(Duration),
+}
+
+/// The direction, or both, of a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Way {
+    /// From the client to the node.
+    Requests,
+    /// From the node to the client.
+    Replies,
+    /// Both.
+    Both,
+}
+
+/// A fault of one message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct MessageFault {
+    /// Between which client ...
+    pub client: usize,
+    /// ... and which node.
+    pub node: usize,
+    /// Which way it goes.
+    pub direction: Direction,
+    /// Which one of those that go this way, over all connections, from 0.
+    pub index: u32,
+    /// What becomes of it.
+    pub verdict: Verdict,
+}
+
+/// Which way a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Direction {
+    /// From the client to the node.
+    Request,
+    /// From the node to the client.
+    Reply,
+}
+
+/// What becomes of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// It never arrives; the connection goes on.
+    Drop,
+    /// It takes longer by this, and what is behind it on the connection waits.
+    Delay(Duration),
+    /// It takes longer by this, and is overtaken.
+    Overtaken(Duration),
+    /// It arrives twice, the second time so much later.
+    Duplicate(Duration),
+    /// It never arrives, because the connection breaks.
+    Reset,
+}
+
+/// How much goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Budget {
+    /// What the lock tolerates: every promise holds.
+    Tolerated,
+    /// More than it tolerates: clocks off by more than the drift, nodes that forget. Leases may overlap, and what is
+    /// promised all the same still holds.
+    Beyond,
+}
+
+impl Schedule {
+    /// A run in which nothing goes wrong.
+    #[must_use]
+    pub fn calm(seed: u64, nodes: usize, clients: usize) -> Self {
+        Self {
+            seed,
+            nodes,
+            clients,
+            latency: Latency::default(),
+            client_rates: Vec::new(),
+            node_rates: Vec::new(),
+            faults: Vec::new(),
+            messages: Vec::new(),
+        }
+    }
+
+    /// Lets something happen at a time.
+    #[must_use]
+    pub fn with(mut self, at: Duration, fault: Fault) -> Self {
+        self.faults.push(TimedFault { at, fault });
+        self
+    }
+
+    /// Lets something happen to a message.
+    #[must_use]
+    pub fn with_message(
+        mut self,
+        client: usize,
+        node: usize,
+        direction: Direction,
+        index: u32,
+        verdict: Verdict,
+    ) -> Self {
+        self.messages.push(MessageFault { client, node, direction, index, verdict });
+        self
+    }
+
+    /// From when on nothing happens any more, the faults of messages apart.
+    #[must_use]
+    pub fn calm_from(&self) -> Duration {
+        self.faults.iter().map(TimedFault::until).max().unwrap_or_default()
+    }
+
+    /// Which promises hold under this schedule, with clocks that may be off by `drift`.
+    #[must_use]
+    pub fn promises(&self, drift: f64) -> Promises {
+        crate::sim::budget::promises(self, drift)
+    }
+}
+
+impl Latency {
+    /// Between these two.
+    #[must_use]
+    pub fn between(shortest: Duration, longest: Duration) -> Self {
+        Self { shortest, longest: longest.max(shortest) }
+    }
+}
+
+impl Default for Latency {
+    /// 0.2 to 2 ms: within one region.
+    fn default() -> Self {
+        Self::between(Duration::from_micros(200), Duration::from_millis(2))
+    }
+}
+
+impl TimedFault {
+    /// A fault and its time.
+    #[must_use]
+    pub fn new(at: Duration, fault: Fault) -> Self {
+        Self { at, fault }
+    }
+
+    /// When it is over.
+    #[must_use]
+    pub fn until(&self) -> Duration {
+        self.at.saturating_add(self.fault.lasts())
+    }
+}
+
+impl Fault {
+    /// How long it lasts; zero for what happens in an instant.
+    #[must_use]
+    pub fn lasts(&self) -> Duration {
+        match self {
+            Self::Pause { lasts, .. }
+            | Self::Freeze { lasts, .. }
+            | Self::Crash { lasts, .. }
+            | Self::Hang { lasts, .. }
+            | Self::Slow { lasts, .. }
+            | Self::Partition { lasts, .. } => *lasts,
+            Self::Kill { .. } | Self::Flush { .. } | Self::Evict { .. } | Self::Step { .. } => Duration::ZERO,
+        }
+    }
+}
+
+impl Way {
+    pub(crate) fn covers(self, direction: Direction) -> bool {
+        match self {
+            Self::Requests => direction == Direction::Request,
+            Self::Replies => direction == Direction::Reply,
+            Self::Both => true,
+        }
+    }
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
+    }
+}
+
+impl FromStr for Schedule {
+    type Err = serde_json::Error;
+
+    fn from_str(line: &str) -> Result<Self, Self::Err> {
+        serde_json::from_str(line)
+    }
+}

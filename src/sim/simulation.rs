@@ -1,0 +1,83 @@
+//! One run.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::future::FutureExt;
+
+use crate::sim::{
+    Client, Report, Schedule,
+    world::{Limits, World},
+};
+
+/// One run of one schedule.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use redquorum::sim::{Fault, Memory, Schedule, Simulation, history::Promises};
+///
+/// let second = Duration::from_secs(1);
+/// let crash = Fault::Crash { node: 2, lasts: second, memory: Memory::Kept };
+/// let schedule = Schedule::calm(7, 3, 2).with(second / 100, crash);
+/// let report = Simulation::new(schedule).run(|client| async move {
+///     let quorum = client.quorum().unwrap();
+///     let guard = quorum.red_lock("invoice:42").lock().await.unwrap();
+///     client.sleep(Duration::from_millis(100)).await;
+///     assert!(client.look(&guard));
+/// });
+/// report.check(&Promises::ALL).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a simulation does nothing until it is run"]
+pub struct Simulation {
+    schedule: Arc<Schedule>,
+    horizon: Duration,
+    budget: u64,
+}
+
+impl Simulation {
+    /// A run of this schedule, of at most an hour and a million events.
+    pub fn new(schedule: Schedule) -> Self {
+        Self { schedule: Arc::new(schedule), horizon: Duration::from_secs(3600), budget: 1_000_000 }
+    }
+
+    /// When the run ends, in simulated time: whoever waits then has waited too long (default: one hour).
+    pub fn horizon(mut self, horizon: Duration) -> Self {
+        self.horizon = horizon;
+        self
+    }
+
+    /// How many events and polls of tasks there may be: more is taken for a busy loop (default: a million).
+    pub fn budget(mut self, budget: u64) -> Self {
+        self.budget = budget;
+        self
+    }
+
+    /// Runs `program` once in every process. The run is over when all of them are done and nothing is under way any
+    /// more.
+    ///
+    /// A program is real code; only [`Client`] is not. It must not wait for anything outside of the simulation, and its
+    /// time passes by [`Client::sleep`]: one millisecond of tokio's is one microsecond here. A panic in any task of a
+    /// process ends the run, and [`Report::check`] says so.
+    pub fn run<Program>(&self, program: impl Fn(Client) -> Program) -> Report
+    where
+        Program: Future<Output = ()> + Send + 'static,
+    {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = match builder.enable_time().start_paused(true).build() {
+            Ok(runtime) => runtime,
+            // Only a runtime with i/o asks the system for anything.
+            Err(error) => unreachable!("a runtime without i/o could not be built: {error}"),
+        };
+        runtime.block_on(async {
+            let world = World::new(Arc::clone(&self.schedule), Limits { budget: self.budget });
+            for index in 0..self.schedule.clients {
+                let client = Client::new(&world, index, self.schedule.nodes, self.schedule.seed);
+                client.spawner().start_program(program(client.clone()).boxed());
+            }
+            world.pass(self.horizon).await;
+            world.into_report()
+        })
+    }
+}

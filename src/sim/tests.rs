@@ -1,0 +1,132 @@
+//! The simulation itself: that it runs the real code, repeats itself, and ends whatever happens.
+
+use std::time::Duration;
+
+use super::*;
+use crate::sim::history::{Event, Promises};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// Two rounds of lock, look and unlock in every process.
+async fn contend(client: Client) {
+    let quorum = client.quorum().unwrap();
+    for _ in 0..2 {
+        let guard = quorum.red_lock("r").lock().await.unwrap();
+        client.sleep(millis(20)).await;
+        assert!(client.look(&guard));
+        drop(guard);
+    }
+}
+
+fn grants(report: &Report) -> usize {
+    report.history.entries().iter().filter(|entry| matches!(entry.event, Event::Granted { .. })).count()
+}
+
+#[test]
+fn clients_of_a_calm_quorum_take_turns() {
+    for nodes in [1, 2, 3, 4, 5, 7] {
+        let report = Simulation::new(Schedule::calm(1, nodes, 4)).run(contend);
+        assert_eq!((&report.end, grants(&report)), (&End::Done, 8), "{nodes} nodes");
+        report.check(&Promises::ALL).unwrap();
+    }
+}
+
+#[test]
+fn the_same_schedule_gives_the_same_run() {
+    let schedule = |seed| {
+        Schedule::calm(seed, 5, 4)
+            .with(millis(3), Fault::Crash { node: 0, lasts: SECOND, memory: Memory::Kept })
+            .with(millis(5), Fault::Hang { node: 1, lasts: SECOND })
+            .with(millis(9), Fault::Pause { client: 2, lasts: SECOND })
+            .with_message(0, 3, Direction::Reply, 2, Verdict::Drop)
+    };
+    let run = |seed| Simulation::new(schedule(seed)).run(contend);
+    let (first, second, other) = (run(7), run(7), run(8));
+    assert_eq!(first.trace, second.trace);
+    assert_eq!(first.history.entries(), second.history.entries());
+    assert_eq!((first.lasted, first.messages), (second.lasted, second.messages));
+    assert_ne!(first.trace, other.trace, "the seed matters");
+}
+
+#[test]
+fn a_panic_in_any_task_of_a_process_fails_the_run() {
+    let in_program = Simulation::new(Schedule::calm(1, 3, 1)).run(|_| async { panic!("on purpose") });
+    assert_eq!(in_program.end, End::Panicked("on purpose".into()));
+    let in_task = Simulation::new(Schedule::calm(1, 3, 1)).run(|client| async move {
+        client.spawn(async { panic!("beside it") });
+        client.sleep(SECOND).await;
+    });
+    assert_eq!(in_task.end, End::Panicked("beside it".into()));
+    assert!(in_task.check(&Promises::NONE).is_err());
+}
+
+#[test]
+fn whoever_waits_for_ever_is_told_by_the_horizon() {
+    let report = Simulation::new(Schedule::calm(1, 3, 2)).horizon(SECOND).run(|client| async move {
+        if client.index() == 1 {
+            std::future::pending().await
+        }
+    });
+    assert_eq!((report.end.clone(), report.lasted), (End::Horizon, SECOND));
+    let failure = report.check(&Promises::ALL).unwrap_err();
+    assert!(failure.violations.unwrap().breaks(Promise::Liveness));
+}
+
+#[test]
+fn a_busy_loop_ends_at_the_budget_of_events() {
+    let report = Simulation::new(Schedule::calm(1, 3, 1)).budget(10_000).run(|_| async {
+        loop {
+            tokio::task::yield_now().await;
+        }
+    });
+    assert_eq!(report.end, End::Exhausted);
+    assert!(report.check(&Promises::NONE).is_err());
+}
+
+#[test]
+fn a_paused_process_does_nothing_and_finds_its_lease_over() {
+    let schedule = Schedule::calm(1, 3, 1).with(millis(100), Fault::Pause { client: 0, lasts: 60 * SECOND });
+    let report = Simulation::new(schedule).run(|client| async move {
+        let quorum = client.quorum().unwrap();
+        let guard = quorum.red_lock("r").lock().await.unwrap();
+        client.sleep(SECOND).await;
+        assert!(!client.look(&guard), "thirty seconds are over");
+    });
+    report.check(&Promises::ALL).unwrap();
+    assert!(report.lasted > 60 * SECOND);
+}
+
+#[test]
+fn a_killed_process_leaves_its_key_until_the_ttl() {
+    let schedule = Schedule::calm(1, 3, 2).with(SECOND, Fault::Kill { client: 0 });
+    let report = Simulation::new(schedule).run(|client| async move {
+        let quorum = client.quorum().unwrap();
+        client.sleep(client.index() as u32 * SECOND / 2).await;
+        let guard = quorum.red_lock("r").lock().await.unwrap();
+        if client.index() == 0 {
+            std::future::pending::<()>().await;
+        }
+        drop(guard);
+    });
+    report.check(&Promises::ALL).unwrap();
+    let second =
+        report.history.entries().iter().filter(|entry| matches!(entry.event, Event::Granted { .. })).nth(1);
+    let granted = second.unwrap().at;
+    assert!(granted > 20 * SECOND && granted < 32 * SECOND, "{granted:?}");
+}
+
+#[test]
+fn a_schedule_survives_being_printed() {
+    let schedule = Schedule::calm(3, 3, 2).with(SECOND, Fault::Step { node: 1, by: -3 }).with_message(
+        1,
+        2,
+        Direction::Request,
+        4,
+        Verdict::Delay(SECOND),
+    );
+    assert_eq!(schedule.to_string().parse::<Schedule>().unwrap(), schedule);
+}

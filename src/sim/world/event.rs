@@ -1,0 +1,41 @@
+//! What happens at a time.
+
+use std::task::Waker;
+
+use super::{State, network::Delivery};
+
+/// What happens at a time.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A sleep is over.
+    Wake(Waker),
+    /// A message arrives.
+    Arrive(Delivery),
+    /// A node comes to a message that it was slow to come to.
+    Execute(Delivery),
+    /// A fault of the schedule, by its index.
+    Begin(usize),
+    /// Its end.
+    End(usize),
+    /// A node's state is kept, for a later fault that brings it back.
+    Remember(usize),
+    /// The validity of a lease may be over by its client's clock.
+    Validity(u64),
+    /// All clients are done; what they leave behind had its time to go away.
+    Settle,
+}
+
+impl State {
+    pub(super) fn run(&mut self, event: Event, woken: &mut Vec<Waker>) {
+        match event {
+            Event::Wake(waker) => woken.push(waker),
+            Event::Arrive(delivery) => self.arrive(delivery, woken),
+            Event::Execute(delivery) => self.execute(delivery),
+            Event::Begin(fault) => self.begin_fault(fault, woken),
+            Event::End(fault) => self.end_fault(fault, woken),
+            Event::Remember(fault) => self.remember(fault),
+            Event::Validity(attempt) => self.look_at_lease(attempt),
+            Event::Settle => self.settle(),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The faults of the schedule, as they come.
+
+use std::{task::Waker, time::Duration};
+
+use super::{State, event::Event, server::Server};
+use crate::sim::{Direction, Fault, Memory, clock::micros};
+
+impl State {
+    /// Puts all faults of the schedule in the queue.
+    pub(super) fn schedule_faults(&mut self) {
+        let schedule = std::sync::Arc::clone(&self.schedule);
+        for (index, timed) in schedule.faults.iter().enumerate() {
+            if let Fault::Crash { memory: Memory::AsOf(ago), .. } = timed.fault {
+                self.at(micros(timed.at.saturating_sub(ago)), Event::Remember(index));
+            }
+            self.at(micros(timed.at), Event::Begin(index));
+            if timed.fault.lasts() > Duration::ZERO {
+                self.at(micros(timed.until()), Event::End(index));
+            }
+        }
+    }
+
+    pub(super) fn remember(&mut self, index: usize) {
+        if let Some(Fault::Crash { node, .. }) = self.fault(index)
+            && let Some(server) = self.servers.get_mut(node)
+        {
+            server.remember(index);
+        }
+    }
+
+    pub(super) fn begin_fault(&mut self, index: usize, woken: &mut Vec<Waker>) {
+        let now = self.now();
+        let Some(fault) = self.fault(index) else { return };
+        match fault {
+            Fault::Pause { client, .. } => self.pause(client, false, now),
+            Fault::Freeze { client, .. } => self.pause(client, true, now),
+            Fault::Kill { client } => self.kill(client, woken),
+            Fault::Crash { node, lasts, memory } => {
+                self.break_connections(node);
+                let Some(server) = self.servers.get_mut(node) else { return };
+                server.go_down(memory, index);
+                if lasts.is_zero() {
+                    server.come_up();
+                }
+            }
+            Fault::Hang { node, .. } => self.with_server(node, Server::hang),
+            Fault::Slow { node, by, .. } => {
+                self.with_server(node, |server| server.set_slowness(micros(by)));
+            }
+            Fault::Flush { node } => self.with_server(node, Server::flush),
+            Fault::Evict { node } => self.with_server(node, |server| server.state.evict_locks()),
+            Fault::Step { node, by } => self.with_server(node, |server| server.clock.step(by, now)),
+            Fault::Partition { client, node, way, lasts } => {
+                let until = now + micros(lasts);
+                for direction in [Direction::Request, Direction::Reply] {
+                    if way.covers(direction) {
+                        let cut = self.network.cut_until.entry((client, node, direction)).or_default();
+                        *cut = until.max(*cut);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn end_fault(&mut self, index: usize, woken: &mut Vec<Waker>) {
+        let now = self.now();
+        let Some(fault) = self.fault(index) else { return };
+        match fault {
+            Fault::Pause { client, .. } | Fault::Freeze { client, .. } => self.resume(client, now, woken),
+            Fault::Crash { node, .. } => self.with_server(node, Server::come_up),
+            Fault::Hang { node, .. } => {
+                let Some(server) = self.servers.get_mut(node) else { return };
+                for delivery in server.thaw() {
+                    self.network.under_way += 1;
+                    self.execute(delivery);
+                }
+            }
+            Fault::Slow { node, .. } => self.with_server(node, |server| server.set_slowness(0)),
+            // The network keeps count of the ends of cuts.
+            _ => {}
+        }
+    }
+
+    fn fault(&self, index: usize) -> Option<Fault> {
+        self.schedule.faults.get(index).map(|timed| timed.fault.clone())
+    }
+
+    fn with_server(&mut self, node: usize, change: impl FnOnce(&mut Server)) {
+        if let Some(server) = self.servers.get_mut(node) {
+            change(server);
+        }
+    }
+}

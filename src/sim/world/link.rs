@@ -1,0 +1,120 @@
+//! A client's way to a simulated node.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use futures::future::{BoxFuture, FutureExt};
+
+use super::{
+    World,
+    network::{Inbound, Outbound, Payload},
+};
+use crate::{
+    node::{
+        Entry, Fault, Terms, names,
+        transport::{BatchId, Link, LinkEvent, Transport},
+    },
+    resource::Resource,
+};
+
+/// Connects one client to one node.
+#[derive(Debug)]
+pub(crate) struct SimTransport {
+    pub(crate) world: World,
+    pub(crate) client: usize,
+    pub(crate) node: usize,
+    pub(crate) terms: Terms,
+}
+
+impl Transport for SimTransport {
+    fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Link>, Fault>> {
+        let number = self.world.lock().open(self.client, self.node, &self.terms);
+        Dial { link: Some(SimLink { world: self.world.clone(), number }) }.boxed()
+    }
+}
+
+/// Waits for the node's first word.
+struct Dial {
+    link: Option<SimLink>,
+}
+
+/// One connection. Dropping it closes it.
+#[derive(Debug)]
+struct SimLink {
+    world: World,
+    number: usize,
+}
+
+impl Future for Dial {
+    type Output = Result<Box<dyn Link>, Fault>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(link) = self.link.take() else { return Poll::Pending };
+        match link.poll_inbox(context) {
+            Poll::Ready(Inbound::Welcome) => Poll::Ready(Ok(Box::new(link))),
+            Poll::Ready(Inbound::Refused(fault)) => Poll::Ready(Err(fault)),
+            Poll::Ready(_) => Poll::Ready(Err(Fault::Unreachable("the connection broke at once".into()))),
+            Poll::Pending => {
+                self.link = Some(link);
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl SimLink {
+    fn poll_inbox(&self, context: &Context<'_>) -> Poll<Inbound> {
+        let mut state = self.world.lock();
+        let Some(connection) = state.connections.get_mut(self.number) else { return Poll::Pending };
+        match connection.inbox.pop_front() {
+            Some(inbound) => Poll::Ready(inbound),
+            None => {
+                connection.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    fn send(&self, outbound: Outbound) {
+        self.world.lock().send(self.number, Payload::Outbound(outbound));
+    }
+}
+
+impl Link for SimLink {
+    fn send(&mut self, batch: BatchId, entries: Arc<[Entry]>) {
+        Self::send(self, Outbound::Call { batch, entries });
+    }
+
+    /// Simulated nodes do not lose the script.
+    fn load(&mut self) {}
+
+    fn subscribe(&mut self, resource: &Resource) {
+        Self::send(self, Outbound::Subscribe(names::namesake(resource)));
+    }
+
+    fn unsubscribe(&mut self, resource: &Resource) {
+        Self::send(self, Outbound::Unsubscribe(names::namesake(resource)));
+    }
+
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<LinkEvent> {
+        loop {
+            match self.poll_inbox(context) {
+                Poll::Ready(inbound) => {
+                    if let Some(event) = inbound.into_event() {
+                        return Poll::Ready(event);
+                    }
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}
+
+impl Drop for SimLink {
+    fn drop(&mut self) {
+        self.world.lock().close(self.number);
+    }
+}

@@ -1,0 +1,260 @@
+//! The simulated world: machines, the network between them, and the time that all of it happens in.
+//!
+//! ```text
+//!   tasks of client 0 ─┐  (real lock code)         ┌─ node 0   the pure node function, a clock, an epoch
+//!   tasks of client 1 ─┼── links ── queue of ──────┼─ node 1
+//!   tasks of client 2 ─┘            events         └─ node 2
+//! ```
+//!
+//! Everything that takes time is an event in one queue, in the order of time and, at one time, of creation. One tokio
+//! millisecond is one simulated microsecond. Between two events, tasks run until none of them can go on.
+
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use futures::future::poll_fn;
+
+use self::{
+    event::Event,
+    network::{Connection, Network},
+    process::Process,
+    server::Server,
+    witness::Leases,
+};
+use crate::{
+    mutex,
+    resource::Resource,
+    sim::{
+        Schedule,
+        history::{self, History},
+        register::Register,
+        report::{End, Report},
+    },
+};
+
+mod event;
+mod faults;
+mod link;
+mod network;
+mod process;
+mod server;
+mod sleep;
+mod witness;
+
+pub(crate) use self::{link::SimTransport, process::ProcessSpawner, sleep::SimClock, witness::Witness};
+
+/// The world, shared by all that live in it.
+#[derive(Clone, Debug)]
+pub(crate) struct World(Arc<Mutex<State>>);
+
+/// What is true at this instant.
+#[derive(Debug)]
+pub(crate) struct State {
+    schedule: Arc<Schedule>,
+    origin: tokio::time::Instant,
+    queue: BTreeMap<(u64, u64), Event>,
+    next_event: u64,
+    /// Whoever waits for the next event, and until when.
+    driver: Option<Waker>,
+    network: Network,
+    connections: Vec<Connection>,
+    servers: Vec<Server>,
+    processes: Vec<Process>,
+    leases: Leases,
+    stores: BTreeMap<Resource, Register>,
+    /// How many clients of quorums each process has made.
+    clients: BTreeMap<usize, u64>,
+    history: History,
+    trace: DefaultHasher,
+    budget: u64,
+    spent: u64,
+    messages: u64,
+    end: Option<End>,
+}
+
+/// What a run is limited to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Events and polls of tasks, together.
+    pub(crate) budget: u64,
+}
+
+impl World {
+    #[expect(clippy::disallowed_methods, reason = "virtual time comes from tokio's paused clock")]
+    pub(crate) fn new(schedule: Arc<Schedule>, limits: Limits) -> Self {
+        let mut state = State {
+            origin: tokio::time::Instant::now(),
+            queue: BTreeMap::new(),
+            next_event: 0,
+            driver: None,
+            network: Network::new(&schedule),
+            connections: Vec::new(),
+            servers: (0..schedule.nodes).map(|node| Server::new(&schedule, node)).collect(),
+            processes: (0..schedule.clients).map(|client| Process::new(&schedule, client)).collect(),
+            leases: Leases::default(),
+            stores: BTreeMap::new(),
+            clients: BTreeMap::new(),
+            history: History::new(),
+            trace: DefaultHasher::new(),
+            budget: limits.budget,
+            spent: 0,
+            messages: 0,
+            end: None,
+            schedule: Arc::clone(&schedule),
+        };
+        state.schedule_faults();
+        Self(Arc::new(Mutex::new(state)))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        mutex::lock(&self.0)
+    }
+
+    /// Stops time, and says what came of it.
+    pub(crate) fn into_report(self) -> Report {
+        let mut state = self.lock();
+        if state.end.is_none() {
+            let waiting = state.processes.iter().enumerate().filter(|(_, process)| process.is_running);
+            let waiting: Vec<usize> = waiting.map(|(client, _)| client).collect();
+            waiting.into_iter().for_each(|client| state.note(client, history::Event::Stalled));
+            state.finish(End::Horizon);
+        }
+        let now = state.now();
+        let mut trace = state.trace.clone();
+        state.servers.iter().for_each(|server| server.state.hash(&mut trace));
+        Report {
+            schedule: Arc::clone(&state.schedule),
+            end: state.end.clone().unwrap_or(End::Horizon),
+            history: std::mem::take(&mut state.history),
+            lasted: Duration::from_micros(now),
+            messages: state.messages,
+            trace: trace.finish(),
+        }
+    }
+
+    /// Lets time pass until somebody says that this is the end, or until `horizon`.
+    pub(crate) async fn pass(&self, horizon: Duration) {
+        let horizon = crate::sim::clock::micros(horizon);
+        let mut timer: Option<(u64, Pin<Box<tokio::time::Sleep>>)> = None;
+        poll_fn(|context| self.poll_pass(context, horizon, &mut timer)).await;
+        self.lock().driver = None;
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is where simulated time passes")]
+    fn poll_pass(
+        &self,
+        context: &mut Context<'_>,
+        horizon: u64,
+        timer: &mut Option<(u64, Pin<Box<tokio::time::Sleep>>)>,
+    ) -> Poll<()> {
+        loop {
+            let wakers = {
+                let mut state = self.lock();
+                let woken = state.run_due();
+                if state.end.is_some() || state.now() >= horizon {
+                    return Poll::Ready(());
+                }
+                woken
+            };
+            let has_woken = !wakers.is_empty();
+            // Outside of the mutex: a waker may be anybody's code.
+            wakers.into_iter().for_each(Waker::wake);
+            if has_woken {
+                continue;
+            }
+            let next = {
+                let mut state = self.lock();
+                state.driver = Some(context.waker().clone());
+                state.queue.keys().next().map_or(horizon, |(at, _)| (*at).min(horizon))
+            };
+            if timer.as_ref().is_none_or(|(until, _)| *until != next) {
+                let until = self.lock().origin + Duration::from_millis(next);
+                *timer = Some((next, Box::pin(tokio::time::sleep_until(until))));
+            }
+            let Some((_, sleep)) = timer else { continue };
+            if sleep.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+            *timer = None;
+        }
+    }
+}
+
+impl State {
+    /// Global time, in microseconds since the beginning.
+    #[expect(clippy::disallowed_methods, reason = "virtual time comes from tokio's paused clock")]
+    pub(crate) fn now(&self) -> u64 {
+        let elapsed = tokio::time::Instant::now().saturating_duration_since(self.origin);
+        u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Puts an event in the queue; the key takes it out again.
+    pub(crate) fn at(&mut self, at: u64, event: Event) -> (u64, u64) {
+        let key = (at, self.next_event);
+        self.next_event += 1;
+        let is_next = self.queue.keys().next().is_none_or(|first| key < *first);
+        self.queue.insert(key, event);
+        if is_next && let Some(driver) = &self.driver {
+            driver.wake_by_ref();
+        }
+        key
+    }
+
+    /// Notes something that happened to a client.
+    pub(crate) fn note(&mut self, client: usize, event: history::Event) {
+        let at = self.now();
+        (at, client, &event).hash(&mut self.trace);
+        self.history.note(Duration::from_micros(at), client, event);
+    }
+
+    /// The number of the next client of a quorum in this process.
+    pub(crate) fn next_client(&mut self, process: usize) -> u64 {
+        let next = self.clients.entry(process).or_default();
+        *next += 1;
+        *next
+    }
+
+    /// The store of this name.
+    pub(crate) fn store(&mut self, name: &Resource) -> &mut Register {
+        self.stores.entry(name.clone()).or_default()
+    }
+
+    /// Something was done. Too much of it is a busy loop.
+    pub(crate) fn spend(&mut self) {
+        self.spent += 1;
+        if self.spent > self.budget {
+            self.finish(End::Exhausted);
+        }
+    }
+
+    /// This is the end, unless it has come already.
+    pub(crate) fn finish(&mut self, end: End) {
+        if self.end.is_none() {
+            self.end = Some(end);
+            if let Some(driver) = &self.driver {
+                driver.wake_by_ref();
+            }
+        }
+    }
+
+    /// Runs every event whose time has come, and returns those who are to be woken.
+    fn run_due(&mut self) -> Vec<Waker> {
+        let now = self.now();
+        let mut woken = Vec::new();
+        while self.end.is_none()
+            && let Some(first) = self.queue.first_entry()
+            && first.key().0 <= now
+        {
+            let event = first.remove();
+            self.spend();
+            self.run(event, &mut woken);
+        }
+        woken
+    }
+}

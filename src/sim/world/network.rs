@@ -1,0 +1,310 @@
+//! Connections, and what becomes of the messages on them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    hash::Hash,
+    sync::Arc,
+    task::Waker,
+};
+
+use super::{State, event::Event, server::Admission};
+use crate::{
+    node::{
+        Answer, Entry, Fault, Terms, names,
+        transport::{BatchId, LinkEvent},
+    },
+    resource::Resource,
+    sim::{Direction, Schedule, Verdict, chance::hash_of, clock::micros},
+};
+
+/// One connection, from its first packet on. Its number never changes.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(super) client: usize,
+    pub(super) node: usize,
+    pub(super) terms: Terms,
+    /// The run of the server that accepted it.
+    epoch: Option<u64>,
+    /// What the client has not looked at yet.
+    pub(super) inbox: VecDeque<Inbound>,
+    pub(super) waker: Option<Waker>,
+    pub(super) is_closed_by_client: bool,
+    subscriptions: BTreeSet<Resource>,
+    /// When the last message of each direction arrives, which the next one must not overtake.
+    last_arrival: [u64; 2],
+}
+
+/// A message on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Delivery {
+    pub(super) connection: usize,
+    pub(super) payload: Payload,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Payload {
+    Outbound(Outbound),
+    Inbound(Inbound),
+}
+
+/// From the client to the node.
+#[derive(Clone, Debug)]
+pub(crate) enum Outbound {
+    Hello,
+    Call { batch: BatchId, entries: Arc<[Entry]> },
+    Subscribe(Resource),
+    Unsubscribe(Resource),
+}
+
+/// From the node to the client.
+#[derive(Clone, Debug)]
+pub(crate) enum Inbound {
+    Welcome,
+    Refused(Fault),
+    Answers { batch: BatchId, answers: Vec<Answer> },
+    Subscribed(Resource),
+    Released(Resource),
+    Closed,
+}
+
+/// The faults of messages and of ways.
+#[derive(Debug)]
+pub(crate) struct Network {
+    verdicts: BTreeMap<(usize, usize, Direction, u32), Verdict>,
+    /// How many messages went each way.
+    sent: BTreeMap<(usize, usize, Direction), u32>,
+    /// Until when nothing gets through.
+    pub(super) cut_until: BTreeMap<(usize, usize, Direction), u64>,
+    /// How many messages are on their way.
+    pub(super) under_way: u64,
+}
+
+impl Network {
+    pub(super) fn new(schedule: &Schedule) -> Self {
+        let verdicts = schedule
+            .messages
+            .iter()
+            .map(|fault| ((fault.client, fault.node, fault.direction, fault.index), fault.verdict))
+            .collect();
+        Self { verdicts, sent: BTreeMap::new(), cut_until: BTreeMap::new(), under_way: 0 }
+    }
+}
+
+impl State {
+    /// A client's first packet to a node.
+    pub(super) fn open(&mut self, client: usize, node: usize, terms: &Terms) -> usize {
+        let connection = self.connections.len();
+        self.connections.push(Connection {
+            client,
+            node,
+            terms: terms.clone(),
+            epoch: None,
+            inbox: VecDeque::new(),
+            waker: None,
+            is_closed_by_client: false,
+            subscriptions: BTreeSet::new(),
+            last_arrival: [0; 2],
+        });
+        self.send(connection, Payload::Outbound(Outbound::Hello));
+        connection
+    }
+
+    /// The client closes a connection. What it has sent is still on its way.
+    pub(super) fn close(&mut self, connection: usize) {
+        if let Some(connection) = self.connections.get_mut(connection) {
+            connection.is_closed_by_client = true;
+            connection.subscriptions.clear();
+            connection.inbox.clear();
+            connection.waker = None;
+        }
+    }
+
+    /// Puts a message on its way.
+    pub(super) fn send(&mut self, number: usize, payload: Payload) {
+        let now = self.now();
+        let direction = payload.direction();
+        let Some(connection) = self.connections.get(number) else { return };
+        let (client, node) = (connection.client, connection.node);
+        if direction == Direction::Request && (connection.is_closed_by_client || self.is_killed(client)) {
+            return;
+        }
+        let sent = self.network.sent.entry((client, node, direction)).or_default();
+        let index = *sent;
+        *sent += 1;
+        self.messages += 1;
+        let latency = self.latency(client, node, direction, index);
+        let verdict = self.network.verdicts.get(&(client, node, direction, index)).copied();
+        let cut_until = self.network.cut_until.get(&(client, node, direction)).copied().unwrap_or(0);
+        let mut at = now.max(cut_until) + latency;
+        let mut keeps_order = true;
+        match verdict {
+            Some(Verdict::Drop) => return,
+            Some(Verdict::Reset) => return self.reset(number, at),
+            Some(Verdict::Delay(by)) => at += micros(by),
+            Some(Verdict::Overtaken(by)) => {
+                at += micros(by);
+                keeps_order = false;
+            }
+            Some(Verdict::Duplicate(_)) | None => {}
+        }
+        if keeps_order && let Some(connection) = self.connections.get_mut(number) {
+            let last = &mut connection.last_arrival[usize::from(direction == Direction::Reply)];
+            at = at.max(*last);
+            *last = at;
+        }
+        if let Some(Verdict::Duplicate(later)) = verdict {
+            let again = Delivery { connection: number, payload: payload.clone() };
+            self.deliver(at + micros(later), again);
+        }
+        self.deliver(at, Delivery { connection: number, payload });
+    }
+
+    fn deliver(&mut self, at: u64, delivery: Delivery) {
+        self.network.under_way += 1;
+        self.at(at, Event::Arrive(delivery));
+    }
+
+    /// The connection breaks: for the node at once, for the client when it hears of it.
+    fn reset(&mut self, number: usize, at: u64) {
+        if let Some(connection) = self.connections.get_mut(number) {
+            // No run of a server has this number.
+            connection.epoch = Some(u64::MAX);
+            connection.subscriptions.clear();
+        }
+        self.deliver(at, Delivery { connection: number, payload: Payload::Inbound(Inbound::Closed) });
+    }
+
+    /// Breaks every connection of a node.
+    pub(super) fn break_connections(&mut self, node: usize) {
+        let of_node = self.connections.iter().enumerate().filter(|(_, connection)| {
+            connection.node == node && connection.epoch.is_some() && !connection.is_closed_by_client
+        });
+        let broken: Vec<usize> = of_node.map(|(number, _)| number).collect();
+        for number in broken {
+            self.send(number, Payload::Inbound(Inbound::Closed));
+        }
+    }
+
+    pub(super) fn arrive(&mut self, delivery: Delivery, woken: &mut Vec<Waker>) {
+        self.network.under_way -= 1;
+        let now = self.now();
+        let Delivery { connection: number, payload } = delivery;
+        match payload {
+            Payload::Outbound(_) => self.arrive_at_node(Delivery { connection: number, payload }, now),
+            Payload::Inbound(inbound) => {
+                let Some(connection) = self.connections.get_mut(number) else { return };
+                if !connection.is_closed_by_client {
+                    (now, number).hash(&mut self.trace);
+                    connection.inbox.push_back(inbound);
+                    woken.extend(connection.waker.take());
+                }
+            }
+        }
+    }
+
+    fn arrive_at_node(&mut self, delivery: Delivery, now: u64) {
+        let Some(connection) = self.connections.get(delivery.connection) else { return };
+        let Some(server) = self.servers.get_mut(connection.node) else { return };
+        match server.admit(now) {
+            Admission::Down => {
+                if matches!(delivery.payload, Payload::Outbound(Outbound::Hello)) {
+                    let refused = Inbound::Refused(Fault::Unreachable("connection refused".into()));
+                    self.send(delivery.connection, Payload::Inbound(refused));
+                }
+            }
+            Admission::Hung => server.backlog.push_back(delivery),
+            Admission::Busy { until } => {
+                self.network.under_way += 1;
+                self.at(until, Event::Execute(delivery));
+            }
+            Admission::Ready => {
+                self.network.under_way += 1;
+                self.execute(delivery);
+            }
+        }
+    }
+
+    /// The node comes to a message.
+    pub(super) fn execute(&mut self, delivery: Delivery) {
+        self.network.under_way -= 1;
+        let now = self.now();
+        let number = delivery.connection;
+        let Payload::Outbound(outbound) = delivery.payload else { return };
+        let Some(connection) = self.connections.get_mut(number) else { return };
+        let Some(server) = self.servers.get_mut(connection.node) else { return };
+        if let Outbound::Hello = outbound {
+            connection.epoch.get_or_insert(server.epoch);
+            return self.send(number, Payload::Inbound(Inbound::Welcome));
+        }
+        // A connection to an earlier run of the server is none.
+        if connection.epoch != Some(server.epoch) {
+            return;
+        }
+        let reply = match outbound {
+            Outbound::Hello => return,
+            Outbound::Call { batch, entries } => {
+                let (answers, released) = server.apply(&connection.terms, &entries, now);
+                (now, connection.node, batch, answers.len()).hash(&mut self.trace);
+                for resource in released {
+                    self.publish(&resource, number);
+                }
+                Inbound::Answers { batch, answers }
+            }
+            Outbound::Subscribe(resource) => {
+                connection.subscriptions.insert(resource.clone());
+                Inbound::Subscribed(resource)
+            }
+            Outbound::Unsubscribe(resource) => {
+                connection.subscriptions.remove(&resource);
+                return;
+            }
+        };
+        self.send(number, Payload::Inbound(reply));
+    }
+
+    /// Tells all who have subscribed at the node to which a connection leads.
+    fn publish(&mut self, resource: &Resource, from: usize) {
+        let channel = names::namesake(resource);
+        let Some(node) = self.connections.get(from).map(|connection| connection.node) else { return };
+        let Some(epoch) = self.servers.get(node).map(|server| server.epoch) else { return };
+        let subscribed = self.connections.iter().enumerate().filter(|(_, connection)| {
+            connection.node == node
+                && connection.epoch == Some(epoch)
+                && connection.subscriptions.contains(&channel)
+        });
+        let subscribed: Vec<usize> = subscribed.map(|(number, _)| number).collect();
+        for number in subscribed {
+            self.send(number, Payload::Inbound(Inbound::Released(channel.clone())));
+        }
+    }
+
+    fn latency(&self, client: usize, node: usize, direction: Direction, index: u32) -> u64 {
+        let latency = self.schedule.latency;
+        let (shortest, longest) = (micros(latency.shortest), micros(latency.longest));
+        let spread = longest.saturating_sub(shortest) + 1;
+        shortest + hash_of(self.schedule.seed, (client, node, direction, index)) % spread
+    }
+}
+
+impl Payload {
+    fn direction(&self) -> Direction {
+        match self {
+            Self::Outbound(_) => Direction::Request,
+            Self::Inbound(_) => Direction::Reply,
+        }
+    }
+}
+
+impl Inbound {
+    /// What a link says of it; `None` for what is part of the handshake.
+    pub(super) fn into_event(self) -> Option<LinkEvent> {
+        match self {
+            Self::Answers { batch, answers } => Some(LinkEvent::Answers { batch, answers }),
+            Self::Subscribed(resource) => Some(LinkEvent::Subscribed(resource)),
+            Self::Released(resource) => Some(LinkEvent::Released(resource)),
+            Self::Closed => Some(LinkEvent::Closed(Fault::Disconnected)),
+            Self::Refused(fault) => Some(LinkEvent::Closed(fault)),
+            Self::Welcome => None,
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! A simulated client process: its clock, its tasks, and what keeps them from running.
+
+use std::{
+    any::Any,
+    panic::AssertUnwindSafe,
+    pin::Pin,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use futures::future::BoxFuture;
+use tokio::{runtime::Handle, task::AbortHandle};
+
+use super::{State, World};
+use crate::{
+    sim::{Schedule, chance::hash_of, clock::Rated, report::End},
+    spawner::Spawner,
+};
+
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(super) clock: Rated,
+    /// How many faults keep it from running.
+    paused: u32,
+    is_killed: bool,
+    /// Tasks that were to run while it was paused.
+    parked: Vec<Waker>,
+    /// Sleeps whose end is unknown, because the clock stands still.
+    pub(super) sleepless: Vec<Waker>,
+    tasks: Vec<AbortHandle>,
+    /// Whether its program is still running.
+    pub(super) is_running: bool,
+}
+
+impl Process {
+    pub(super) fn new(schedule: &Schedule, client: usize) -> Self {
+        // Clients' clocks have nothing in common.
+        let since_boot = Duration::from_micros(hash_of(schedule.seed, ("boot", client)) % 1_000_000_000);
+        let rate = schedule.client_rates.get(client).copied().unwrap_or(0);
+        Self {
+            clock: Rated::new(since_boot, rate),
+            paused: 0,
+            is_killed: false,
+            parked: Vec::new(),
+            sleepless: Vec::new(),
+            tasks: Vec::new(),
+            is_running: true,
+        }
+    }
+}
+
+impl State {
+    pub(crate) fn is_killed(&self, client: usize) -> bool {
+        self.processes.get(client).is_none_or(|process| process.is_killed)
+    }
+
+    /// The time by a client's clock, in microseconds.
+    pub(crate) fn local(&self, client: usize) -> u64 {
+        self.processes.get(client).map_or(0, |process| process.clock.local(self.now()))
+    }
+
+    /// Whether a client stands still.
+    pub(super) fn is_paused(&self, client: usize) -> bool {
+        self.processes.get(client).is_some_and(|process| process.paused > 0)
+    }
+
+    pub(super) fn pause(&mut self, client: usize, freezes: bool, now: u64) {
+        if let Some(process) = self.processes.get_mut(client) {
+            process.paused += 1;
+            if freezes {
+                process.clock.set_frozen(true, now);
+            }
+        }
+    }
+
+    pub(super) fn resume(&mut self, client: usize, now: u64, woken: &mut Vec<Waker>) {
+        let Some(process) = self.processes.get_mut(client) else { return };
+        process.paused = process.paused.saturating_sub(1);
+        if process.paused == 0 {
+            process.clock.set_frozen(false, now);
+            woken.append(&mut process.parked);
+            woken.append(&mut process.sleepless);
+            self.look_at_leases_of(client);
+        }
+    }
+
+    /// Ends a process as `SIGKILL` does: nothing of it runs again, and nothing it has not sent is sent.
+    pub(super) fn kill(&mut self, client: usize, woken: &mut Vec<Waker>) {
+        let Some(process) = self.processes.get_mut(client) else { return };
+        process.is_killed = true;
+        process.is_running = false;
+        woken.append(&mut process.parked);
+        for task in process.tasks.drain(..) {
+            task.abort();
+        }
+        for connection in 0..self.connections.len() {
+            if self.connections.get(connection).is_some_and(|connection| connection.client == client) {
+                self.close(connection);
+            }
+        }
+        self.end_leases_of(client);
+        self.program_ended(client);
+    }
+
+    /// A client's program is done. When the last one is, what is left has time to go away.
+    pub(super) fn program_ended(&mut self, client: usize) {
+        if let Some(process) = self.processes.get_mut(client) {
+            process.is_running = false;
+        }
+        if self.processes.iter().all(|process| !process.is_running) {
+            self.wind_down();
+        }
+    }
+}
+
+/// Starts tasks in a simulated process.
+#[derive(Debug)]
+pub(crate) struct ProcessSpawner {
+    pub(crate) world: World,
+    pub(crate) client: usize,
+}
+
+impl ProcessSpawner {
+    /// Starts the program of a process: the run is over when all programs are.
+    pub(crate) fn start_program(&self, program: BoxFuture<'static, ()>) {
+        let (world, client) = (self.world.clone(), self.client);
+        let task = async move {
+            program.await;
+            world.lock().program_ended(client);
+        };
+        drop(self.spawn(Box::pin(task)));
+    }
+}
+
+impl Spawner for ProcessSpawner {
+    fn spawn(&self, task: BoxFuture<'static, ()>) -> AbortHandle {
+        let (world, client) = (self.world.clone(), self.client);
+        let gated = Gated { world, client, task: Some(task) };
+        let handle = Handle::current().spawn(gated).abort_handle();
+        if let Some(process) = self.world.lock().processes.get_mut(client) {
+            process.tasks.push(handle.clone());
+        }
+        handle
+    }
+}
+
+/// A task that runs only while its process does. Its panic ends the run.
+struct Gated {
+    world: World,
+    client: usize,
+    task: Option<BoxFuture<'static, ()>>,
+}
+
+impl Gated {
+    /// Whether the task may run now; if not, its process knows whom to wake.
+    fn may_run(&self, context: &Context<'_>) -> bool {
+        let mut state = self.world.lock();
+        state.spend();
+        let has_ended = state.end.is_some();
+        let Some(process) = state.processes.get_mut(self.client) else { return false };
+        if process.paused > 0 {
+            process.parked.push(context.waker().clone());
+        }
+        !has_ended && !process.is_killed && process.paused == 0
+    }
+}
+
+impl Future for Gated {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if !self.may_run(context) {
+            return Poll::Pending;
+        }
+        let Some(task) = &mut self.task else { return Poll::Ready(()) };
+        match std::panic::catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(context))) {
+            Ok(poll) => poll,
+            Err(panic) => {
+                self.task = None;
+                self.world.lock().finish(End::Panicked(message(&*panic)));
+                Poll::Ready(())
+            }
+        }
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without words".into())
+}

@@ -1,0 +1,149 @@
+//! A simulated node: the pure node function, a clock, and a way to fail.
+
+use std::{collections::VecDeque, time::Duration};
+
+use super::network::Delivery;
+use crate::{
+    node::{
+        Answer, Entry, Terms,
+        state::{NodeState, NodeTime},
+    },
+    resource::Resource,
+    sim::{Memory, Schedule, chance::hash_of, clock::Rated},
+};
+
+/// Nodes' clocks begin in 2023, as tokens then have the size of real ones.
+const EPOCH: Duration = Duration::from_secs(1_700_000_000);
+
+/// The nodes' clocks differ by up to so many milliseconds from the start.
+const SPREAD: u64 = 500;
+
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(super) state: NodeState,
+    pub(super) clock: Rated,
+    /// Which run of the server this is.
+    pub(super) epoch: u64,
+    /// How many faults keep it down, or hung: they may overlap.
+    down: u32,
+    hung: u32,
+    /// How much longer each call takes.
+    slowness: u64,
+    busy_until: u64,
+    /// What came while it hung.
+    pub(super) backlog: VecDeque<Delivery>,
+    /// What it once knew, by the fault that will bring it back.
+    remembered: Vec<(usize, NodeState)>,
+    number: usize,
+}
+
+/// What a node does with a message.
+pub(super) enum Admission {
+    Down,
+    Hung,
+    Busy { until: u64 },
+    Ready,
+}
+
+impl Server {
+    pub(super) fn new(schedule: &Schedule, number: usize) -> Self {
+        let ahead = Duration::from_millis(hash_of(schedule.seed, ("node clock", number)) % SPREAD);
+        let rate = schedule.node_rates.get(number).copied().unwrap_or(0);
+        Self {
+            state: NodeState::new(&run_id(number, 0)),
+            clock: Rated::new(EPOCH + ahead, rate),
+            epoch: 0,
+            down: 0,
+            hung: 0,
+            slowness: 0,
+            busy_until: 0,
+            backlog: VecDeque::new(),
+            remembered: Vec::new(),
+            number,
+        }
+    }
+
+    pub(super) fn time(&self, now: u64) -> NodeTime {
+        NodeTime::from_epoch(self.clock.local(now) / 1000)
+    }
+
+    /// What becomes of a message that arrives now. A node does one thing after the other.
+    pub(super) fn admit(&mut self, now: u64) -> Admission {
+        if self.down > 0 {
+            Admission::Down
+        } else if self.hung > 0 {
+            Admission::Hung
+        } else if self.slowness > 0 || self.busy_until > now {
+            self.busy_until = self.busy_until.max(now) + self.slowness;
+            Admission::Busy { until: self.busy_until }
+        } else {
+            Admission::Ready
+        }
+    }
+
+    /// Executes a call: the answers, and whose release is to be told.
+    pub(super) fn apply(
+        &mut self,
+        terms: &Terms,
+        entries: &[Entry],
+        now: u64,
+    ) -> (Vec<Answer>, Vec<Resource>) {
+        let time = self.time(now);
+        let mut released = Vec::new();
+        let mut answers = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let outcome = self.state.apply(terms, entry, time);
+            answers.push(outcome.answer);
+            released.extend(outcome.notices);
+        }
+        (answers, released)
+    }
+
+    /// This run of the server ends. The next one will remember what `memory` says.
+    pub(super) fn go_down(&mut self, memory: Memory, fault: usize) {
+        self.down += 1;
+        self.epoch += 1;
+        self.backlog.clear();
+        self.busy_until = 0;
+        let run_id = run_id(self.number, self.epoch);
+        let kept = match memory {
+            Memory::Kept => Some(self.state.clone()),
+            Memory::Lost => None,
+            Memory::AsOf(_) => {
+                let known = self.remembered.iter().find(|(by, _)| *by == fault);
+                known.map(|(_, state)| state.clone())
+            }
+        };
+        self.state = kept.map_or_else(|| NodeState::new(&run_id), |state| state.restarted(&run_id));
+    }
+
+    pub(super) fn come_up(&mut self) {
+        self.down = self.down.saturating_sub(1);
+    }
+
+    pub(super) fn remember(&mut self, fault: usize) {
+        self.remembered.push((fault, self.state.clone()));
+    }
+
+    pub(super) fn flush(&mut self) {
+        self.state = NodeState::new(&run_id(self.number, self.epoch));
+    }
+
+    pub(super) fn hang(&mut self) {
+        self.hung += 1;
+    }
+
+    /// What it was sent meanwhile, if nothing else keeps it hung.
+    pub(super) fn thaw(&mut self) -> VecDeque<Delivery> {
+        self.hung = self.hung.saturating_sub(1);
+        if self.hung == 0 { std::mem::take(&mut self.backlog) } else { VecDeque::new() }
+    }
+
+    pub(super) fn set_slowness(&mut self, slowness: u64) {
+        self.slowness = slowness;
+    }
+}
+
+fn run_id(node: usize, epoch: u64) -> String {
+    format!("{:040x}", (u64::try_from(node).unwrap_or(u64::MAX) << 32) + epoch)
+}

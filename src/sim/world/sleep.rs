@@ -1,0 +1,88 @@
+//! Sleeping by a clock that is wrong.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use futures::future::{BoxFuture, FutureExt};
+
+use super::{World, event::Event};
+use crate::{
+    clock::{Clock, Instant},
+    sim::clock::micros,
+};
+
+/// The clock of one simulated client.
+#[derive(Clone, Debug)]
+pub(crate) struct SimClock {
+    pub(crate) world: World,
+    pub(crate) client: usize,
+}
+
+impl Clock for SimClock {
+    fn now(&self) -> Instant {
+        Instant::from_origin(Duration::from_micros(self.world.lock().local(self.client)))
+    }
+
+    /// Time passes in whole microseconds.
+    fn granularity(&self) -> Duration {
+        Duration::from_micros(1)
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> BoxFuture<'static, ()> {
+        let (world, client) = (self.world.clone(), self.client);
+        Sleep { world, client, until: micros(deadline.since_origin()), queued: None }.boxed()
+    }
+}
+
+struct Sleep {
+    world: World,
+    client: usize,
+    /// By the client's clock.
+    until: u64,
+    queued: Option<((u64, u64), Waker)>,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        let mut state = this.world.lock();
+        if state.local(this.client) >= this.until {
+            return Poll::Ready(());
+        }
+        let mut stale = None;
+        if let Some((key, waker)) = &this.queued {
+            if waker.will_wake(context.waker()) && state.queue.contains_key(key) {
+                return Poll::Pending;
+            }
+            stale = state.queue.remove(key);
+        }
+        let Some(process) = state.processes.get_mut(this.client) else { return Poll::Pending };
+        let waker = context.waker().clone();
+        match process.clock.global(this.until) {
+            Some(at) => {
+                let key = state.at(at, Event::Wake(waker.clone()));
+                this.queued = Some((key, waker));
+            }
+            None => process.sleepless.push(waker),
+        }
+        drop(state);
+        // Outside of the mutex, as in `drop`.
+        drop(stale);
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some((key, _)) = self.queued.take() {
+            let removed = self.world.lock().queue.remove(&key);
+            // Outside of the mutex: a waker may be anybody's code.
+            drop(removed);
+        }
+    }
+}
