@@ -27,6 +27,13 @@ pub struct MultiLockGuard {
 }
 
 impl MultiLockGuard {
+    /// The guard of the group, if it lies in one quorum.
+    #[cfg(feature = "sim")]
+    pub(crate) fn into_only(self) -> Option<LockGuard> {
+        let mut guards = self.guards;
+        if guards.len() == 1 { guards.pop() } else { None }
+    }
+
     /// The guard of leases of which all are still valid: waiting for the last may have outlasted the first.
     pub(crate) fn whole(guards: Vec<LockGuard>) -> Result<Self, LockError> {
         let group = Self { guards };

@@ -8,9 +8,9 @@ use uuid::Uuid;
 
 use crate::{
     clock::Clock,
-    error::{ConfigError, ConnectError},
+    error::{ConfigError, ConnectError, RenewError},
     lock::{
-        LockGuard, Quorum,
+        LockGuard, Quorum, Verification,
         core::{Entropy, Surroundings},
     },
     node::{
@@ -104,14 +104,43 @@ impl Client {
     }
 
     /// Waits until the guard announces the loss of its lease, and notes when: too late breaks
-    /// [`Promise::Honesty`](super::history::Promise::Honesty).
+    /// [`Promise::Honesty`](super::history::Promise::Honesty). A loss before the call is not noted.
     ///
     /// # Cancel safety
     ///
     /// It only watches.
     pub async fn lost(&self, guard: &LockGuard) {
+        let is_in_time = guard.is_valid();
         drop(guard.lost().await);
-        self.note(Event::Announced { attempt: attempt(guard) });
+        if is_in_time {
+            self.world.lock().announce(self.index, attempt(guard));
+        }
+    }
+
+    /// Notes that an owner entered the lease of `outer` again, and was given `inner`: another token breaks
+    /// [`Promise::Reentry`](super::history::Promise::Reentry).
+    pub fn reentered(&self, outer: &LockGuard, inner: &LockGuard) {
+        self.note(Event::Reentered { attempt: attempt(outer), token: inner.fencing_token() });
+    }
+
+    /// Verifies the lease, and notes what was proven: a later lease that was granted before breaks
+    /// [`Promise::Proof`](super::history::Promise::Proof).
+    ///
+    /// # Errors
+    ///
+    /// As [`LockGuard::verify`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`LockGuard::verify`].
+    pub async fn verify(&self, guard: &LockGuard) -> Result<Verification, RenewError> {
+        let attempt = attempt(guard);
+        self.note(Event::Verifying { attempt });
+        let verification = guard.verify().await;
+        if let Ok(Verification::Proven) = verification {
+            self.note(Event::Proven { attempt });
+        }
+        verification
     }
 
     /// Notes something in the history of the run.

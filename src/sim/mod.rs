@@ -5,25 +5,31 @@
 //! run. What happened is a [`History`](history::History) in global time, which is held to the promises.
 
 mod budget;
+mod campaign;
 mod chance;
 mod client;
 mod clock;
 pub mod history;
+mod micros;
 mod millis;
 pub mod register;
 mod report;
 mod schedule;
+mod schedules;
 mod simulation;
 mod store;
 #[cfg(test)]
 mod tests;
+pub mod workload;
 mod world;
 
 pub use self::history::{Promise, Promises};
 pub use self::{
+    campaign::{Campaign, Found, Summary},
     client::Client,
     report::{End, Failure, Report},
     schedule::{Budget, Direction, Fault, Latency, Memory, MessageFault, Schedule, TimedFault, Verdict, Way},
+    schedules::Schedules,
     simulation::Simulation,
     store::Store,
 };

@@ -44,8 +44,10 @@ pub struct Schedule {
 #[non_exhaustive]
 pub struct Latency {
     /// At least this.
+    #[serde(with = "crate::sim::micros")]
     pub shortest: Duration,
     /// At most this.
+    #[serde(with = "crate::sim::micros")]
     pub longest: Duration,
 }
 
@@ -54,6 +56,7 @@ pub struct Latency {
 #[non_exhaustive]
 pub struct TimedFault {
     /// When, in global time.
+    #[serde(with = "crate::sim::micros")]
     pub at: Duration,
     /// What.
     pub fault: Fault,
@@ -69,6 +72,7 @@ pub enum Fault {
         /// Which client.
         client: usize,
         /// For how long.
+        #[serde(with = "crate::sim::micros")]
         lasts: Duration,
     },
     /// A client stands still, and its clock with it: a virtual machine that is paused without knowing.
@@ -76,6 +80,7 @@ pub enum Fault {
         /// Which client.
         client: usize,
         /// For how long.
+        #[serde(with = "crate::sim::micros")]
         lasts: Duration,
     },
     /// A client is killed. It does not come back.
@@ -88,6 +93,7 @@ pub enum Fault {
         /// Which node.
         node: usize,
         /// For how long it is down.
+        #[serde(with = "crate::sim::micros")]
         lasts: Duration,
         /// What it remembers afterwards.
         memory: Memory,
@@ -97,6 +103,7 @@ pub enum Fault {
         /// Which node.
         node: usize,
         /// For how long.
+        #[serde(with = "crate::sim::micros")]
         lasts: Duration,
     },
     /// A node takes longer for every call.
@@ -104,8 +111,10 @@ pub enum Fault {
         /// Which node.
         node: usize,
         /// For how long.
+        #[serde(with = "crate::sim::micros")]
         lasts: Duration,
         /// By how much, for each call.
+        #[serde(with = "crate::sim::micros")]
         by: Duration,
     },
     /// All data of a node is deleted under living connections.
@@ -135,6 +144,7 @@ pub enum Fault {
         /// Which way.
         way: Way,
         /// For how long.
+        #[serde(with = "crate::sim::micros")]
         lasts: Duration,
     },
 }
@@ -148,7 +158,7 @@ pub enum Memory {
     /// Nothing.
     Lost,
     /// What it knew so long ago: a snapshot, a lagging replica that was promoted.
-    AsOf(Duration),
+    AsOf(#[serde(with = "crate::sim::micros")] Duration),
 }
 
 /// The direction, or both, of a partition.
@@ -196,11 +206,11 @@ pub enum Verdict {
     /// It never arrives; the connection goes on.
     Drop,
     /// It takes longer by this, and what is behind it on the connection waits.
-    Delay(Duration),
+    Delay(#[serde(with = "crate::sim::micros")] Duration),
     /// It takes longer by this, and is overtaken.
-    Overtaken(Duration),
+    Overtaken(#[serde(with = "crate::sim::micros")] Duration),
     /// It arrives twice, the second time so much later.
-    Duplicate(Duration),
+    Duplicate(#[serde(with = "crate::sim::micros")] Duration),
     /// It never arrives, because the connection breaks.
     Reset,
 }

@@ -23,6 +23,8 @@ pub(crate) struct Process {
     /// How many faults keep it from running.
     paused: u32,
     is_killed: bool,
+    /// When it last went on after it stood still.
+    resumed_at: u64,
     /// Tasks that were to run while it was paused.
     parked: Vec<Waker>,
     /// Sleeps whose end is unknown, because the clock stands still.
@@ -40,6 +42,7 @@ impl Process {
         Self {
             clock: Rated::new(since_boot, rate),
             paused: 0,
+            resumed_at: 0,
             is_killed: false,
             parked: Vec::new(),
             sleepless: Vec::new(),
@@ -59,9 +62,9 @@ impl State {
         self.processes.get(client).map_or(0, |process| process.clock.local(self.now()))
     }
 
-    /// Whether a client stands still.
-    pub(super) fn is_paused(&self, client: usize) -> bool {
-        self.processes.get(client).is_some_and(|process| process.paused > 0)
+    /// When a client last went on after it stood still.
+    pub(super) fn resumed_at(&self, client: usize) -> u64 {
+        self.processes.get(client).map_or(0, |process| process.resumed_at)
     }
 
     pub(super) fn pause(&mut self, client: usize, freezes: bool, now: u64) {
@@ -77,6 +80,7 @@ impl State {
         let Some(process) = self.processes.get_mut(client) else { return };
         process.paused = process.paused.saturating_sub(1);
         if process.paused == 0 {
+            process.resumed_at = now;
             process.clock.set_frozen(false, now);
             woken.append(&mut process.parked);
             woken.append(&mut process.sleepless);

@@ -29,6 +29,7 @@ pub(crate) struct Leases {
     next_attempt: u64,
     by_owner: BTreeMap<OwnerId, (u64, usize)>,
     held: BTreeMap<u64, (usize, Arc<Held>)>,
+    ended_at: BTreeMap<u64, u64>,
     /// How often it was looked whether all that was left has gone away.
     looks: u32,
 }
@@ -95,7 +96,17 @@ impl State {
 
     fn end_lease(&mut self, attempt: u64, is_unlocked: bool) {
         if let Some((client, _)) = self.leases.held.remove(&attempt) {
+            let now = self.now();
+            self.leases.ended_at.insert(attempt, now);
             self.note(client, history::Event::Ended { attempt: Attempt::new(attempt), is_unlocked });
+        }
+    }
+
+    /// Notes that a holder was told of its loss, unless it stood still when the lease ended and could not be told in time.
+    pub(crate) fn announce(&mut self, client: usize, attempt: Attempt) {
+        let ended_at = self.leases.ended_at.get(&attempt.as_u64()).copied();
+        if ended_at.is_none_or(|ended_at| ended_at > self.resumed_at(client)) {
+            self.note(client, history::Event::Announced { attempt });
         }
     }
 

@@ -1,0 +1,245 @@
+//! Many cases, and the smallest one that fails.
+
+use std::{
+    fmt,
+    panic::resume_unwind,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use proptest::{
+    strategy::{Strategy, ValueTree},
+    test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
+};
+
+use crate::{
+    mutex,
+    sim::{Failure, Report, chance::hash_of, history::Event},
+};
+
+/// Many cases drawn from one seed, run on several threads, and the failing one shrunk.
+///
+/// Case *n* of a seed is the same whatever the number of threads, and whatever the cases before it.
+///
+/// # Examples
+///
+/// ```
+/// use redquorum::sim::{Campaign, Schedules, Simulation, history::Promises};
+///
+/// let schedules = Schedules::tolerated().nodes([3]).clients(2..=2).strategy();
+/// let summary = Campaign::new(20).seed(4).run(&schedules, |schedule| {
+///     let report = Simulation::new(schedule.clone()).run(|client| async move {
+///         let quorum = client.quorum().unwrap();
+///         drop(quorum.red_lock("r").lock().await);
+///     });
+///     report.check(&Promises::ALL).map(|()| report)
+/// }).unwrap();
+/// assert_eq!(summary.runs, 20);
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a campaign does nothing until it is run"]
+pub struct Campaign {
+    cases: u64,
+    seed: u64,
+    first: u64,
+    threads: usize,
+    most_shrinks: u32,
+}
+
+/// What a campaign has seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Summary {
+    /// How many cases were run.
+    pub runs: u64,
+    /// How many leases were granted in them.
+    pub grants: u64,
+    /// How many messages were sent.
+    pub messages: u64,
+    /// How much time passed in them, altogether.
+    pub simulated: Duration,
+}
+
+/// A case that fails.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Found<Case> {
+    /// The seed of the campaign.
+    pub seed: u64,
+    /// Which of its cases it was.
+    pub number: u64,
+    /// The case, made as small as it can be and still fail.
+    pub case: Case,
+    /// How many smaller cases were tried.
+    pub shrinks: u32,
+    /// How it fails.
+    pub failure: Box<Failure>,
+}
+
+impl Campaign {
+    /// So many cases of seed 0, on one thread.
+    pub fn new(cases: u64) -> Self {
+        Self { cases, seed: 0, first: 0, threads: 1, most_shrinks: 1000 }
+    }
+
+    /// From which the cases follow (default: 0).
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// The number of the first case (default: 0): to go on, or to look at one case again.
+    pub fn first(mut self, first: u64) -> Self {
+        self.first = first;
+        self
+    }
+
+    /// How many threads run cases (default: 1, which is the caller's).
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// How many smaller cases are tried once one fails, at most (default: 1000).
+    pub fn shrinks(mut self, most: u32) -> Self {
+        self.most_shrinks = most;
+        self
+    }
+
+    /// Runs the cases until one fails, and shrinks that one.
+    ///
+    /// # Errors
+    ///
+    /// [`Found`], with the smallest case that fails.
+    ///
+    /// # Panics
+    ///
+    /// If `run` does. A panic in a simulated process is a [`Failure`] instead.
+    pub fn run<S>(
+        &self,
+        cases: &S,
+        run: impl Fn(&S::Value) -> Result<Report, Box<Failure>> + Sync,
+    ) -> Result<Summary, Box<Found<S::Value>>>
+    where
+        S: Strategy + Sync,
+        S::Value: Send,
+    {
+        let work = Work {
+            next: AtomicU64::new(self.first),
+            end: self.first.saturating_add(self.cases),
+            summary: Mutex::default(),
+            found: Mutex::new(None),
+        };
+        if self.threads <= 1 {
+            self.work(cases, &run, &work);
+        } else {
+            std::thread::scope(|scope| {
+                let worker = || self.work(cases, &run, &work);
+                let threads: Vec<_> = (0..self.threads).map(|_| scope.spawn(worker)).collect();
+                for thread in threads {
+                    thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+                }
+            });
+        }
+        let found = mutex::lock(&work.found).take();
+        match found {
+            Some(found) => Err(Box::new(found)),
+            None => Ok(*mutex::lock(&work.summary)),
+        }
+    }
+
+    fn work<S: Strategy>(
+        &self,
+        cases: &S,
+        run: &impl Fn(&S::Value) -> Result<Report, Box<Failure>>,
+        work: &Work<S::Value>,
+    ) {
+        loop {
+            let number = work.next.fetch_add(1, Ordering::Relaxed);
+            if number >= work.end {
+                return;
+            }
+            let mut tree = self.draw(cases, number);
+            match run(&tree.current()) {
+                Ok(report) => mutex::lock(&work.summary).add(&report),
+                Err(failure) => {
+                    // The others stop after the case that they are at.
+                    work.next.store(work.end, Ordering::Relaxed);
+                    let (case, failure, shrinks) = self.shrink(&mut tree, failure, run);
+                    let found = Found { seed: self.seed, number, case, shrinks, failure };
+                    let mut first = mutex::lock(&work.found);
+                    if first.as_ref().is_none_or(|first| number < first.number) {
+                        *first = Some(found);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Case `number`, and the smaller ones behind it.
+    fn draw<S: Strategy>(&self, cases: &S, number: u64) -> S::Tree {
+        let mut seed = [0; 32];
+        for (part, bytes) in seed.chunks_exact_mut(8).enumerate() {
+            bytes.copy_from_slice(&hash_of(self.seed, (number, part)).to_le_bytes());
+        }
+        let config = Config { failure_persistence: None, ..Config::default() };
+        let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &seed));
+        match cases.new_tree(&mut runner) {
+            Ok(tree) => tree,
+            // Only strategies with filters reject, and then for good.
+            Err(reason) => unreachable!("no case could be drawn: {reason}"),
+        }
+    }
+
+    fn shrink<Tree: ValueTree>(
+        &self,
+        tree: &mut Tree,
+        failure: Box<Failure>,
+        run: &impl Fn(&Tree::Value) -> Result<Report, Box<Failure>>,
+    ) -> (Tree::Value, Box<Failure>, u32) {
+        let (mut smallest, mut failure) = (tree.current(), failure);
+        let mut shrinks = 0;
+        let mut is_smaller = tree.simplify();
+        while is_smaller && shrinks < self.most_shrinks {
+            shrinks += 1;
+            let case = tree.current();
+            is_smaller = match run(&case) {
+                Err(smaller) => {
+                    (smallest, failure) = (case, smaller);
+                    tree.simplify()
+                }
+                Ok(_) => tree.complicate(),
+            };
+        }
+        (smallest, failure, shrinks)
+    }
+}
+
+/// What the threads of a campaign share.
+struct Work<Case> {
+    next: AtomicU64,
+    end: u64,
+    summary: Mutex<Summary>,
+    found: Mutex<Option<Found<Case>>>,
+}
+
+impl Summary {
+    fn add(&mut self, report: &Report) {
+        let events = report.history.entries().iter().map(|entry| &entry.event);
+        self.runs += 1;
+        self.grants += events.filter(|event| matches!(event, Event::Granted { .. })).map(|_| 1).sum::<u64>();
+        self.messages += report.messages;
+        self.simulated += report.lasted;
+    }
+}
+
+impl<Case: fmt::Display> fmt::Display for Found<Case> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "case {} of seed {} fails; after {} shrinks:", self.number, self.seed, self.shrinks)?;
+        writeln!(f, "{}", self.case)?;
+        write!(f, "{}", self.failure)
+    }
+}

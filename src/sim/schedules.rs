@@ -1,0 +1,278 @@
+//! Schedules drawn at random.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use proptest::{prelude::*, sample::select};
+
+use crate::sim::{
+    Budget, Direction, Fault, Latency, Memory, MessageFault, Schedule, TimedFault, Verdict, Way,
+};
+
+/// Schedules drawn at random, as a proptest strategy: each shrinks to fewer and shorter faults that still fail.
+///
+/// # Examples
+///
+/// ```
+/// use proptest::{prelude::*, test_runner::TestRunner};
+/// use redquorum::sim::{Schedules, Simulation, history::Promises};
+///
+/// let schedules = Schedules::tolerated().nodes([3, 5]).clients(1..=2).strategy();
+/// let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(10) };
+/// TestRunner::new(config).run(&schedules, |schedule| {
+///     let report = Simulation::new(schedule).run(|client| async move {
+///         let quorum = client.quorum().unwrap();
+///         drop(quorum.red_lock("r").try_lock().await);
+///     });
+///     report.check(&Promises::ALL).map_err(|failure| TestCaseError::fail(failure.to_string()))
+/// }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "schedules are drawn from its strategy"]
+pub struct Schedules {
+    budget: Budget,
+    nodes: Vec<usize>,
+    clients: RangeInclusive<usize>,
+    within: Duration,
+    most_faults: usize,
+    most_messages: usize,
+    drift: f64,
+}
+
+/// A number of a node or of a client, before it is known how many there are.
+const ANY: RangeInclusive<usize> = 0..=63;
+
+impl Schedules {
+    /// Schedules under which every promise has to hold.
+    pub fn tolerated() -> Self {
+        Self::within_budget(Budget::Tolerated)
+    }
+
+    /// Schedules that break an assumption of the lock; see [`Schedule::promises`] for what holds all the same.
+    pub fn beyond() -> Self {
+        Self::within_budget(Budget::Beyond)
+    }
+
+    /// Schedules of this budget.
+    pub fn within_budget(budget: Budget) -> Self {
+        Self {
+            budget,
+            nodes: vec![1, 2, 3, 4, 5, 7],
+            clients: 1..=4,
+            within: Duration::from_secs(30),
+            most_faults: 6,
+            most_messages: 10,
+            drift: 0.01,
+        }
+    }
+
+    /// How many nodes: one of these (default: 1, 2, 3, 4, 5 or 7).
+    pub fn nodes(mut self, nodes: impl IntoIterator<Item = usize>) -> Self {
+        self.nodes = nodes.into_iter().collect();
+        self
+    }
+
+    /// How many clients (default: 1 to 4).
+    pub fn clients(mut self, clients: RangeInclusive<usize>) -> Self {
+        self.clients = clients;
+        self
+    }
+
+    /// When faults begin, at the latest (default: 30 s).
+    pub fn within(mut self, within: Duration) -> Self {
+        self.within = within;
+        self
+    }
+
+    /// How many things go wrong at a time, and to messages, at most (default: 6 and 10).
+    pub fn faults(mut self, timed: usize, of_messages: usize) -> Self {
+        (self.most_faults, self.most_messages) = (timed, of_messages);
+        self
+    }
+
+    /// By how much the clocks may be off (default: 0.01, as a quorum's drift): half of it on each side within the
+    /// tolerated budget, all of it on each side beyond.
+    pub fn drift(mut self, drift: f64) -> Self {
+        self.drift = drift;
+        self
+    }
+
+    /// The strategy.
+    #[must_use]
+    pub fn strategy(&self) -> impl Strategy<Value = Schedule> + Clone + Send + Sync + use<> {
+        let faults = prop::collection::vec(self.timed_fault(), 0..=self.most_faults);
+        let messages = prop::collection::vec(message_fault(), 0..=self.most_messages);
+        let size = (select(self.nodes.clone()), self.clients.clone());
+        let rates = (self.rates(), self.rates());
+        (any::<u64>().no_shrink(), size, latency(), rates, faults, messages).prop_map(
+            |(seed, (nodes, clients), latency, rates, faults, messages)| {
+                let mut schedule = Schedule::calm(seed, nodes, clients);
+                schedule.latency = latency;
+                (schedule.client_rates, schedule.node_rates) = rates;
+                schedule.client_rates.truncate(clients);
+                schedule.node_rates.truncate(nodes);
+                schedule.faults = faults;
+                schedule.messages = messages;
+                schedule.fit();
+                schedule
+            },
+        )
+    }
+
+    fn rates(&self) -> impl Strategy<Value = Vec<i32>> + Clone + use<> {
+        let sides = match self.budget {
+            Budget::Tolerated => 2.0,
+            Budget::Beyond => 1.0,
+        };
+        let most = millionths(self.drift / sides);
+        // Extremes are what matters.
+        let rate = prop_oneof![Just(0), Just(most), Just(-most), -most..=most];
+        prop::collection::vec(rate, 0..=8)
+    }
+
+    fn timed_fault(&self) -> impl Strategy<Value = TimedFault> + Clone + use<> {
+        let within = u64::try_from(self.within.as_millis()).unwrap_or(u64::MAX);
+        let at = (0..=within).prop_map(Duration::from_millis);
+        let beyond_weight = match self.budget {
+            Budget::Tolerated => 0,
+            Budget::Beyond => 3,
+        };
+        let fault = prop_oneof![2 => tolerated(), beyond_weight => beyond()];
+        (at, fault).prop_map(|(at, fault)| TimedFault { at, fault })
+    }
+}
+
+impl Schedule {
+    /// Brings numbers of nodes and clients within range.
+    fn fit(&mut self) {
+        let (nodes, clients) = (self.nodes.max(1), self.clients.max(1));
+        for timed in &mut self.faults {
+            timed.fault.fit(nodes, clients);
+        }
+        for message in &mut self.messages {
+            message.node %= nodes;
+            message.client %= clients;
+        }
+        // The margin covers one small step for each node.
+        let mut has_stepped = vec![false; nodes];
+        self.faults.retain(|timed| match timed.fault {
+            Fault::Step { node, by: 1 } => {
+                has_stepped.get_mut(node).is_some_and(|has| !std::mem::replace(has, true))
+            }
+            _ => true,
+        });
+    }
+}
+
+impl Fault {
+    fn fit(&mut self, nodes: usize, clients: usize) {
+        match self {
+            Self::Pause { client, .. } | Self::Freeze { client, .. } | Self::Kill { client } => {
+                *client %= clients
+            }
+            Self::Crash { node, .. }
+            | Self::Hang { node, .. }
+            | Self::Slow { node, .. }
+            | Self::Flush { node }
+            | Self::Evict { node }
+            | Self::Step { node, .. } => *node %= nodes,
+            Self::Partition { client, node, .. } => {
+                *client %= clients;
+                *node %= nodes;
+            }
+        }
+    }
+}
+
+/// Within what the lock tolerates.
+fn tolerated() -> impl Strategy<Value = Fault> + Clone {
+    prop_oneof![
+        3 => (ANY, lasts()).prop_map(|(client, lasts)| Fault::Pause { client, lasts }),
+        1 => ANY.prop_map(|client| Fault::Kill { client }),
+        3 => (ANY, lasts()).prop_map(|(node, lasts)| Fault::Crash { node, lasts, memory: Memory::Kept }),
+        3 => (ANY, lasts()).prop_map(|(node, lasts)| Fault::Hang { node, lasts }),
+        2 => (ANY, lasts(), 1_u64..=400).prop_map(|(node, lasts, by)| Fault::Slow {
+            node,
+            lasts,
+            by: Duration::from_millis(by),
+        }),
+        1 => (ANY, prop_oneof![Just(1_i64), -5_000..=-1_i64]).prop_map(|(node, by)| Fault::Step { node, by }),
+        4 => (ANY, ANY, way(), lasts())
+            .prop_map(|(client, node, way, lasts)| Fault::Partition { client, node, way, lasts }),
+    ]
+}
+
+/// What breaks an assumption.
+fn beyond() -> impl Strategy<Value = Fault> + Clone {
+    let memory = prop_oneof![
+        Just(Memory::Lost),
+        (1_u64..=10_000).prop_map(|ago| Memory::AsOf(Duration::from_millis(ago)))
+    ];
+    prop_oneof![
+        3 => (ANY, lasts(), memory).prop_map(|(node, lasts, memory)| Fault::Crash { node, lasts, memory }),
+        1 => ANY.prop_map(|node| Fault::Flush { node }),
+        1 => ANY.prop_map(|node| Fault::Evict { node }),
+        1 => (ANY, 3_i64..=30_000).prop_map(|(node, by)| Fault::Step { node, by }),
+        1 => (ANY, lasts()).prop_map(|(client, lasts)| Fault::Freeze { client, lasts }),
+    ]
+}
+
+fn message_fault() -> impl Strategy<Value = MessageFault> + Clone {
+    let direction = prop_oneof![Just(Direction::Request), Just(Direction::Reply)];
+    let verdict = prop_oneof![
+        2 => Just(Verdict::Drop),
+        3 => lasts().prop_map(Verdict::Delay),
+        3 => lasts().prop_map(Verdict::Overtaken),
+        2 => lasts().prop_map(Verdict::Duplicate),
+        2 => Just(Verdict::Reset),
+    ];
+    (ANY, ANY, direction, 0_u32..40, verdict).prop_map(|(client, node, direction, index, verdict)| {
+        MessageFault { client, node, direction, index, verdict }
+    })
+}
+
+fn way() -> impl Strategy<Value = Way> + Clone {
+    prop_oneof![Just(Way::Requests), Just(Way::Replies), Just(Way::Both)]
+}
+
+/// Some milliseconds, some seconds, or more than a ttl.
+fn lasts() -> impl Strategy<Value = Duration> + Clone {
+    prop_oneof![1_u64..=50, 50_u64..=3_000, 3_000_u64..=25_000].prop_map(Duration::from_millis)
+}
+
+fn latency() -> impl Strategy<Value = Latency> + Clone {
+    prop_oneof![
+        4 => Just(Latency::default()),
+        1 => Just(Latency::between(Duration::from_micros(50), Duration::from_micros(60))),
+        1 => Just(Latency::between(Duration::from_millis(1), Duration::from_millis(40))),
+    ]
+}
+
+/// A share in whole millionths.
+fn millionths(share: f64) -> i32 {
+    let mut most = 0;
+    while f64::from(most + 1) <= share * 1_000_000.0 {
+        most += 1;
+    }
+    most
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::Promises;
+
+    proptest! {
+        #[test]
+        fn what_is_drawn_from_the_tolerated_budget_breaks_no_assumption(schedule in Schedules::tolerated().strategy()) {
+            prop_assert_eq!(schedule.promises(0.01), Promises::ALL);
+        }
+
+        #[test]
+        fn every_fault_meets_somebody(schedule in Schedules::beyond().strategy()) {
+            for message in &schedule.messages {
+                prop_assert!(message.client < schedule.clients && message.node < schedule.nodes);
+            }
+            prop_assert!(schedule.client_rates.len() <= schedule.clients);
+        }
+    }
+}
