@@ -159,6 +159,8 @@ fn second_look() {
 #[test]
 fn third_look() {
     let schedules = Schedules::beyond().nodes([3]);
-    let found = Campaign::new(10_000).seed(1).run(&workload::Case::strategy(&schedules), |case| case.check_against(&Promises::ALL));
+    let found = Campaign::new(10_000)
+        .seed(1)
+        .run(&workload::Case::strategy(&schedules), |case| case.check_against(&Promises::ALL));
     println!("{}", found.unwrap_err());
 }

@@ -9,7 +9,7 @@ use crate::{
     node::Resources,
     owner_id::OwnerId,
     sim::{
-        Verdict,
+        Fault, Memory, Verdict,
         clock::micros,
         history::{self, Attempt},
         report::End,
@@ -141,13 +141,14 @@ impl State {
         self.finish(End::Done);
     }
 
-    /// Whether keys may outlive their attempts for one ttl: a killed client unlocks nothing, and a request that comes a
-    /// second time may come after the unlock.
+    /// Whether keys may outlive their attempts for one ttl: a killed client unlocks nothing, a request that comes a
+    /// second time may come after the unlock, and a node may come up with a key that was deleted long ago.
     fn excuses_residue(&self) -> bool {
-        let is_killed = |client| self.is_killed(client);
-        let mut messages = self.schedule.messages.iter();
-        (0..self.schedule.clients).any(is_killed)
-            || messages.any(|fault| matches!(fault.verdict, Verdict::Duplicate(_)))
+        let brings_back = |fault: &Fault| matches!(fault, Fault::Crash { memory: Memory::AsOf(_), .. });
+        let repeats = |verdict: Verdict| matches!(verdict, Verdict::Duplicate(_));
+        (0..self.schedule.clients).any(|client| self.is_killed(client))
+            || self.schedule.faults.iter().any(|timed| brings_back(&timed.fault))
+            || self.schedule.messages.iter().any(|message| repeats(message.verdict))
     }
 }
 
