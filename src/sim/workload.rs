@@ -126,7 +126,13 @@ impl Case {
     ///
     /// A [`Failure`] that prints what was broken, and by what.
     pub fn check(&self) -> Result<Report, Box<Failure>> {
-        self.check_against(&self.schedule.promises(DRIFT))
+        self.check_against(&self.promises())
+    }
+
+    /// The promises that its schedule leaves standing.
+    #[must_use]
+    pub fn promises(&self) -> Promises {
+        self.schedule.promises(DRIFT)
     }
 
     /// Runs it, and holds it to these promises.

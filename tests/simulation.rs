@@ -1,0 +1,93 @@
+//! Thousands of random schedules over the real lock code: no promise is broken that its assumptions allow to keep, and
+//! a broken one is seen.
+
+use redquorum::sim::{
+    Budget, Campaign, Fault, Found, Memory, Promise, Promises, Schedules, Summary, workload::Case,
+};
+
+/// So many schedules for each number of nodes, of which there are six.
+const CASES: u64 = 3_500;
+
+fn campaign(budget: Budget, nodes: usize, cases: u64) -> Result<Summary, Box<Found<Case>>> {
+    let schedules = Schedules::within_budget(budget).nodes([nodes]);
+    Campaign::new(cases).seed(1).run(&Case::strategy(&schedules), Case::check)
+}
+
+fn every_promise_holds(nodes: usize) {
+    match campaign(Budget::Tolerated, nodes, CASES) {
+        Ok(summary) => {
+            assert_eq!(summary.runs, CASES);
+            assert!(summary.grants > 3 * CASES, "hardly anything was locked: {summary:?}");
+        }
+        Err(found) => panic!("{found}"),
+    }
+}
+
+#[test]
+fn no_promise_is_broken_with_one_node() {
+    every_promise_holds(1);
+}
+
+#[test]
+fn no_promise_is_broken_with_two_nodes() {
+    every_promise_holds(2);
+}
+
+#[test]
+fn no_promise_is_broken_with_three_nodes() {
+    every_promise_holds(3);
+}
+
+#[test]
+fn no_promise_is_broken_with_four_nodes() {
+    every_promise_holds(4);
+}
+
+#[test]
+fn no_promise_is_broken_with_five_nodes() {
+    every_promise_holds(5);
+}
+
+#[test]
+fn no_promise_is_broken_with_seven_nodes() {
+    every_promise_holds(7);
+}
+
+#[test]
+fn beyond_the_assumptions_the_other_promises_hold() {
+    for nodes in [1, 2, 3, 4, 5, 7] {
+        if let Err(found) = campaign(Budget::Beyond, nodes, 500) {
+            panic!("{found}");
+        }
+    }
+}
+
+/// The smallest case of these, of 10,000 at most, in which leases overlap.
+fn overlap(schedules: &Schedules, is_wanted: impl Fn(&Case) -> bool + Sync) -> Found<Case> {
+    let exclusion = Promises::NONE.with(Promise::Exclusion);
+    let found = Campaign::new(10_000).seed(1).shrinks(300).run(&Case::strategy(schedules), |case| {
+        if is_wanted(case) { case.check_against(&exclusion) } else { Ok(case.run()) }
+    });
+    *found.expect_err("no leases overlap")
+}
+
+#[test]
+fn clocks_that_are_off_by_twice_the_drift_are_seen_to_break_exclusion() {
+    let schedules = Schedules::beyond().nodes([3]).drift(0.02);
+    let found = overlap(&schedules, |case| {
+        let faults = &case.schedule.faults;
+        faults.is_empty()
+    });
+    assert!(!found.case.schedule.promises(0.01).contains(Promise::Exclusion));
+}
+
+#[test]
+fn a_node_that_forgets_is_seen_to_break_exclusion() {
+    let forgets = |case: &Case| {
+        let mut faults = case.schedule.faults.iter().map(|timed| &timed.fault);
+        let memory_is_lost = |fault| matches!(fault, &Fault::Crash { memory: Memory::Lost, .. });
+        faults.any(memory_is_lost)
+    };
+    let found = overlap(&Schedules::beyond().nodes([3, 5]), forgets);
+    assert!(forgets(&found.case), "shrunk to what breaks it");
+}
