@@ -97,7 +97,7 @@ fn lease(account: &Account<'_>, palette: &Palette<'_>, axis: &Axis) -> Bar {
         colours: account.resources.iter().filter_map(|resource| palette.get(resource).copied()).collect(),
         label: Label::Number(token),
         title,
-        announced: account.announced.map(|announced| axis.x(announced)),
+        announced: account.announced.map(|announced| axis.x(announced.at)),
         is_cut: account.ended.is_some_and(|ended| !ended.is_unlocked),
     }
 }
