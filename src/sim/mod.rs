@@ -21,6 +21,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 pub mod workload;
+pub mod timeline;
 mod world;
 
 pub use self::history::{Promise, Promises};

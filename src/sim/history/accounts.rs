@@ -20,7 +20,7 @@ pub(crate) struct Account<'h> {
     pub(crate) granted: Option<Granted>,
     pub(crate) lost: Option<Duration>,
     pub(crate) ended: Option<Ended>,
-    pub(crate) announced: Option<Duration>,
+    pub(crate) announced: Option<Announced>,
     is_verified: bool,
 }
 
@@ -38,6 +38,13 @@ pub(crate) struct Ended {
     pub(crate) entry: usize,
     pub(crate) at: Duration,
     pub(crate) is_unlocked: bool,
+}
+
+/// The first announcement of a loss, and which entry of the history it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Announced {
+    pub(crate) entry: usize,
+    pub(crate) at: Duration,
 }
 
 impl<'h> Account<'h> {
@@ -65,9 +72,6 @@ impl<'h> Account<'h> {
                 return Err("the attempt was lost before");
             }
             Event::Ended { .. } if self.ended.is_some() => return Err("the lease has ended before"),
-            Event::Announced { .. } if self.announced.is_some() => {
-                return Err("the loss was announced before");
-            }
             Event::Ended { .. }
             | Event::Announced { .. }
             | Event::Reentered { .. }
@@ -81,7 +85,7 @@ impl<'h> Account<'h> {
             Event::Granted { token, .. } => self.granted = Some(Granted { entry, at, token }),
             Event::Lost { .. } => self.lost = Some(at),
             Event::Ended { is_unlocked, .. } => self.ended = Some(Ended { entry, at, is_unlocked }),
-            Event::Announced { .. } => self.announced = Some(at),
+            Event::Announced { .. } => drop(self.announced.get_or_insert(Announced { entry, at })),
             Event::Verifying { .. } => self.is_verified = true,
             Event::Proven { .. } => self.is_verified = false,
             _ => {}

@@ -70,7 +70,7 @@ pub enum Event {
         /// Whether it was unlocked, and not over by itself.
         is_unlocked: bool,
     },
-    /// The holder was told that the lease is lost, or found it so.
+    /// The holder was told that the lease is lost, or found it so. The first time counts.
     Announced {
         /// Which attempt.
         attempt: Attempt,

@@ -11,8 +11,11 @@ use super::{
 
 /// How late a loss may be announced.
 ///
-/// Whoever announces nothing, because nobody waited for the loss or the client stood still, is excused. The order of the
-/// entries decides whether a look was after the end, not their times: much happens at one instant of a simulation.
+/// Only the first announcement counts: whoever waits for a loss that is known hears of it late. Whoever announces
+/// nothing, because nobody waited for the loss or the client stood still, is excused.
+///
+/// Whether a look was after the end is decided by the order of the entries, not by their times: much happens at one
+/// instant of a simulation.
 pub(super) struct Honesty {
     grace: Duration,
 }
@@ -33,7 +36,8 @@ impl Honesty {
 
     fn announced(&self, seen: &Seen<'_>, account: &Account<'_>) -> Option<Violation> {
         let ended = account.ended.filter(|ended| !ended.is_unlocked)?;
-        let is_late = seen.at > ended.at.saturating_add(self.grace);
+        let is_first = account.announced.is_some_and(|announced| announced.entry == seen.entry);
+        let is_late = is_first && seen.at > ended.at.saturating_add(self.grace);
         is_late.then_some(Violation::LateLoss { lease: account.grant()?, at: seen.at })
     }
 }

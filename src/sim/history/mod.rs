@@ -38,8 +38,7 @@ mod tests;
 
 use std::time::Duration;
 
-pub(crate) use self::accounts::{Account, Accounts};
-use self::accounts::{Seen, Step};
+pub(crate) use self::accounts::{Account, Accounts, Seen, Step};
 pub use self::{
     event::{Attempt, Entry, Event},
     evidence::{Access, Grant},

@@ -84,14 +84,13 @@ impl Accepted {
 
     /// The last read by the same writer.
     fn read_for(&self, write: Access) -> Option<Numbered> {
-        let read = match write.token {
+        match write.token {
             Some(token) => later(
                 self.reads_by_token.get(&token).copied(),
                 self.reads_without.get(&write.client).copied(),
             ),
             None => self.reads_by_client.get(&write.client).copied(),
-        };
-        read
+        }
     }
 
     /// The last write by another writer.

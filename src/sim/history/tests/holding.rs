@@ -105,6 +105,7 @@ fn a_loss_is_announced_no_later_than_the_end() {
     Script::new().lease(1, "a", 5).note(1, announced(1)).expired(1).is_kept();
     Script::new().lease(1, "a", 5).expired(1).at_once(1, announced(1)).is_kept();
     Script::new().lease(1, "a", 5).unlocked(1).note(1, announced(1)).is_kept();
+    Script::new().lease(1, "a", 5).note(1, announced(1)).expired(1).note(1, announced(1)).is_kept();
     let mut late = Script::new();
     let violation = late.lease(1, "a", 5).expired(1).note(1, announced(1)).breaks(Promise::Honesty);
     assert!(matches!(violation, Violation::LateLoss { .. }));

@@ -1,0 +1,89 @@
+//! Rows of characters that show who held what.
+
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+use super::{Timeline, fault, lines::client_name};
+use crate::sim::{history::Account, millis::Millis};
+
+/// The characters from the beginning to the end of time.
+const COLUMNS: usize = 80;
+
+const ASKED: char = '.';
+const HELD: char = '#';
+const FAULT: char = '~';
+const BROKEN: char = '!';
+
+/// Writes a row for each resource and client, for each lane of faults, and one for violations, over a scale.
+pub(super) fn write(timeline: &Timeline<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let rows = rows(timeline);
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let widest = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    writeln!(f, "\n{ASKED} asked for  {HELD} held  {FAULT} fault  {BROKEN} broken promise")?;
+    for (name, row) in &rows {
+        writeln!(f, "{name:<widest$} |{}|", row.text())?;
+    }
+    let end = format!("{} ms", Millis(timeline.end));
+    writeln!(f, "{:<widest$} |{:<left$}{end}|", "", "0", left = COLUMNS.saturating_sub(end.len()))
+}
+
+fn rows(timeline: &Timeline<'_>) -> Vec<(String, Row)> {
+    let mut held: BTreeMap<_, Row> = BTreeMap::new();
+    for account in timeline.accounts.iter() {
+        for resource in account.resources {
+            held.entry((resource, account.client)).or_insert_with(|| Row::new(timeline.end)).lease(account);
+        }
+    }
+    let held = held
+        .into_iter()
+        .map(|((resource, client), row)| (format!("{resource:?} {}", client_name(client)), row));
+    let faults = fault::by_lane(&timeline.faults).into_iter().map(|(lane, faults)| {
+        let mut row = Row::new(timeline.end);
+        faults.iter().for_each(|fault| row.fill(fault.from, fault.until, FAULT));
+        (lane.to_owned(), row)
+    });
+    let mut broken = Row::new(timeline.end);
+    timeline.violations.iter().for_each(|violation| broken.fill(violation.at(), violation.at(), BROKEN));
+    let broken = (!timeline.violations.is_empty()).then(|| ("violations".to_owned(), broken));
+    held.chain(faults).chain(broken).collect()
+}
+
+struct Row {
+    cells: [char; COLUMNS],
+    end: Duration,
+}
+
+impl Row {
+    fn new(end: Duration) -> Self {
+        Self { cells: [' '; COLUMNS], end }
+    }
+
+    fn lease(&mut self, account: &Account<'_>) {
+        let asked_until = account.granted.map(|granted| granted.at).or(account.lost).unwrap_or(self.end);
+        self.fill(account.began, asked_until, ASKED);
+        if let Some(granted) = account.granted {
+            self.fill(granted.at, account.ended.map_or(self.end, |ended| ended.at), HELD);
+        }
+    }
+
+    /// Fills at least one cell. What is held is not covered by what is asked for.
+    fn fill(&mut self, from: Duration, until: Duration, with: char) {
+        let first = self.column(from);
+        let last = self.column(until.saturating_sub(Duration::from_nanos(1))).max(first);
+        for cell in self.cells.iter_mut().take(last + 1).skip(first) {
+            if with != ASKED || *cell != HELD {
+                *cell = with;
+            }
+        }
+    }
+
+    fn column(&self, at: Duration) -> usize {
+        let column = at.as_nanos() * COLUMNS as u128 / self.end.as_nanos().max(1);
+        usize::try_from(column).unwrap_or(COLUMNS).min(COLUMNS - 1)
+    }
+
+    fn text(&self) -> String {
+        self.cells.iter().collect()
+    }
+}

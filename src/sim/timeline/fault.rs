@@ -1,0 +1,38 @@
+//! Faults beside a history.
+
+use std::time::Duration;
+
+use crate::sim::millis::Millis;
+
+/// What was done to a node, a client or the network.
+#[derive(Clone, Debug)]
+pub(super) struct Fault {
+    pub(super) from: Duration,
+    pub(super) until: Duration,
+    pub(super) lane: String,
+    pub(super) text: String,
+}
+
+impl Fault {
+    /// With its end, if it lasts and has one.
+    pub(super) fn sentence(&self) -> String {
+        let Self { from, until, text, .. } = self;
+        match *until {
+            Duration::MAX => format!("{text}, from now on"),
+            until if until == *from => text.clone(),
+            until => format!("{text}, until {} ms", Millis(until)),
+        }
+    }
+}
+
+/// The faults of each lane, the lanes in the order in which they are named first.
+pub(super) fn by_lane(faults: &[Fault]) -> Vec<(&str, Vec<&Fault>)> {
+    let mut lanes: Vec<(&str, Vec<&Fault>)> = Vec::new();
+    for fault in faults {
+        match lanes.iter_mut().find(|(lane, _)| *lane == fault.lane) {
+            Some((_, lane)) => lane.push(fault),
+            None => lanes.push((&fault.lane, vec![fault])),
+        }
+    }
+    lanes
+}

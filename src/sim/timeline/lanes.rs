@@ -1,0 +1,117 @@
+//! What belongs to one client or one node, as bars.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Timeline,
+    axis::Axis,
+    fault::{self, Fault},
+    lines::client_name,
+    row::{Bar, Label, Row},
+    sentence,
+};
+use crate::{
+    resource::Resource,
+    sim::{history::Account, millis::Millis},
+};
+
+/// Colours that people who are colour-blind can tell apart, by Okabe and Ito.
+const COLOURS: [&str; 6] = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#999933"];
+const FAULT: &str = "#6B7280";
+pub(super) const BROKEN: &str = "#C00020";
+
+/// A name and the rows beside it.
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) name: String,
+    pub(super) rows: Vec<Row>,
+    /// Where promises were broken in it.
+    pub(super) broken: Vec<f64>,
+}
+
+/// Each resource's colour.
+pub(super) type Palette<'a> = BTreeMap<&'a Resource, &'static str>;
+
+pub(super) fn palette<'a>(timeline: &'a Timeline<'_>) -> Palette<'a> {
+    let mut palette: Palette<'a> = timeline
+        .accounts
+        .iter()
+        .flat_map(|account| account.resources)
+        .map(|resource| (resource, ""))
+        .collect();
+    for (slot, colour) in palette.values_mut().zip(COLOURS.into_iter().cycle()) {
+        *slot = colour;
+    }
+    palette
+}
+
+/// The lanes from top to bottom: violations by number, clients, and what had faults.
+pub(super) fn lanes(timeline: &Timeline<'_>, palette: &Palette<'_>, axis: &Axis) -> Vec<Lane> {
+    let violations = (!timeline.violations.is_empty()).then(|| violations(timeline, axis));
+    let clients = timeline.clients.iter().map(|client| {
+        let accounts = timeline.accounts.iter().filter(|account| account.client == *client);
+        let broken = timeline.violations.iter().filter(|violation| violation.client() == *client);
+        Lane {
+            name: client_name(*client),
+            rows: Row::pack(accounts.map(|account| lease(account, palette, axis)).collect()),
+            broken: broken.map(|violation| axis.x(violation.at())).collect(),
+        }
+    });
+    let faults = fault::by_lane(&timeline.faults).into_iter().map(|(name, faults)| Lane {
+        name: name.to_owned(),
+        rows: Row::pack(faults.into_iter().map(|fault| faulty(fault, axis)).collect()),
+        broken: Vec::new(),
+    });
+    violations.into_iter().chain(clients).chain(faults).collect()
+}
+
+fn violations(timeline: &Timeline<'_>, axis: &Axis) -> Lane {
+    let bars = timeline.violations.iter().enumerate().map(|(index, violation)| {
+        let from = axis.x(violation.at());
+        Bar {
+            from,
+            until: from + 3.0,
+            solid: Some(from),
+            colours: vec![BROKEN],
+            label: Label::Number((index + 1).to_string()),
+            title: violation.to_string(),
+            announced: None,
+            is_cut: false,
+        }
+    });
+    Lane { name: "violations".to_owned(), rows: Row::pack(bars.collect()), broken: Vec::new() }
+}
+
+fn lease(account: &Account<'_>, palette: &Palette<'_>, axis: &Axis) -> Bar {
+    let ended = account.ended.map(|ended| ended.at);
+    let over = if account.granted.is_some() { ended } else { account.lost };
+    let (token, title) = match account.grant() {
+        Some(grant) => (grant.token.to_string(), format!("{}: {grant}", sentence::subject(account))),
+        None => (String::new(), format!("{}: not granted", sentence::subject(account))),
+    };
+    let from = axis.x(account.began);
+    Bar {
+        from,
+        until: over.map_or_else(|| axis.right(), |over| axis.x(over)).max(from + 1.5),
+        solid: account.granted.map(|granted| axis.x(granted.at)),
+        colours: account.resources.iter().filter_map(|resource| palette.get(resource).copied()).collect(),
+        label: Label::Number(token),
+        title,
+        announced: account.announced.map(|announced| axis.x(announced.at)),
+        is_cut: account.ended.is_some_and(|ended| !ended.is_unlocked),
+    }
+}
+
+fn faulty(fault: &Fault, axis: &Axis) -> Bar {
+    let from = axis.x(fault.from);
+    Bar {
+        from,
+        until: axis.x(fault.until).max(from + 3.0),
+        solid: Some(from),
+        colours: vec![FAULT],
+        label: Label::Words(fault.text.clone()),
+        title: format!("{} at {} ms: {}", fault.lane, Millis(fault.from), fault.sentence()),
+        announced: None,
+        is_cut: false,
+    }
+}

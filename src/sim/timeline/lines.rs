@@ -1,0 +1,47 @@
+//! A line for each thing that happened.
+
+use std::{fmt, time::Duration};
+
+use super::{Timeline, sentence};
+use crate::sim::{
+    history::{Seen, Step},
+    millis::Millis,
+};
+
+struct Line {
+    at: Duration,
+    who: String,
+    text: String,
+}
+
+/// Writes when, who and what, in the order of time; at one instant what happened, then faults, then violations.
+pub(super) fn write(timeline: &Timeline<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut lines = lines(timeline);
+    lines.sort_by_key(|line| line.at);
+    let widest = lines.iter().map(|line| line.who.chars().count()).max().unwrap_or(0);
+    for Line { at, who, text } in &lines {
+        writeln!(f, "{:>12}  {who:<widest$}  {text}", Millis(*at))?;
+    }
+    Ok(())
+}
+
+fn lines(timeline: &Timeline<'_>) -> Vec<Line> {
+    let steps = timeline.accounts.steps().filter_map(|step| match step {
+        Step::Malformed(_) => None,
+        Step::Seen(Seen { at, client, event, account, .. }) => {
+            sentence::of(event, account).map(|text| Line { at, who: client_name(client), text })
+        }
+    });
+    let faults = timeline.faults.iter();
+    let faults = faults.map(|fault| Line { at: fault.from, who: fault.lane.clone(), text: fault.sentence() });
+    let violations = timeline.violations.iter().map(|violation| Line {
+        at: violation.at(),
+        who: client_name(violation.client()),
+        text: format!("! {violation}"),
+    });
+    steps.chain(faults).chain(violations).collect()
+}
+
+pub(super) fn client_name(client: usize) -> String {
+    format!("c{client}")
+}

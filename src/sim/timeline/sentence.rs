@@ -1,0 +1,59 @@
+//! Events in words.
+
+use crate::{
+    algorithm::fencing::FencingToken,
+    resource::Resource,
+    sim::history::{Account, Event},
+};
+
+/// What happened, unless it says nothing to a reader: looks, and the beginnings of verifications.
+pub(super) fn of(event: &Event, account: Option<&Account<'_>>) -> Option<String> {
+    Some(match event {
+        Event::Looked { .. } | Event::Verifying { .. } => return None,
+        Event::Read { register, token, value: Some(value) } => {
+            format!("register {register:?}: {value} read {}", under(*token))
+        }
+        Event::Read { register, token, value: None } => {
+            format!("register {register:?}: read {} refused", under(*token))
+        }
+        Event::Written { register, token, value, is_accepted } => {
+            let outcome = if *is_accepted { "" } else { " refused" };
+            format!("register {register:?}: write of {value} {}{outcome}", under(*token))
+        }
+        Event::Stalled => "still waits".to_owned(),
+        event => format!("{}: {}", account.map_or_else(|| unknown(event), subject), of_attempt(event)?),
+    })
+}
+
+/// The attempt and what it is on: `attempt 7 on "a", "b"`.
+pub(super) fn subject(account: &Account<'_>) -> String {
+    format!("{} on {}", account.attempt, names(account.resources))
+}
+
+fn unknown(event: &Event) -> String {
+    event.attempt().map_or_else(String::new, |attempt| attempt.to_string())
+}
+
+fn of_attempt(event: &Event) -> Option<String> {
+    Some(match event {
+        Event::Began { .. } => "begun".to_owned(),
+        Event::Granted { token, .. } => format!("granted, token {token}"),
+        Event::Lost { .. } => "not granted".to_owned(),
+        Event::Ended { is_unlocked: true, .. } => "unlocked".to_owned(),
+        Event::Ended { is_unlocked: false, .. } => "validity over".to_owned(),
+        Event::Announced { .. } => "loss announced".to_owned(),
+        Event::Reentered { token, .. } => format!("entered again, token {token}"),
+        Event::Proven { .. } => "proven".to_owned(),
+        Event::Left { node, .. } => format!("key left on node {node}"),
+        _ => return None,
+    })
+}
+
+fn names(resources: &[Resource]) -> String {
+    let names: Vec<_> = resources.iter().map(|resource| format!("{resource:?}")).collect();
+    names.join(", ")
+}
+
+fn under(token: Option<FencingToken>) -> String {
+    token.map_or_else(|| "without a token".to_owned(), |token| format!("under token {token}"))
+}
