@@ -100,7 +100,6 @@ pub(crate) struct Attempt {
     confirm: Round,
     /// When the next arbiter is asked although one is still silent.
     hedge_at: Instant,
-    has_answer: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -128,7 +127,6 @@ impl Attempt {
             fencing: Fencing::new(electorate.nodes()),
             confirm: Round::new(electorate),
             hedge_at: start,
-            has_answer: false,
             rules,
         }
     }
@@ -159,8 +157,7 @@ impl Attempt {
     /// What to do at `now`. To be asked again after every step but the last two, and whenever something was heard or the
     /// time of a [`Step::Wait`] has come.
     pub(crate) fn step(&mut self, now: Instant) -> Step {
-        if mutation::is_on(Mutation::StartAfterFirstAnswer) && !self.has_answer {
-            self.has_answer = !self.answered().is_empty();
+        if mutation::is_on(Mutation::StartAfterFirstAnswer) && self.answered().len() <= 1 {
             self.start = now;
         }
         self.lock.expire(now);
