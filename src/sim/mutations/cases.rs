@@ -110,6 +110,65 @@ pub(super) fn of_forgetful_nodes() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
+/// Clients that stand still for about as long as a lease is valid, most of them while they lock.
+pub(super) fn of_pauses() -> impl Strategy<Value = Case> + Clone {
+    let pause = (0_usize..=1, 0_u64..=10_000, millis(1_000..=25_000));
+    let pauses = prop::collection::vec(pause, 1..=2);
+    (any::<u64>().no_shrink(), select(vec![1_usize, 2, 3]), pauses, contender(2)).prop_map(
+        |(seed, nodes, pauses, contender)| {
+            let mut schedule = Schedule::calm(seed, nodes, 2);
+            schedule.faults = pauses
+                .into_iter()
+                .map(|(client, at, lasts)| timed(Duration::from_micros(at), Fault::Pause { client, lasts }))
+                .collect();
+            Case { schedule, programs: vec![vec![lock(Duration::ZERO, SECOND / 100)], contender] }
+        },
+    )
+}
+
+/// Nodes whose counters are not in step lose their keys, while requests of one client come late, twice, or not at all.
+pub(super) fn of_late_raises() -> impl Strategy<Value = Case> + Clone {
+    // What is behind the second on one node's clock is a million tokens behind on another's.
+    let edge = millis(500..=1_000);
+    let holder = (edge.clone(), millis(0..=3_000));
+    let by = prop_oneof![millis(1..=1_000), millis(1_000..=3_000)];
+    let verdict = prop_oneof![
+        1 => Just(Verdict::Drop),
+        2 => by.clone().prop_map(Verdict::Overtaken),
+        3 => by.prop_map(Verdict::Duplicate),
+    ];
+    let messages = prop::collection::vec((1_usize..8, 1_u32..6, verdict), 1..=5);
+    let losses = prop::collection::vec((1_usize..8, millis(500..=3_000)), 0..=3);
+    let others = (prop::collection::vec(edge, 2), prop::collection::vec(contender(4), 2));
+    (any::<u64>().no_shrink(), holder, messages, losses, others).prop_map(
+        |(seed, (rest, hold), messages, losses, (begins, others))| {
+            let of = |nodes: usize| (0..3_usize).filter(move |node| nodes >> node & 1 == 1);
+            let mut schedule = Schedule::calm(seed, 3, 3);
+            schedule.messages = messages
+                .into_iter()
+                .flat_map(|(nodes, index, verdict)| {
+                    let direction = Direction::Request;
+                    of(nodes).map(move |node| MessageFault { client: 0, node, direction, index, verdict })
+                })
+                .collect();
+            schedule.faults = losses
+                .into_iter()
+                .flat_map(|(nodes, at)| of(nodes).map(move |node| timed(at, Fault::Evict { node })))
+                .collect();
+            let mut programs = vec![vec![Step { reenters: true, ..lock(rest, hold) }]];
+            for (begin, mut steps) in begins.into_iter().zip(others) {
+                for step in &mut steps {
+                    step.rest /= 10;
+                    step.how = How::TryLock;
+                }
+                steps.insert(0, lock(begin, Duration::ZERO));
+                programs.push(steps);
+            }
+            Case { schedule, programs }
+        },
+    )
+}
+
 /// Nothing goes wrong, and many want the resource at once.
 pub(super) fn of_contention() -> impl Strategy<Value = Case> + Clone {
     let hold = millis(1..=5);
@@ -117,6 +176,13 @@ pub(super) fn of_contention() -> impl Strategy<Value = Case> + Clone {
         schedule: Schedule::calm(seed, 5, CONTENDERS),
         programs: vec![vec![lock(Duration::ZERO, hold); 3]; CONTENDERS],
     })
+}
+
+pub(super) fn contention(seed: u64, contenders: usize) -> Case {
+    Case {
+        schedule: Schedule::calm(seed, 5, contenders),
+        programs: vec![vec![lock(Duration::ZERO, SECOND / 500); 3]; contenders],
+    }
 }
 
 const CONTENDERS: usize = 12;

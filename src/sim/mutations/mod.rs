@@ -10,6 +10,7 @@ use std::fmt;
 
 use proptest::prelude::*;
 
+use super::history::Event;
 use super::{Campaign, Failure, Promise, Promises, Report, Schedules, workload::Case};
 use crate::mutation::{Mutation, break_rule};
 
@@ -61,7 +62,8 @@ impl fmt::Display for Sign {
 /// Breaks a rule and runs cases until one shows it; the same case must be in order with the rule whole.
 #[expect(clippy::print_stdout, reason = "a line of the table")]
 fn is_caught(mutation: Mutation, sign: Sign, cases: &(impl Strategy<Value = Case> + Sync)) {
-    let campaign = Campaign::new(MOST_CASES).seed(1).shrinks(100);
+    let seed = std::env::var("SEED").map_or(1, |seed| seed.parse().unwrap());
+    let campaign = Campaign::new(MOST_CASES).seed(seed).shrinks(100);
     let found = {
         let _broken = break_rule(Some(mutation));
         campaign.run(cases, |case| sign.look_for(case))
@@ -84,7 +86,7 @@ fn a_reused_owner_id_is_caught() {
 
 #[test]
 fn a_quorum_that_wins_after_the_end_of_validity_is_caught() {
-    breaks(Mutation::SkipLastValidityCheck, Promise::Honesty);
+    is_caught(Mutation::SkipLastValidityCheck, Sign::Broken(Promise::Honesty), &cases::of_pauses());
 }
 
 #[test]
@@ -99,17 +101,17 @@ fn a_quorum_of_those_that_answer_is_caught() {
 
 #[test]
 fn an_unconditional_raise_is_caught() {
-    breaks(Mutation::RaiseUnconditionally, Promise::Order);
+    is_caught(Mutation::RaiseUnconditionally, Sign::Broken(Promise::Order), &cases::of_late_raises());
 }
 
 #[test]
 fn a_raise_of_what_another_holds_is_caught() {
-    breaks(Mutation::RaiseWithoutOwner, Promise::Order);
+    is_caught(Mutation::RaiseWithoutOwner, Sign::Broken(Promise::Order), &cases::of_late_raises());
 }
 
 #[test]
 fn a_raise_that_lowers_a_counter_is_caught() {
-    breaks(Mutation::RaiseAboveToken, Promise::Order);
+    is_caught(Mutation::RaiseAboveToken, Sign::Broken(Promise::Order), &cases::of_late_raises());
 }
 
 #[test]
@@ -179,4 +181,21 @@ fn a_loss_that_is_announced_by_the_renewal_is_caught() {
 #[test]
 fn holds_as_increments_are_caught() {
     is_caught(Mutation::HoldsAsIncrements, Sign::Broken(Promise::Exclusion), &cases::of_reentries());
+}
+
+#[test]
+fn measure() {
+    for contenders in [8, 16, 30] {
+        for mutation in [None, Some(Mutation::NoticeOnRollback)] {
+            let _broken = break_rule(mutation);
+            for seed in 0..6 {
+                let case = cases::contention(seed, contenders);
+                let report = case.run();
+                let count = |wanted: fn(&Event) -> bool| report.history.entries().iter().filter(|entry| wanted(&entry.event)).count();
+                let grants = count(|event| matches!(event, Event::Granted { .. }));
+                let began = count(|event| matches!(event, Event::Began { .. }));
+                eprintln!("{contenders} {mutation:?} messages {} began {began} grants {grants} {} {}", report.messages, report.messages as usize / grants, began / grants);
+            }
+        }
+    }
 }
