@@ -240,7 +240,7 @@ impl Attempt {
         let below = self.fencing.below();
         let cannot = self.rules.electorate.all().without(self.lock.open()).without(below);
         for node in cannot.iter() {
-            self.confirm.vote(node, false);
+            self.confirm.abstain(node);
         }
         match self.confirm.verdict() {
             Verdict::Won => {

@@ -173,7 +173,7 @@ fn decided(core: &Core, held: &Held, outcome: Outcome) {
         Outcome::Failed => core.renewals.set(held.id, core.now() + retry_delay(held.ttl())),
         Outcome::Gone => drop(core.lose(held, LossReason::TakenAway)),
         Outcome::TooLate if mutation::is_on(Mutation::LossFedByRenewal) => {
-            drop(core.lose(held, LossReason::Expired));
+            core.lose(held, LossReason::Expired);
         }
         // The expiry ends it.
         Outcome::TooLate => {}

@@ -126,76 +126,55 @@ pub(super) fn of_pauses() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
-/// Nodes whose counters are not in step lose their keys, while requests of one client come late, twice, or not at all.
+/// Nodes lose their keys while raises of one client come late or twice, and a lock of it is lost.
 pub(super) fn of_late_raises() -> impl Strategy<Value = Case> + Clone {
-    // What is behind the second on one node's clock is a million tokens behind on another's.
-    let edge = millis(500..=1_000);
-    let holder = (edge.clone(), millis(0..=3_000));
-    let by = prop_oneof![millis(1..=1_000), millis(1_000..=3_000)];
-    let verdict = prop_oneof![
-        1 => Just(Verdict::Drop),
-        2 => by.clone().prop_map(Verdict::Overtaken),
-        3 => by.prop_map(Verdict::Duplicate),
-    ];
-    let messages = prop::collection::vec((1_usize..8, 1_u32..6, verdict), 1..=5);
-    let losses = prop::collection::vec((1_usize..8, millis(500..=3_000)), 0..=3);
-    let others = (prop::collection::vec(edge, 2), prop::collection::vec(contender(4), 2));
-    (any::<u64>().no_shrink(), holder, messages, losses, others).prop_map(
-        |(seed, (rest, hold), messages, losses, (begins, others))| {
+    let holder = (millis(0..=50), millis(0..=1_500));
+    let by = || prop_oneof![millis(1..=50), millis(1..=1_500)];
+    let verdict = prop_oneof![by().prop_map(Verdict::Overtaken), by().prop_map(Verdict::Duplicate)];
+    // A client's first messages to a node are the greeting, the lock, and the raise.
+    let lost = prop::option::of((1_usize..8).prop_map(|nodes| (nodes, 1, Verdict::Drop)));
+    let late =
+        prop::collection::vec((1_usize..8, prop_oneof![3 => Just(2_u32), 1 => 1..=4_u32], verdict), 1..=3);
+    let losses = prop::collection::vec((1_usize..8, prop_oneof![millis(0..=60), millis(0..=1_500)]), 0..=3);
+    let attempts =
+        prop::collection::vec((prop_oneof![millis(0..=50), millis(0..=500)], millis(0..=20)), 1..=8);
+    let others = prop::collection::vec(attempts, 2);
+    (any::<u64>().no_shrink(), holder, (lost, late), losses, others).prop_map(
+        |(seed, (rest, hold), (lost, late), losses, others)| {
             let of = |nodes: usize| (0..3_usize).filter(move |node| nodes >> node & 1 == 1);
             let mut schedule = Schedule::calm(seed, 3, 3);
-            schedule.messages = messages
-                .into_iter()
-                .flat_map(|(nodes, index, verdict)| {
-                    let direction = Direction::Request;
-                    of(nodes).map(move |node| MessageFault { client: 0, node, direction, index, verdict })
-                })
-                .collect();
-            schedule.faults = losses
-                .into_iter()
-                .flat_map(|(nodes, at)| of(nodes).map(move |node| timed(at, Fault::Evict { node })))
-                .collect();
-            let mut programs = vec![vec![Step { reenters: true, ..lock(rest, hold) }]];
-            for (begin, mut steps) in begins.into_iter().zip(others) {
-                for step in &mut steps {
-                    step.rest /= 10;
-                    step.how = How::TryLock;
+            for (nodes, index, verdict) in lost.into_iter().chain(late) {
+                for node in of(nodes) {
+                    schedule = schedule.with_message(0, node, Direction::Request, index, verdict);
                 }
-                steps.insert(0, lock(begin, Duration::ZERO));
-                programs.push(steps);
             }
-            Case { schedule, programs }
+            for (nodes, at) in losses {
+                for node in of(nodes) {
+                    schedule = schedule.with(at, Fault::Evict { node });
+                }
+            }
+            let holder = vec![Step { reenters: true, ..lock(rest, hold) }];
+            let attempt = |(rest, hold)| Step { how: How::TryLock, ..lock(rest, hold) };
+            let others = others.into_iter().map(|attempts| attempts.into_iter().map(attempt).collect());
+            Case { schedule, programs: std::iter::once(holder).chain(others).collect() }
         },
     )
 }
 
 /// Nothing goes wrong, and many want the resource at once.
 pub(super) fn of_contention() -> impl Strategy<Value = Case> + Clone {
-    let hold = millis(1..=5);
-    (any::<u64>().no_shrink(), hold).prop_map(|(seed, hold)| Case {
-        schedule: Schedule::calm(seed, 5, CONTENDERS),
-        programs: vec![vec![lock(Duration::ZERO, hold); 3]; CONTENDERS],
+    (any::<u64>().no_shrink(), millis(1..=5)).prop_map(|(seed, hold)| Case {
+        schedule: Schedule::calm(seed, 5, 20),
+        programs: vec![vec![lock(Duration::ZERO, hold); 3]; 20],
     })
 }
 
-pub(super) fn contention(seed: u64, contenders: usize) -> Case {
-    Case {
-        schedule: Schedule::calm(seed, 5, contenders),
-        programs: vec![vec![lock(Duration::ZERO, SECOND / 500); 3]; contenders],
-    }
-}
-
-const CONTENDERS: usize = 12;
-
-/// So many messages are enough for a grant.
-const MESSAGES_PER_GRANT: u64 = 200;
-
-/// Whether there were far more messages than the grants are worth.
+/// Whether there are more attempts than a quiet wait needs: for each lease that is released, one of everybody.
 pub(super) fn is_storm(report: &Report) -> bool {
-    let events = report.history.entries().iter().map(|entry| &entry.event);
-    let grants = events.filter(|event| matches!(event, Event::Granted { .. })).map(|_| 1).sum::<u64>();
-    if std::env::var_os("STORM").is_some() {
-        eprintln!("storm {} {} {}", report.messages, grants, report.messages / grants.max(1));
-    }
-    report.messages > MESSAGES_PER_GRANT * grants.max(1)
+    let count = |wanted: fn(&Event) -> bool| {
+        report.history.entries().iter().filter(|entry| wanted(&entry.event)).count()
+    };
+    let attempts = count(|event| matches!(event, Event::Began { .. }));
+    let grants = count(|event| matches!(event, Event::Granted { .. }));
+    attempts > grants * report.schedule.clients
 }
