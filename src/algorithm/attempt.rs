@@ -196,7 +196,7 @@ impl Attempt {
     }
 
     fn step_locking(&mut self, now: Instant) -> Step {
-        if now >= self.end() && !mutation::is_on(Mutation::SkipLastValidityCheck) {
+        if self.is_too_late(now, self.lock.verdict()) {
             return self.abandon(now);
         }
         match self.lock.verdict() {
@@ -227,13 +227,6 @@ impl Attempt {
     }
 
     fn step_confirming(&mut self, token: u64, now: Instant) -> Step {
-        if now >= self.end() && !mutation::is_on(Mutation::SkipLastValidityCheck) {
-            return self.abandon(now);
-        }
-        if mutation::is_on(Mutation::NoRaise) {
-            self.phase = Phase::Won(token);
-            return Step::Won { token: FencingToken::new(token) };
-        }
         for node in self.fencing.confirmed().iter() {
             self.confirm.vote(node, true);
         }
@@ -241,6 +234,13 @@ impl Attempt {
         let cannot = self.rules.electorate.all().without(self.lock.open()).without(below);
         for node in cannot.iter() {
             self.confirm.abstain(node);
+        }
+        if self.is_too_late(now, self.confirm.verdict()) {
+            return self.abandon(now);
+        }
+        if mutation::is_on(Mutation::NoRaise) {
+            self.phase = Phase::Won(token);
+            return Step::Won { token: FencingToken::new(token) };
         }
         match self.confirm.verdict() {
             Verdict::Won => {
@@ -328,6 +328,12 @@ impl Attempt {
             // None of the arbiters serves: as if there were no order.
             None => rest,
         }
+    }
+
+    /// Whether the attempt is over, even if it has its quorum.
+    fn is_too_late(&self, now: Instant, verdict: Verdict) -> bool {
+        let skips_check = mutation::is_on(Mutation::SkipLastValidityCheck) && verdict == Verdict::Won;
+        now >= self.end() && !skips_check
     }
 
     /// When the attempt is over whatever is heard.

@@ -126,24 +126,24 @@ pub(super) fn of_pauses() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
-/// Nodes lose their keys while raises of one client come late or twice, and a lock of it is lost.
-pub(super) fn of_late_raises() -> impl Strategy<Value = Case> + Clone {
-    let holder = (millis(0..=50), millis(0..=1_500));
-    let by = || prop_oneof![millis(1..=50), millis(1..=1_500)];
-    let verdict = prop_oneof![by().prop_map(Verdict::Overtaken), by().prop_map(Verdict::Duplicate)];
+/// Nodes lose the keys of a lease within so many milliseconds, others try to get it, and it is healed; meanwhile raises
+/// for it come late or twice, and a lock of it may be lost. Afterwards others try again.
+pub(super) fn of_late_raises(within: u64) -> impl Strategy<Value = Case> + Clone {
+    let nodes = || prop_oneof![Just(0b111_usize), 1..=0b111_usize];
+    let hold = Duration::from_millis(4 * within);
+    let late = || millis(1..=4 * within);
+    let late = prop_oneof![late().prop_map(Verdict::Overtaken), late().prop_map(Verdict::Duplicate)];
     // A client's first messages to a node are the greeting, the lock, and the raise.
-    let lost = prop::option::of((1_usize..8).prop_map(|nodes| (nodes, 1, Verdict::Drop)));
-    let late =
-        prop::collection::vec((1_usize..8, prop_oneof![3 => Just(2_u32), 1 => 1..=4_u32], verdict), 1..=3);
-    let losses = prop::collection::vec((1_usize..8, prop_oneof![millis(0..=60), millis(0..=1_500)]), 0..=3);
-    let attempts =
-        prop::collection::vec((prop_oneof![millis(0..=50), millis(0..=500)], millis(0..=20)), 1..=8);
-    let others = prop::collection::vec(attempts, 2);
-    (any::<u64>().no_shrink(), holder, (lost, late), losses, others).prop_map(
-        |(seed, (rest, hold), (lost, late), losses, others)| {
+    let raises = (nodes(), late).prop_map(|(nodes, late)| (nodes, 2, late));
+    let lock_lost = select(vec![1_usize, 2, 4]).prop_map(|nodes| (nodes, 1, Verdict::Drop));
+    let losses = prop::collection::vec((nodes(), millis(0..=within)), 1..=2);
+    let attempts = || prop::collection::vec(millis(0..=within / 2), 1..=8);
+    let others = (attempts(), attempts());
+    (any::<u64>().no_shrink(), raises, prop::option::of(lock_lost), losses, others).prop_map(
+        move |(seed, raises, lock_lost, losses, (during, after))| {
             let of = |nodes: usize| (0..3_usize).filter(move |node| nodes >> node & 1 == 1);
             let mut schedule = Schedule::calm(seed, 3, 3);
-            for (nodes, index, verdict) in lost.into_iter().chain(late) {
+            for (nodes, index, verdict) in lock_lost.into_iter().chain([raises]) {
                 for node in of(nodes) {
                     schedule = schedule.with_message(0, node, Direction::Request, index, verdict);
                 }
@@ -153,10 +153,15 @@ pub(super) fn of_late_raises() -> impl Strategy<Value = Case> + Clone {
                     schedule = schedule.with(at, Fault::Evict { node });
                 }
             }
-            let holder = vec![Step { reenters: true, ..lock(rest, hold) }];
-            let attempt = |(rest, hold)| Step { how: How::TryLock, ..lock(rest, hold) };
-            let others = others.into_iter().map(|attempts| attempts.into_iter().map(attempt).collect());
-            Case { schedule, programs: std::iter::once(holder).chain(others).collect() }
+            let attempt = |rest| Step { how: How::TryLock, ..lock(rest, Duration::ZERO) };
+            let during = during.into_iter().map(attempt).collect();
+            let mut after: Vec<Step> = after.into_iter().map(attempt).collect();
+            if let Some(first) = after.first_mut() {
+                first.rest += hold;
+            }
+            // The inner hold ends after a quarter of the outer one: that renewal heals.
+            let holder = vec![Step { reenters: true, ..lock(Duration::ZERO, hold) }];
+            Case { schedule, programs: vec![holder, during, after] }
         },
     )
 }

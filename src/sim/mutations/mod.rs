@@ -103,17 +103,17 @@ fn a_quorum_of_those_that_answer_is_caught() {
 
 #[test]
 fn an_unconditional_raise_is_caught() {
-    is_caught(Mutation::RaiseUnconditionally, Sign::Broken(Promise::Order), &cases::of_late_raises());
+    is_caught(Mutation::RaiseUnconditionally, Sign::Broken(Promise::Order), &cases::of_late_raises(200));
 }
 
 #[test]
 fn a_raise_of_what_another_holds_is_caught() {
-    is_caught(Mutation::RaiseWithoutOwner, Sign::Broken(Promise::Order), &cases::of_late_raises());
+    is_caught(Mutation::RaiseWithoutOwner, Sign::Broken(Promise::Order), &cases::of_late_raises(15));
 }
 
 #[test]
 fn a_raise_that_lowers_a_counter_is_caught() {
-    is_caught(Mutation::RaiseAboveToken, Sign::Broken(Promise::Order), &cases::of_late_raises());
+    is_caught(Mutation::RaiseAboveToken, Sign::Broken(Promise::Order), &cases::of_late_raises(200));
 }
 
 #[test]
