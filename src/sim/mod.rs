@@ -14,14 +14,16 @@ mod micros;
 mod millis;
 pub mod register;
 mod report;
+#[cfg(test)]
+mod scenarios;
 mod schedule;
 mod schedules;
 mod simulation;
 mod store;
 #[cfg(test)]
 mod tests;
-pub mod workload;
 pub mod timeline;
+pub mod workload;
 mod world;
 
 pub use self::history::{Promise, Promises};
