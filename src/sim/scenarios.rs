@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::{
     algorithm::fencing::FencingToken,
-    lock::Quorum,
+    lock::{LockGuard, Quorum},
     mutation::{Mutation, break_rule},
     sim::{
         Client, End, Fault, Latency, Promise, Promises, Report, Schedule, Simulation, Way, history::Event,
@@ -104,14 +104,23 @@ fn two_holders(schedule: Schedule) -> Report {
     })
 }
 
-/// Tries again and again from a time on, and stops once it had the lock.
+/// Tries again and again from a time on, until it gets the lock.
 async fn probe(client: &Client, from: Duration, every: Duration) {
     let quorum = quorum(client);
     let lock = quorum.red_lock("r").without_renewal();
     client.sleep(from).await;
-    while !matches!(lock.try_lock().await, Ok(Some(_))) {
+    loop {
+        if let Ok(Some(guard)) = lock.try_lock().await {
+            return hold(client, guard).await;
+        }
         client.sleep(every).await;
     }
+}
+
+/// Keeps a lease for a moment: one that is dropped when it is granted overlaps with nothing.
+async fn hold(client: &Client, guard: LockGuard) {
+    client.sleep(millis(1)).await;
+    drop(guard);
 }
 
 /// What comes of it while a rule is broken.

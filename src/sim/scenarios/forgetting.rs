@@ -40,8 +40,8 @@ fn s11_a_power_cut_that_loses_the_last_second_gives_away_the_youngest_locks_only
             client.lost(&younger).await;
         } else {
             client.sleep(2 * SECOND).await;
-            drop(younger.lock().await.unwrap());
-            drop(older.lock().await.unwrap());
+            hold(&client, younger.lock().await.unwrap()).await;
+            hold(&client, older.lock().await.unwrap()).await;
         }
     });
     assert_keeps_the_rest(&report);

@@ -10,6 +10,11 @@ use crate::{
     sim::{Direction, Verdict},
 };
 
+/// Whether this is the end of a lease that was granted at once and never renewed. A timer is set early by a microsecond.
+fn is_end(at: Duration) -> bool {
+    at + micros(1) >= VALIDITY && at <= VALIDITY
+}
+
 /// Client 0 holds, enters again, gives the inner hold back and then the outer one, while a message of this number meets
 /// its fate at some nodes. Client 1 tries once while the outer hold is there.
 fn reentered(nodes: &[usize], direction: Direction, index: u32, verdict: Verdict) -> Report {
@@ -63,7 +68,7 @@ fn s32_a_hold_that_is_given_back_twice_does_not_give_back_the_one_before_it() {
 #[test]
 fn s33_a_renewal_that_writes_keys_again_after_another_held_the_lock_does_not_count() {
     // The renewals to two of three nodes take until both keys have expired and client 1 has come and gone.
-    let schedule = cut(steady(3, 2), 0, &[1, 2], Way::Requests, SECOND, 9_500 * millis(1));
+    let schedule = cut(steady(3, 2), 0, &[1, 2], Way::Requests, SECOND, millis(9_500));
     let report = run(schedule, |client| async move {
         let quorum = quorum(&client);
         client.sleep(client.index() as u32 * 2 * SECOND).await;
@@ -89,9 +94,10 @@ fn verified_too_late(schedule: Schedule, stepped: &[usize]) -> Report {
         client.sleep(client.index() as u32 * 2 * SECOND).await;
         let guard = quorum.red_lock("r").without_renewal().lock().await.unwrap();
         if client.index() == 0 {
-            client.sleep(3_100 * millis(1)).await;
+            client.sleep(millis(3_100)).await;
             drop(client.verify(&guard).await);
         }
+        hold(&client, guard).await;
     })
 }
 
@@ -109,9 +115,9 @@ fn s33_a_verification_proves_nothing_once_another_held_the_lock() {
 fn s33b_a_verification_proves_nothing_by_a_vote_that_landed_after_another_held_the_lock() {
     // Client 0 has nodes 0 and 1. Client 1 takes 0 and 2. Then client 0's own lock lands on node 2.
     let late = || {
-        let late = Verdict::Overtaken(2_900 * millis(1));
+        let late = Verdict::Overtaken(millis(2_900));
         let schedule = steady(3, 2).with_message(0, 2, Direction::Request, 1, late);
-        verified_too_late(cut(schedule, 0, &[0], Way::Both, 1_500 * millis(1), 5 * SECOND), &[0])
+        verified_too_late(cut(schedule, 0, &[0], Way::Both, millis(1_500), 5 * SECOND), &[0])
     };
     let report = late();
     assert!(breaks(&report, Promise::Exclusion));
@@ -140,8 +146,8 @@ fn renewals_fail(nodes: usize, cut_off: &[usize], lasts: Duration) -> Report {
 fn s34_a_renewal_that_fails_costs_nothing_before_the_end_of_the_lease() {
     let healed = renewals_fail(3, &[0, 1], 5 * SECOND);
     assert!(ended(&healed, 0)[0] >= 2 * TTL && granted(&healed, 1)[0] >= 2 * TTL);
-    let not_healed = renewals_fail(3, &[0, 1], 60 * SECOND);
-    assert_eq!(ended(&not_healed, 0), [VALIDITY]);
+    let not_healed = renewals_fail(3, &[0, 1], 15 * SECOND);
+    assert!(is_end(ended(&not_healed, 0)[0]));
     assert!(granted(&not_healed, 1)[0] < TTL + SECOND);
 }
 
@@ -171,7 +177,7 @@ fn s35_a_renewal_that_races_with_the_unlock_revives_nothing() {
 fn s36_a_renewal_that_races_with_the_end_extends_the_lease_or_does_not_count() {
     let (mut extended, mut over) = (0, 0);
     for offset in 0..40 {
-        let late = Verdict::Delay(6_520 * millis(1) + 2 * offset * millis(1));
+        let late = Verdict::Delay(millis(6_520 + 2 * offset));
         let at = |schedule: Schedule, node| schedule.with_message(0, node, Direction::Reply, 2, late);
         let report = run((0..2).fold(steady(3, 1), at), |client| async move {
             let builder = Quorum::builder().ttl(TTL).max_ttl(2 * TTL).node_timeout(8 * SECOND);
@@ -182,7 +188,7 @@ fn s36_a_renewal_that_races_with_the_end_extends_the_lease_or_does_not_count() {
         });
         assert_keeps(&report, &Promises::ALL);
         match ended(&report, 0)[0] {
-            at if at == VALIDITY => over += 1,
+            at if is_end(at) => over += 1,
             at if at >= 12 * SECOND => extended += 1,
             at => panic!("ended at {at:?}"),
         }
@@ -218,7 +224,7 @@ fn s37_a_guard_that_is_leaked_holds_no_longer_than_max_hold_and_for_ever_without
 
 /// No node answers any more, so no renewal is ever decided in time.
 fn starved() -> Report {
-    let hang = |schedule: Schedule, node| schedule.with(SECOND, Fault::Hang { node, lasts: 60 * SECOND });
+    let hang = |schedule: Schedule, node| schedule.with(SECOND, Fault::Hang { node, lasts: 15 * SECOND });
     run((0..3).fold(steady(3, 1), hang), |client| async move {
         let quorum = quorum(&client);
         let guard = quorum.red_lock("r").lock().await.unwrap();
@@ -230,14 +236,16 @@ fn starved() -> Report {
 fn s38_a_loss_is_told_by_the_end_of_the_lease_whatever_keeps_its_renewal_waiting() {
     let report = starved();
     assert_keeps(&report, &Promises::ALL);
-    assert_eq!(when(&report, 0, |event| matches!(event, Event::Announced { .. })), [VALIDITY]);
+    let announced = when(&report, 0, |event| matches!(event, Event::Announced { .. }));
+    assert!(announced.len() == 1 && is_end(announced[0]), "{announced:?}");
     assert!(breaking(Mutation::LossFedByRenewal, starved).check(&Promises::ALL).is_err());
 }
 
 #[test]
 fn s39_a_lease_whose_renewals_reach_a_minority_only_is_kept_to_its_end_and_lost_once() {
-    let report = renewals_fail(5, &[2, 3, 4], 60 * SECOND);
-    assert_eq!(ended(&report, 0), [VALIDITY]);
-    assert_eq!(when(&report, 0, |event| matches!(event, Event::Announced { .. })), [VALIDITY]);
+    let report = renewals_fail(5, &[2, 3, 4], 15 * SECOND);
+    let announced = when(&report, 0, |event| matches!(event, Event::Announced { .. }));
+    assert!(is_end(ended(&report, 0)[0]));
+    assert_eq!((ended(&report, 0).len(), announced), (1, ended(&report, 0)));
     assert!(granted(&report, 1)[0] < TTL + SECOND);
 }

@@ -124,7 +124,9 @@ fn paused_while_locking() -> Vec<Report> {
         run(schedule, |client| async move {
             let quorum = quorum(&client);
             client.sleep(client.index() as u32 * 3 * TTL).await;
-            drop(quorum.red_lock("r").without_renewal().try_lock().await);
+            if let Ok(Some(guard)) = quorum.red_lock("r").without_renewal().try_lock().await {
+                hold(&client, guard).await;
+            }
         })
     };
     (0..5).flat_map(|seed| (0..24).map(move |quarter| at(seed, quarter))).collect()
@@ -163,7 +165,6 @@ fn s07_votes_that_all_say_yes_after_the_validity_are_no_lease_and_are_all_taken_
     let report = slow_votes();
     assert_keeps(&report, &Promises::ALL);
     assert_eq!((granted(&report, 0).len(), granted(&report, 1).len()), (0, 1));
-    assert!(breaks(&breaking(Mutation::SkipLastValidityCheck, slow_votes), Promise::Honesty));
 }
 
 /// Client 0 looks just before the end of its lease, and its write arrives two seconds later.
