@@ -20,8 +20,8 @@ mod simulation;
 mod store;
 #[cfg(test)]
 mod tests;
-pub mod workload;
 pub mod timeline;
+pub mod workload;
 mod world;
 
 pub use self::history::{Promise, Promises};
