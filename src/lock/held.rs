@@ -255,10 +255,9 @@ impl Held {
         }
         // Before it is overtaken: the node's answer to this is later than its answer to the lock.
         state.hear_late();
-        if let Some(standing) = state.standing.get_mut(node) {
-            if !mutation::is_on(Mutation::NoTombstoneForRenewal) {
-                standing.unanswered += 1;
-            }
+        let is_noted = !mutation::is_on(Mutation::NoTombstoneForRenewal);
+        if let Some(standing) = state.standing.get_mut(node).filter(|_| is_noted) {
+            standing.unanswered += 1;
         }
         Some(Renew {
             resources: Arc::clone(&self.resources),
