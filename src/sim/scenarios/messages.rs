@@ -48,23 +48,25 @@ fn s22_a_vote_whose_reply_is_lost_is_taken_back_as_if_it_had_been_heard() {
 }
 
 /// Client 0 is refused by two nodes and granted by the third, where its rollback is late. Before that lands, it tries
-/// again, cut off from one of the two. Afterwards client 1 asks all nodes.
+/// again, cut off from one of the two. Afterwards client 2 asks all nodes.
 fn late_rollback() -> Report {
-    let schedule = cut(steady(3, 2), 1, &[2], Way::Both, Duration::ZERO, millis(50));
+    let schedule = cut(steady(3, 3), 1, &[2], Way::Both, Duration::ZERO, millis(50));
     let schedule = cut(schedule, 0, &[0], Way::Both, millis(30), 5 * SECOND);
     let late = Verdict::Overtaken(millis(100));
     run(fate(&[2], Direction::Request, 2, late, schedule), |client| async move {
         let quorum = quorum(&client);
         let lock = quorum.red_lock("r").without_renewal();
-        if client.index() == 1 {
-            let first = lock.lock().await.unwrap();
-            client.sleep(millis(20)).await;
-            drop(first);
-            client.sleep(millis(200)).await;
-            if let Ok(Some(second)) = lock.try_lock().await {
-                hold(&client, second).await;
+        match client.index() {
+            1 => {
+                let first = lock.lock().await.unwrap();
+                client.sleep(millis(20)).await;
+                return drop(first);
             }
-            return;
+            2 => {
+                client.sleep(millis(200)).await;
+                return hold(&client, lock.try_lock().await.unwrap().unwrap()).await;
+            }
+            _ => {}
         }
         client.sleep(millis(10)).await;
         assert!(matches!(lock.try_lock().await, Ok(None)));
@@ -80,7 +82,7 @@ fn s23_a_late_rollback_deletes_nothing_of_the_attempt_after_it() {
     let report = late_rollback();
     assert_keeps(&report, &Promises::ALL);
     // The key of its first attempt stands in the way of the second, which a reused id would take for its own.
-    assert_eq!((granted(&report, 0).len(), granted(&report, 1).len()), (0, 2));
+    assert!(granted(&report, 0).is_empty() && granted(&report, 2).len() == 1);
     assert!(breaks(&breaking(Mutation::ReuseOwnerId, late_rollback), Promise::Exclusion));
 }
 
