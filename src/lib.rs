@@ -112,3 +112,8 @@ pub use crate::{
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The examples of the simulator's page, run as tests.
+#[cfg(all(doctest, feature = "sim"))]
+#[doc = include_str!("../docs/SIMULATION.md")]
+struct Simulations;

@@ -14,6 +14,8 @@ mod micros;
 mod millis;
 pub mod register;
 mod report;
+#[cfg(test)]
+mod scenarios;
 mod schedule;
 mod schedules;
 mod simulation;
