@@ -6,6 +6,7 @@ use crate::{
     algorithm::{
         attempt::{Loss, Plan},
         node_set::NodeSet,
+        strategy::Strategy,
         tally::Electorate,
     },
     clock::Instant,
@@ -24,7 +25,11 @@ pub(crate) struct Pacing {
     pub(crate) longest_poll: Duration,
     /// The least delay after an attempt that failed or saw a split vote for a second time.
     pub(crate) floor: Duration,
+    pub(crate) strategy: Strategy,
 }
+
+/// How late a waiter tries again at most that hears no notices.
+const JITTER: Duration = Duration::from_millis(200);
 
 /// What an attempt has seen at one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,6 +120,11 @@ impl Retry {
         now: Instant,
         jitter: f64,
     ) {
+        if self.pacing.strategy == Strategy::Jittered {
+            let at = now + JITTER.mul_f64(jitter);
+            self.again_at = Some(Wake { at, plan: Plan::Parallel });
+            return;
+        }
         self.note(seen, now);
         if seen.contains(&Sighting::NotAsked) {
             // Only an arbiter spoke, perhaps for a contender that is about to give its votes back: look again soon.
@@ -169,6 +179,9 @@ impl Retry {
 
     /// Nodes that are believed free, in arbiter order; a node that keeps a stale lock is no arbiter.
     fn arbiter_first(&self, at: Instant) -> Plan {
+        if self.pacing.strategy == Strategy::Parallel {
+            return Plan::Parallel;
+        }
         let is_free = |node: &usize| {
             self.free_from.get(*node).copied().flatten().is_some_and(|free_from| free_from <= at)
         };

@@ -27,3 +27,4 @@ pub use self::{
     simulation::Simulation,
     store::Store,
 };
+pub use crate::algorithm::strategy::Strategy;

@@ -6,6 +6,7 @@ const PACING: Pacing = Pacing {
     first_poll: Duration::from_millis(500),
     longest_poll: Duration::from_secs(5),
     floor: Duration::from_millis(5),
+    strategy: Strategy::ArbiterFirst,
 };
 const ROUND_TRIP: Duration = Duration::from_millis(1);
 

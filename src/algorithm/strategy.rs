@@ -1,0 +1,21 @@
+//! What waiters do when they are refused.
+
+/// What waiters do when they are refused.
+///
+/// Only the default is meant for use. The others are what it is measured against, in simulations: see
+/// [`RetryPolicy::strategy`](crate::RetryPolicy::strategy).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[cfg_attr(
+    not(feature = "sim"),
+    expect(dead_code, reason = "only simulations choose another than the default")
+)]
+pub enum Strategy {
+    /// Waiters are woken by notices of releases, and ask one node first, on which all of them agree.
+    #[default]
+    ArbiterFirst,
+    /// Waiters are woken by notices of releases, and ask all nodes at once.
+    Parallel,
+    /// Waiters hear no notices. They sleep for up to 200 ms, and ask all nodes at once: the customary way.
+    Jittered,
+}
