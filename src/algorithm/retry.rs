@@ -57,6 +57,10 @@ pub(crate) struct Wake {
 /// Beliefs come from refusals (free when the holder's ttl ends) and from release notices (free now); they are hints, an
 /// attempt finds out. A fallback poll makes up for notices that never come.
 ///
+/// Asking the arbiter first costs a second round trip, so a holder that locks again at once would always come before
+/// those that wait. Hence whoever had the arbiter and lost the others *presses*: it asks all nodes at once when it is
+/// woken, until the votes are split.
+///
 /// # Invariants
 ///
 /// 1. A notice that arrives during an attempt is not forgotten when the attempt's refusals are noted.
@@ -77,6 +81,8 @@ pub(crate) struct Retry {
     poll: Duration,
     splits: u32,
     failures: u32,
+    /// Whether to ask all nodes at once when woken, for having been overtaken by somebody who did.
+    presses: bool,
 }
 
 impl Retry {
@@ -93,6 +99,7 @@ impl Retry {
             poll: pacing.first_poll,
             splits: 0,
             failures: 0,
+            presses: false,
         }
     }
 
@@ -138,10 +145,12 @@ impl Retry {
                 let range = if self.splits == 0 { round_trip } else { round_trip.max(self.pacing.floor) };
                 let delay = range.saturating_mul(1 << self.splits.min(6)).mul_f64(jitter);
                 self.splits += 1;
+                self.presses = false;
                 self.not_before = now + delay;
                 self.again_at = Some(Wake { at: self.not_before, plan: self.arbiter_first(now) });
             } else {
                 self.splits = 0;
+                self.presses |= self.had_arbiter(seen);
             }
         } else {
             let delay = self.pacing.floor.saturating_mul(1 << self.failures.min(16)).min(self.poll);
@@ -158,6 +167,7 @@ impl Retry {
         self.again_at = None;
         self.not_before = now;
         (self.splits, self.failures) = (0, 0);
+        self.presses = false;
         self.poll = self.pacing.first_poll;
         self.poll_at = now + self.poll;
     }
@@ -179,7 +189,7 @@ impl Retry {
 
     /// Nodes that are believed free, in arbiter order; a node that keeps a stale lock is no arbiter.
     fn arbiter_first(&self, at: Instant) -> Plan {
-        if self.pacing.strategy == Strategy::Parallel {
+        if self.presses || self.pacing.strategy == Strategy::Parallel {
             return Plan::Parallel;
         }
         let is_free = |node: &usize| {
@@ -217,6 +227,12 @@ impl Retry {
         if let Some(belief) = self.free_from.get_mut(node) {
             *belief = free_from;
         }
+    }
+
+    /// Whether the first arbiter had granted. Of all who were woken, at most one can say so; if it lost the other nodes all
+    /// the same, then to a newcomer, whose first attempt is a round trip shorter.
+    fn had_arbiter(&self, seen: &[Sighting]) -> bool {
+        self.order.first().and_then(|arbiter| seen.get(*arbiter)) == Some(&Sighting::Free)
     }
 
     /// Whether no owner was seen, or may stand, on enough nodes to be the holder. An arbiter's refusal is no split.
