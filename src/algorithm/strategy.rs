@@ -2,14 +2,10 @@
 
 /// What waiters do when they are refused.
 ///
-/// Only the default is meant for use. The others are what it is measured against, in simulations: see
-/// [`RetryPolicy::strategy`](crate::RetryPolicy::strategy).
+/// Only the default is meant for use. The others are what it is measured against, in simulations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-#[cfg_attr(
-    not(feature = "sim"),
-    expect(dead_code, reason = "only simulations choose another than the default")
-)]
+#[cfg_attr(not(feature = "sim"), expect(unreachable_pub, reason = "only simulations can choose"))]
 pub enum Strategy {
     /// Waiters are woken by notices of releases, and ask one node first, on which all of them agree.
     #[default]
