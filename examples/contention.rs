@@ -123,13 +123,13 @@ fn row(cell: Cell) -> Option<Figures> {
 }
 
 fn measure(cell: Cell) -> Option<Figures> {
-    let grants = (3 * cell.contenders).max(100);
+    let grants = (2 * cell.contenders).max(100);
     let mut schedule = Schedule::calm(1, cell.nodes, cell.contenders);
     let one_way = cell.round_trip / 2;
     schedule.latency = Latency::between(one_way.mul_f64(0.8), one_way.mul_f64(1.2));
     let granted = Arc::new(Grants::default());
     // Enough for every cell in which there is progress, and soon spent in the others.
-    let simulation = Simulation::new(schedule).budget(2_500_000).horizon(Duration::from_secs(600));
+    let simulation = Simulation::new(schedule).budget(1_700_000).horizon(Duration::from_secs(600));
     let report = simulation.run(|client| contend(client, cell, Arc::clone(&granted), grants));
     (report.end == End::Done).then(|| figures(&report))
 }
