@@ -31,6 +31,9 @@ pub(crate) struct Pacing {
 /// How late a waiter tries again at most that hears no notices.
 const JITTER: Duration = Duration::from_millis(200);
 
+/// How often an arbiter is not believed after a split vote. Each doubt costs one more command, at one node.
+const MOST_DOUBTS: u32 = 2;
+
 /// What an attempt has seen at one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Sighting {
@@ -141,13 +144,14 @@ impl Retry {
         self.not_before = now;
         if loss == Loss::Contended {
             self.failures = 0;
-            if self.is_split(seen) {
+            if self.is_split(seen) || self.may_be_split_still(seen) {
                 let range = if self.splits == 0 { round_trip } else { round_trip.max(self.pacing.floor) };
                 let delay = range.saturating_mul(1 << self.splits.min(6)).mul_f64(jitter);
                 self.splits += 1;
                 self.presses = false;
                 self.not_before = now + delay;
-                self.again_at = Some(Wake { at: self.not_before, plan: self.arbiter_first(now) });
+                // All who split ask the same node, whatever each has seen there: those votes are being given back.
+                self.again_at = Some(Wake { at: self.not_before, plan: self.one_by_one(self.order.clone()) });
             } else {
                 self.splits = 0;
                 self.presses |= self.had_arbiter(seen);
@@ -189,13 +193,18 @@ impl Retry {
 
     /// Nodes that are believed free, in arbiter order; a node that keeps a stale lock is no arbiter.
     fn arbiter_first(&self, at: Instant) -> Plan {
-        if self.presses || self.pacing.strategy == Strategy::Parallel {
-            return Plan::Parallel;
-        }
         let is_free = |node: &usize| {
             self.free_from.get(*node).copied().flatten().is_some_and(|free_from| free_from <= at)
         };
-        Plan::ArbiterFirst(self.order.iter().copied().filter(is_free).collect())
+        self.one_by_one(self.order.iter().copied().filter(is_free).collect())
+    }
+
+    fn one_by_one(&self, order: Vec<usize>) -> Plan {
+        if self.presses || self.pacing.strategy == Strategy::Parallel {
+            Plan::Parallel
+        } else {
+            Plan::ArbiterFirst(order)
+        }
     }
 
     fn quorum_free_from(&self) -> Option<Instant> {
@@ -233,6 +242,12 @@ impl Retry {
     /// the same, then to a newcomer, whose first attempt is a round trip shorter.
     fn had_arbiter(&self, seen: &[Sighting]) -> bool {
         self.order.first().and_then(|arbiter| seen.get(*arbiter)) == Some(&Sighting::Free)
+    }
+
+    /// Whether the arbiter's refusal, shortly after a split vote, may be for another who is about to give that vote back.
+    /// If the last of those who split believed it, all would sleep until the next poll.
+    fn may_be_split_still(&self, seen: &[Sighting]) -> bool {
+        (1..=MOST_DOUBTS).contains(&self.splits) && seen.contains(&Sighting::NotAsked)
     }
 
     /// Whether no owner was seen, or may stand, on enough nodes to be the holder. An arbiter's refusal is no split.

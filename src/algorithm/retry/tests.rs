@@ -81,6 +81,24 @@ fn a_split_vote_is_tried_again_after_a_jitter_of_one_round_trip_then_of_more() {
 }
 
 #[test]
+fn after_a_split_vote_the_arbiters_refusal_alone_is_doubted_twice() {
+    let mut retry = retry();
+    let split = [held("a", 9000), held("a", 9000), held("b", 9000), Sighting::Free, Sighting::Free];
+    let mut refusal = vec![Sighting::NotAsked; 5];
+    refusal[4] = held("a", 9000);
+    lose(&mut retry, &split, 0);
+    let mut gaps = Vec::new();
+    for now in [10, 100, 1000] {
+        lose(&mut retry, &refusal, now);
+        let wake = retry.next_wake();
+        gaps.push(wake.at.saturating_duration_since(at(now)).as_millis());
+        let is_whole = wake.plan == Plan::ArbiterFirst(vec![4, 2, 0, 1, 3]);
+        assert_eq!(is_whole, now < 1000, "{:?} after {now} ms", wake.plan);
+    }
+    assert_eq!(gaps, [5, 10, 500]);
+}
+
+#[test]
 fn two_owners_and_a_silent_node_may_hide_a_holder_so_it_is_no_split() {
     let mut retry = retry();
     let seen = [held("a", 9000), held("a", 9000), Sighting::Unknown, Sighting::Free, Sighting::Free];
