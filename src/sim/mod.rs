@@ -36,3 +36,4 @@ pub use self::{
     simulation::Simulation,
     store::Store,
 };
+pub use crate::algorithm::strategy::Strategy;
