@@ -6,11 +6,15 @@
 
 use std::time::Duration;
 
+use redquorum::Quorum;
 use redquorum::sim::{Campaign, Client, Found, Promise, Promises, Schedule, Schedules, Simulation, Summary};
+
+/// Shorter than faults last.
+const TTL: Duration = Duration::from_secs(5);
 
 /// Adds one to the balance, under the token: the store refuses whoever comes with an old one.
 async fn careful(client: Client) {
-    let quorum = client.quorum().expect("a simulation has nodes");
+    let quorum = Quorum::builder().ttl(TTL).simulated(&client).expect("the settings can work");
     let store = client.store("balance").expect("a short name");
     let Ok(guard) = quorum.red_lock("account").lock().await else { return };
     let token = guard.fencing_token();
@@ -22,13 +26,13 @@ async fn careful(client: Client) {
 
 /// The same, trusting the lock alone.
 async fn careless(client: Client) {
-    let quorum = client.quorum().expect("a simulation has nodes");
+    let quorum = Quorum::builder().ttl(TTL).simulated(&client).expect("the settings can work");
     let store = client.store("balance").expect("a short name");
     let Ok(guard) = quorum.red_lock("account").lock().await else { return };
-    let balance = store.read_unfenced().await;
-    client.sleep(Duration::from_millis(20)).await;
     if guard.is_valid() {
-        store.write_unfenced(balance + 1).await; // paused between the two, it writes an old balance
+        let balance = store.read_unfenced().await;
+        client.sleep(Duration::from_millis(20)).await; // paused here, it writes what was true before the pause
+        store.write_unfenced(balance + 1).await;
     }
 }
 
