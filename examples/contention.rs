@@ -229,13 +229,13 @@ fn panel(
     value: impl Fn(&Figures) -> f64,
 ) -> Result<(), Box<dyn Error>> {
     let values = || compared.iter().map(|(_, figures)| value(figures));
-    let (least, most) = (values().fold(f64::MAX, f64::min), values().fold(f64::MIN, f64::max));
+    let most = values().fold(f64::MIN, f64::max);
     let mut chart = ChartBuilder::on(area)
         .caption(format!("{title}: 5 nodes, round trip 1 ms"), ("sans-serif", 18))
         .margin(15)
         .set_label_area_size(LabelAreaPosition::Left, 50)
         .set_label_area_size(LabelAreaPosition::Bottom, 40)
-        .build_cartesian_2d((1.0..100.0).log_scale(), (least * 0.8..most * 1.25).log_scale())?;
+        .build_cartesian_2d((1.0..100.0).log_scale(), 0.0..most * 1.1)?;
     chart.configure_mesh().x_desc("contenders").draw()?;
     let lines: [(Strategy, RGBColor); 3] =
         [(Strategy::Jittered, RED), (Strategy::Parallel, BLUE), (Strategy::ArbiterFirst, GREEN)];
@@ -246,6 +246,11 @@ fn panel(
         let sample = move |(x, y)| PathElement::new([(x, y), (x + 20, y)], colour.stroke_width(2));
         chart.draw_series(line)?.label(format!("{strategy:?}")).legend(sample);
     }
-    chart.configure_series_labels().background_style(WHITE.mix(0.8)).border_style(BLACK).draw()?;
+    let mut labels = chart.configure_series_labels();
+    labels
+        .position(plotters::chart::SeriesLabelPosition::UpperLeft)
+        .background_style(WHITE.mix(0.8))
+        .border_style(BLACK)
+        .draw()?;
     Ok(())
 }
