@@ -46,7 +46,8 @@ pub(crate) enum Mutation {
     RollbackSkipsSilent,
     /// A loss is announced by the renewal, not by a timer of its own.
     LossFedByRenewal,
-    /// Holds travel as increments.
+    /// An inner unlock takes one hold away, whatever is left, instead of saying how many are left: it travels as a renewal
+    /// with no holds.
     HoldsAsIncrements,
 }
 

@@ -100,7 +100,6 @@ pub(crate) struct Attempt {
     confirm: Round,
     /// When the next arbiter is asked although one is still silent.
     hedge_at: Instant,
-    has_answer: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -128,7 +127,6 @@ impl Attempt {
             fencing: Fencing::new(electorate.nodes()),
             confirm: Round::new(electorate),
             hedge_at: start,
-            has_answer: false,
             rules,
         }
     }
@@ -159,8 +157,7 @@ impl Attempt {
     /// What to do at `now`. To be asked again after every step but the last two, and whenever something was heard or the
     /// time of a [`Step::Wait`] has come.
     pub(crate) fn step(&mut self, now: Instant) -> Step {
-        if mutation::is_on(Mutation::StartAfterFirstAnswer) && !self.has_answer {
-            self.has_answer = !self.answered().is_empty();
+        if mutation::is_on(Mutation::StartAfterFirstAnswer) && self.answered().len() <= 1 {
             self.start = now;
         }
         self.lock.expire(now);
@@ -199,7 +196,7 @@ impl Attempt {
     }
 
     fn step_locking(&mut self, now: Instant) -> Step {
-        if now >= self.end() && !mutation::is_on(Mutation::SkipLastValidityCheck) {
+        if self.is_too_late(now, self.lock.verdict()) {
             return self.abandon(now);
         }
         match self.lock.verdict() {
@@ -230,20 +227,20 @@ impl Attempt {
     }
 
     fn step_confirming(&mut self, token: u64, now: Instant) -> Step {
-        if now >= self.end() && !mutation::is_on(Mutation::SkipLastValidityCheck) {
-            return self.abandon(now);
-        }
-        if mutation::is_on(Mutation::NoRaise) {
-            self.phase = Phase::Won(token);
-            return Step::Won { token: FencingToken::new(token) };
-        }
         for node in self.fencing.confirmed().iter() {
             self.confirm.vote(node, true);
         }
         let below = self.fencing.below();
         let cannot = self.rules.electorate.all().without(self.lock.open()).without(below);
         for node in cannot.iter() {
-            self.confirm.vote(node, false);
+            self.confirm.abstain(node);
+        }
+        if self.is_too_late(now, self.confirm.verdict()) {
+            return self.abandon(now);
+        }
+        if mutation::is_on(Mutation::NoRaise) {
+            self.phase = Phase::Won(token);
+            return Step::Won { token: FencingToken::new(token) };
         }
         match self.confirm.verdict() {
             Verdict::Won => {
@@ -331,6 +328,12 @@ impl Attempt {
             // None of the arbiters serves: as if there were no order.
             None => rest,
         }
+    }
+
+    /// Whether the attempt is over, even if it has its quorum.
+    fn is_too_late(&self, now: Instant, verdict: Verdict) -> bool {
+        let skips_check = mutation::is_on(Mutation::SkipLastValidityCheck) && verdict == Verdict::Won;
+        now >= self.end() && !skips_check
     }
 
     /// When the attempt is over whatever is heard.

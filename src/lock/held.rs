@@ -271,7 +271,10 @@ impl Held {
     /// Tells the nodes the number of holds, without waiting for them.
     pub(crate) fn submit_holds(&self, nodes: &[Arc<dyn Node>], ttl: Duration, until: Instant) {
         for (index, node) in nodes.iter().enumerate() {
-            let Some(renew) = self.begin_renewal(index, ttl) else { return };
+            let Some(mut renew) = self.begin_renewal(index, ttl) else { return };
+            if mutation::is_on(Mutation::HoldsAsIncrements) {
+                renew.holds = 0;
+            }
             let reply = node.call(Request::one(Entry::Renew(renew), until));
             lock(&self.state).late.push((index, reply));
         }

@@ -19,6 +19,7 @@ use crate::{
         held::Held,
         renewal::{Outcome, Renewal},
     },
+    mutation::{self, Mutation},
     mutex::lock,
     node::{Answer, Entry, Fault, Reply, Request, request::MOST_ENTRIES},
 };
@@ -171,6 +172,9 @@ fn decided(core: &Core, held: &Held, outcome: Outcome) {
         Outcome::Renewed => core.renewals.set(held.id, held.renewal_due()),
         Outcome::Failed => core.renewals.set(held.id, core.now() + retry_delay(held.ttl())),
         Outcome::Gone => drop(core.lose(held, LossReason::TakenAway)),
+        Outcome::TooLate if mutation::is_on(Mutation::LossFedByRenewal) => {
+            core.lose(held, LossReason::Expired);
+        }
         // The expiry ends it.
         Outcome::TooLate => {}
     }

@@ -12,6 +12,8 @@ mod clock;
 pub mod history;
 mod micros;
 mod millis;
+#[cfg(test)]
+mod mutations;
 pub mod register;
 mod report;
 #[cfg(test)]

@@ -41,6 +41,12 @@ pub struct Schedules {
 /// A number of a node or of a client, before it is known how many there are.
 const ANY: RangeInclusive<usize> = 0..=63;
 
+/// The share of schedules in which the network falls apart.
+const SPLITS: f64 = 0.15;
+
+/// In microseconds.
+const BEGINNING: u64 = 100_000;
+
 impl Schedules {
     /// Schedules under which every promise has to hold.
     pub fn tolerated() -> Self {
@@ -102,14 +108,17 @@ impl Schedules {
         let messages = prop::collection::vec(message_fault(), 0..=self.most_messages);
         let size = (select(self.nodes.clone()), self.clients.clone());
         let rates = (self.rates(), self.rates());
-        (any::<u64>().no_shrink(), size, latency(), rates, faults, messages).prop_map(
-            |(seed, (nodes, clients), latency, rates, faults, messages)| {
+        let most_splits = if self.most_faults == 0 { 0.0 } else { SPLITS };
+        let split = prop::option::weighted(most_splits, self.split());
+        (any::<u64>().no_shrink(), size, latency(), rates, (faults, split), messages).prop_map(
+            |(seed, (nodes, clients), latency, rates, (faults, split), messages)| {
                 let mut schedule = Schedule::calm(seed, nodes, clients);
                 schedule.latency = latency;
                 (schedule.client_rates, schedule.node_rates) = rates;
                 schedule.client_rates.truncate(clients);
                 schedule.node_rates.truncate(nodes);
                 schedule.faults = faults;
+                schedule.faults.extend(split.iter().flat_map(|split| split.faults(nodes, clients)));
                 schedule.messages = messages;
                 schedule.fit();
                 schedule
@@ -129,14 +138,46 @@ impl Schedules {
     }
 
     fn timed_fault(&self) -> impl Strategy<Value = TimedFault> + Clone + use<> {
-        let within = u64::try_from(self.within.as_millis()).unwrap_or(u64::MAX);
-        let at = (0..=within).prop_map(Duration::from_millis);
+        let at = self.at();
         let beyond_weight = match self.budget {
             Budget::Tolerated => 0,
             Budget::Beyond => 3,
         };
         let fault = prop_oneof![2 => tolerated(), beyond_weight => beyond()];
         (at, fault).prop_map(|(at, fault)| TimedFault { at, fault })
+    }
+
+    /// Any time, or one near the beginning, when most clients have messages under way.
+    fn at(&self) -> impl Strategy<Value = Duration> + Clone + use<> {
+        let within = u64::try_from(self.within.as_micros()).unwrap_or(u64::MAX);
+        prop_oneof![0..=within, 0..=within.min(BEGINNING)].prop_map(Duration::from_micros)
+    }
+
+    fn split(&self) -> impl Strategy<Value = Split> + Clone + use<> {
+        (self.at(), lasts(), way(), any::<u64>(), any::<u64>())
+            .prop_map(|(at, lasts, way, nodes, clients)| Split { at, lasts, way, nodes, clients })
+    }
+}
+
+/// A network that falls apart: some clients and nodes are on one side, the others on the other.
+#[derive(Clone, Debug)]
+struct Split {
+    at: Duration,
+    lasts: Duration,
+    way: Way,
+    /// Whoever's bit is set is on one side.
+    nodes: u64,
+    clients: u64,
+}
+
+impl Split {
+    fn faults(&self, nodes: usize, clients: usize) -> impl Iterator<Item = TimedFault> + use<> {
+        let Self { at, lasts, way, nodes: node_sides, clients: client_sides } = *self;
+        let side = |sides: u64, number: usize| sides >> (number % 64) & 1;
+        let pairs = (0..clients).flat_map(move |client| (0..nodes).map(move |node| (client, node)));
+        pairs
+            .filter(move |(client, node)| side(client_sides, *client) != side(node_sides, *node))
+            .map(move |(client, node)| TimedFault::new(at, Fault::Partition { client, node, way, lasts }))
     }
 }
 
@@ -224,7 +265,9 @@ fn message_fault() -> impl Strategy<Value = MessageFault> + Clone {
         2 => lasts().prop_map(Verdict::Duplicate),
         2 => Just(Verdict::Reset),
     ];
-    (ANY, ANY, direction, 0_u32..40, verdict).prop_map(|(client, node, direction, index, verdict)| {
+    // Most clients send few messages.
+    let index = prop_oneof![0_u32..12, 0_u32..40];
+    (ANY, ANY, direction, index, verdict).prop_map(|(client, node, direction, index, verdict)| {
         MessageFault { client, node, direction, index, verdict }
     })
 }

@@ -90,6 +90,11 @@ impl NodeState {
         // Where the counter was lost, it comes back above the token: a node that forgot must not prove anything later
         // either.
         for (resource, found) in resources.iter().zip(&counters.found) {
+            if mutation::is_on(Mutation::HoldsAsIncrements) && *holds == 0 {
+                let stored = self.held(resource, now).filter(|held| held.holds > 1).cloned();
+                self.set_lock(resource, stored.map(|held| Held { holds: held.holds - 1, ..held }));
+                continue;
+            }
             let above = if mutation::is_on(Mutation::VerifyForgetful) { token } else { token + 1 };
             let regained = start(now).max(above).min(LARGEST_COUNTER);
             self.count(terms, resource, found.map_or(regained, |found| found.max(token)), now);

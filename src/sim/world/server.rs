@@ -15,8 +15,9 @@ use crate::{
 /// Nodes' clocks begin in 2023, as tokens then have the size of real ones.
 const EPOCH: Duration = Duration::from_secs(1_700_000_000);
 
-/// The nodes' clocks differ by up to so many milliseconds from the start.
-const SPREAD: u64 = 500;
+/// The nodes' clocks differ by up to so many milliseconds from the start: often by the edge of a second, so that their
+/// first votes differ and a token has to be raised.
+const SPREAD: u64 = 1_500;
 
 #[derive(Debug)]
 pub(crate) struct Server {

@@ -1,0 +1,185 @@
+//! Cases for rules that matter only where something special happens.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use proptest::{prelude::*, sample::select};
+
+use crate::sim::{
+    Direction, Fault, MessageFault, Report, Schedule, TimedFault, Verdict,
+    history::Event,
+    workload::{Case, Ending, How, Step, What},
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn millis(range: RangeInclusive<u64>) -> impl Strategy<Value = Duration> + Clone {
+    range.prop_map(Duration::from_millis)
+}
+
+/// Waits for the resource, holds it for so long, renewed all the time, and unlocks.
+fn lock(rest: Duration, hold: Duration) -> Step {
+    Step {
+        rest,
+        what: What::One,
+        how: How::Lock,
+        is_renewed: true,
+        hold,
+        reenters: false,
+        verifies: false,
+        ending: Ending::Unlock,
+    }
+}
+
+/// Somebody who wants the resource again and again, each time for a moment.
+fn contender(most: usize) -> impl Strategy<Value = Vec<Step>> + Clone {
+    let step = (millis(0..=5_000), millis(0..=20)).prop_map(|(rest, hold)| lock(rest, hold));
+    prop::collection::vec(step, 1..=most)
+}
+
+fn timed(at: Duration, fault: Fault) -> TimedFault {
+    TimedFault { at, fault }
+}
+
+/// One client enters its lease again and is then away for a while, its requests come late or twice, and another waits.
+pub(super) fn of_reentries() -> impl Strategy<Value = Case> + Clone {
+    let holder = (millis(0..=50), millis(1_000..=45_000));
+    let message = (0..3_usize, 0..16_u32, millis(1..=12_000), any::<bool>());
+    let messages = prop::collection::vec(message, 1..=6);
+    let pause = (millis(0..=40_000), millis(1_000..=25_000));
+    let pauses = prop::collection::vec(pause, 0..=2);
+    let size = select(vec![1_usize, 1, 3]);
+    (any::<u64>().no_shrink(), size, holder, messages, pauses, contender(4)).prop_map(
+        |(seed, nodes, (rest, hold), messages, pauses, contender)| {
+            let mut schedule = Schedule::calm(seed, nodes, 2);
+            schedule.messages = messages
+                .into_iter()
+                .map(|(node, index, by, is_twice)| MessageFault {
+                    client: 0,
+                    node: node % nodes,
+                    direction: Direction::Request,
+                    index,
+                    verdict: if is_twice { Verdict::Duplicate(by) } else { Verdict::Overtaken(by) },
+                })
+                .collect();
+            schedule.faults =
+                pauses.into_iter().map(|(at, lasts)| timed(at, Fault::Pause { client: 0, lasts })).collect();
+            let holder = Step { reenters: true, ..lock(rest, hold) };
+            Case { schedule, programs: vec![vec![holder], contender] }
+        },
+    )
+}
+
+/// One client holds a lease for long, while the nodes lose its keys, one after the other, and others try to get it.
+pub(super) fn of_a_long_lease() -> impl Strategy<Value = Case> + Clone {
+    let losses = prop::collection::vec((0..5_usize, millis(0..=3_000)), 2..=8);
+    let nodes = select(vec![3_usize, 5]);
+    (any::<u64>().no_shrink(), nodes, losses, prop::collection::vec(contender(3), 1..=3)).prop_map(
+        |(seed, nodes, losses, contenders)| {
+            let mut schedule = Schedule::calm(seed, nodes, 1 + contenders.len());
+            // Time enough between two of them for a renewal to heal the node.
+            let at = (1_u32..).map(|number| 12 * SECOND * number);
+            schedule.faults = losses
+                .into_iter()
+                .zip(at)
+                .map(|((node, later), at)| timed(at + later, Fault::Evict { node: node % nodes }))
+                .collect();
+            let holder = vec![lock(Duration::ZERO, 120 * SECOND)];
+            Case { schedule, programs: std::iter::once(holder).chain(contenders).collect() }
+        },
+    )
+}
+
+/// Whether a lease ended that nobody unlocked.
+pub(super) fn has_eroded(report: &Report) -> bool {
+    let mut events = report.history.entries().iter().map(|entry| &entry.event);
+    events.any(|event| matches!(event, Event::Ended { is_unlocked: false, .. }))
+}
+
+/// All nodes forget at once, some time apart, while one client holds a lease that it verifies at last.
+pub(super) fn of_forgetful_nodes() -> impl Strategy<Value = Case> + Clone {
+    let times = prop::collection::vec(millis(0..=18_000), 1..=3);
+    let nodes = select(vec![1_usize, 3]);
+    (any::<u64>().no_shrink(), nodes, times, millis(0..=18_000), contender(3)).prop_map(
+        |(seed, nodes, times, hold, contender)| {
+            let mut schedule = Schedule::calm(seed, nodes, 2);
+            let all = |at| (0..nodes).map(move |node| timed(at, Fault::Flush { node }));
+            schedule.faults = times.into_iter().flat_map(all).collect();
+            let holder = Step { verifies: true, is_renewed: false, ..lock(Duration::ZERO, hold) };
+            Case { schedule, programs: vec![vec![holder], contender] }
+        },
+    )
+}
+
+/// Clients that stand still for about as long as a lease is valid, most of them while they lock.
+pub(super) fn of_pauses() -> impl Strategy<Value = Case> + Clone {
+    let pause = (0_usize..=1, 0_u64..=10_000, millis(1_000..=25_000));
+    let pauses = prop::collection::vec(pause, 1..=2);
+    (any::<u64>().no_shrink(), select(vec![1_usize, 2, 3]), pauses, contender(2)).prop_map(
+        |(seed, nodes, pauses, contender)| {
+            let mut schedule = Schedule::calm(seed, nodes, 2);
+            schedule.faults = pauses
+                .into_iter()
+                .map(|(client, at, lasts)| timed(Duration::from_micros(at), Fault::Pause { client, lasts }))
+                .collect();
+            Case { schedule, programs: vec![vec![lock(Duration::ZERO, SECOND / 100)], contender] }
+        },
+    )
+}
+
+/// Nodes lose the keys of a lease within so many milliseconds, others try to get it, and it is healed; meanwhile raises
+/// for it come late or twice, and a lock of it may be lost. Afterwards others try again.
+pub(super) fn of_late_raises(within: u64) -> impl Strategy<Value = Case> + Clone {
+    let nodes = || prop_oneof![Just(0b111_usize), 1..=0b111_usize];
+    let hold = Duration::from_millis(4 * within);
+    let late = || millis(1..=4 * within);
+    let late = prop_oneof![late().prop_map(Verdict::Overtaken), late().prop_map(Verdict::Duplicate)];
+    // A client's first messages to a node are the greeting, the lock, and the raise.
+    let raises = (nodes(), late).prop_map(|(nodes, late)| (nodes, 2, late));
+    let lock_lost = select(vec![1_usize, 2, 4]).prop_map(|nodes| (nodes, 1, Verdict::Drop));
+    let losses = prop::collection::vec((nodes(), millis(0..=within)), 1..=2);
+    let attempts = || prop::collection::vec(millis(0..=within / 2), 1..=8);
+    let others = (attempts(), attempts());
+    (any::<u64>().no_shrink(), raises, prop::option::of(lock_lost), losses, others).prop_map(
+        move |(seed, raises, lock_lost, losses, (during, after))| {
+            let of = |nodes: usize| (0..3_usize).filter(move |node| nodes >> node & 1 == 1);
+            let mut schedule = Schedule::calm(seed, 3, 3);
+            for (nodes, index, verdict) in lock_lost.into_iter().chain([raises]) {
+                for node in of(nodes) {
+                    schedule = schedule.with_message(0, node, Direction::Request, index, verdict);
+                }
+            }
+            for (nodes, at) in losses {
+                for node in of(nodes) {
+                    schedule = schedule.with(at, Fault::Evict { node });
+                }
+            }
+            let attempt = |rest| Step { how: How::TryLock, ..lock(rest, Duration::ZERO) };
+            let during = during.into_iter().map(attempt).collect();
+            let mut after: Vec<Step> = after.into_iter().map(attempt).collect();
+            if let Some(first) = after.first_mut() {
+                first.rest += hold;
+            }
+            // The inner hold ends after a quarter of the outer one: that renewal heals.
+            let holder = vec![Step { reenters: true, ..lock(Duration::ZERO, hold) }];
+            Case { schedule, programs: vec![holder, during, after] }
+        },
+    )
+}
+
+/// Nothing goes wrong, and many want the resource at once.
+pub(super) fn of_contention() -> impl Strategy<Value = Case> + Clone {
+    (any::<u64>().no_shrink(), millis(1..=5)).prop_map(|(seed, hold)| Case {
+        schedule: Schedule::calm(seed, 5, 20),
+        programs: vec![vec![lock(Duration::ZERO, hold); 3]; 20],
+    })
+}
+
+/// Whether there are more attempts than a quiet wait needs: for each lease that is released, one of everybody.
+pub(super) fn is_storm(report: &Report) -> bool {
+    let count = |wanted: fn(&Event) -> bool| {
+        report.history.entries().iter().filter(|entry| wanted(&entry.event)).count()
+    };
+    let attempts = count(|event| matches!(event, Event::Began { .. }));
+    let grants = count(|event| matches!(event, Event::Granted { .. }));
+    attempts > grants * report.schedule.clients
+}

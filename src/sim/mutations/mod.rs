@@ -1,0 +1,186 @@
+//! Every rule that a promise rests on is broken once, and each time the simulator sees it.
+//!
+//! The table of what was broken, what showed it, and after how many cases:
+//!
+//! ```text
+//! cargo nextest run --all-features --lib sim::mutations --no-capture 2>&1 | grep '^|'
+//! ```
+
+use std::fmt;
+
+use proptest::prelude::*;
+
+use super::{Campaign, Failure, Promise, Promises, Report, Schedules, workload::Case};
+use crate::mutation::{Mutation, break_rule};
+
+mod cases;
+
+/// So many cases at most until a broken rule shows.
+const MOST_CASES: u64 = 20_000;
+
+/// What a broken rule shows as.
+#[derive(Clone, Copy, Debug)]
+enum Sign {
+    /// A promise that the schedule leaves standing is broken.
+    Broken(Promise),
+    /// A promise is broken that is kept here although the schedule does not leave it standing.
+    BrokenEvenSo(Promise),
+    /// A lease ends that nobody unlocked, although it was renewed all the time.
+    Eroded,
+    /// Waiters try far more often than leases are released.
+    Storm,
+}
+
+impl Sign {
+    /// Runs a case: an error if it shows the sign.
+    fn look_for(self, case: &Case) -> Result<Report, Box<Failure>> {
+        let report = case.run();
+        match self {
+            Self::Broken(promise) if !case.promises().contains(promise) => Ok(report),
+            Self::Broken(promise) | Self::BrokenEvenSo(promise) => {
+                match report.check(&Promises::NONE.with(promise)) {
+                    Err(failure) if failure.violations.is_some() => Err(failure),
+                    _ => Ok(report),
+                }
+            }
+            Self::Eroded if cases::has_eroded(&report) => Err(Box::new(Failure { report, violations: None })),
+            Self::Storm if cases::is_storm(&report) => Err(Box::new(Failure { report, violations: None })),
+            Self::Eroded | Self::Storm => Ok(report),
+        }
+    }
+}
+
+impl fmt::Display for Sign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Broken(promise) | Self::BrokenEvenSo(promise) => promise.fmt(f),
+            Self::Eroded => f.write_str("a lease eroded"),
+            Self::Storm => f.write_str("a storm of attempts"),
+        }
+    }
+}
+
+/// Breaks a rule and runs cases until one shows it; the same case must be in order with the rule whole.
+#[expect(clippy::print_stdout, reason = "a line of the table")]
+fn is_caught(mutation: Mutation, sign: Sign, cases: &(impl Strategy<Value = Case> + Sync)) {
+    let seed = std::env::var("SEED").map_or(1, |seed| seed.parse().unwrap());
+    let campaign = Campaign::new(MOST_CASES).seed(seed).shrinks(100);
+    let found = {
+        let _broken = break_rule(Some(mutation));
+        campaign.run(cases, |case| sign.look_for(case))
+    };
+    let Err(found) = found else { panic!("{mutation:?}: no {sign} in {MOST_CASES} cases") };
+    println!("| {mutation:?} | {sign} | {} |", found.number + 1);
+    if let Err(failure) = sign.look_for(&found.case).and_then(|_| found.case.check()) {
+        panic!("with no rule broken, too:\n{}\n{failure}", found.case);
+    }
+}
+
+fn breaks(mutation: Mutation, promise: Promise) {
+    is_caught(mutation, Sign::Broken(promise), &Case::strategy(&Schedules::tolerated()));
+}
+
+#[test]
+fn a_reused_owner_id_is_caught() {
+    let schedules = Schedules::tolerated().nodes([3]).clients(2..=3).faults(1, 10);
+    is_caught(Mutation::ReuseOwnerId, Sign::Broken(Promise::Exclusion), &Case::strategy(&schedules));
+}
+
+#[test]
+fn a_quorum_that_wins_after_the_end_of_validity_is_caught() {
+    is_caught(Mutation::SkipLastValidityCheck, Sign::Broken(Promise::Honesty), &cases::of_pauses());
+}
+
+#[test]
+fn half_of_the_nodes_as_a_quorum_is_caught() {
+    breaks(Mutation::HalfIsQuorum, Promise::Exclusion);
+}
+
+#[test]
+fn a_quorum_of_those_that_answer_is_caught() {
+    breaks(Mutation::QuorumOfAnswering, Promise::Exclusion);
+}
+
+#[test]
+fn an_unconditional_raise_is_caught() {
+    is_caught(Mutation::RaiseUnconditionally, Sign::Broken(Promise::Order), &cases::of_late_raises(200));
+}
+
+#[test]
+fn a_raise_of_what_another_holds_is_caught() {
+    is_caught(Mutation::RaiseWithoutOwner, Sign::Broken(Promise::Order), &cases::of_late_raises(15));
+}
+
+#[test]
+fn a_raise_that_lowers_a_counter_is_caught() {
+    is_caught(Mutation::RaiseAboveToken, Sign::Broken(Promise::Order), &cases::of_late_raises(200));
+}
+
+#[test]
+fn a_token_that_is_not_raised_is_caught() {
+    breaks(Mutation::NoRaise, Promise::Order);
+}
+
+#[test]
+fn a_renewal_that_heals_only_where_nobody_tried_is_caught() {
+    is_caught(Mutation::HealOnlyBelowToken, Sign::Eroded, &cases::of_a_long_lease());
+}
+
+#[test]
+fn a_proof_by_nodes_that_gave_larger_tokens_is_caught() {
+    is_caught(
+        Mutation::VerifyAboveToken,
+        Sign::Broken(Promise::Proof),
+        &Case::strategy(&Schedules::beyond()),
+    );
+}
+
+#[test]
+fn a_proof_by_nodes_that_forgot_is_caught() {
+    is_caught(Mutation::VerifyForgetful, Sign::BrokenEvenSo(Promise::Proof), &cases::of_forgetful_nodes());
+}
+
+#[test]
+fn an_unlock_of_what_another_holds_is_caught() {
+    breaks(Mutation::UnlockWithoutOwner, Promise::Exclusion);
+}
+
+#[test]
+fn a_lock_that_lands_after_its_unlock_is_caught() {
+    breaks(Mutation::NoTombstoneForLock, Promise::Residue);
+}
+
+#[test]
+fn a_renewal_that_lands_after_its_unlock_is_caught() {
+    breaks(Mutation::NoTombstoneForRenewal, Promise::Residue);
+}
+
+#[test]
+fn validity_from_after_the_first_answer_is_caught() {
+    breaks(Mutation::StartAfterFirstAnswer, Promise::Exclusion);
+}
+
+#[test]
+fn a_ttl_that_is_shortened_is_caught() {
+    is_caught(Mutation::ShortenTtl, Sign::Broken(Promise::Exclusion), &cases::of_reentries());
+}
+
+#[test]
+fn notices_of_rollbacks_are_caught() {
+    is_caught(Mutation::NoticeOnRollback, Sign::Storm, &cases::of_contention());
+}
+
+#[test]
+fn a_rollback_that_skips_the_silent_is_caught() {
+    breaks(Mutation::RollbackSkipsSilent, Promise::Residue);
+}
+
+#[test]
+fn a_loss_that_is_announced_by_the_renewal_is_caught() {
+    breaks(Mutation::LossFedByRenewal, Promise::Honesty);
+}
+
+#[test]
+fn holds_as_increments_are_caught() {
+    is_caught(Mutation::HoldsAsIncrements, Sign::Broken(Promise::Exclusion), &cases::of_reentries());
+}
