@@ -1,0 +1,58 @@
+//! Tokens are unique and grow, whatever the clocks do.
+
+use crate::{
+    model::{
+        bounds::{Bounds, Promise, full_or},
+        rules::Rules,
+        search::{assert_holds, shortest_break},
+    },
+    mutation::Mutation,
+};
+
+const BOUNDS: Bounds = Bounds { is_expiry_free: true, ..Bounds::of(Promise::TokensAreUniqueAndGrow) };
+
+#[test]
+fn tokens_are_unique_and_grow_from_attempt_to_attempt() {
+    assert_holds(Bounds { attempts: full_or([2, 2], [2, 1]), ..BOUNDS }, Rules::WHOLE);
+}
+
+#[test]
+fn tokens_are_unique_and_grow_where_counters_differ() {
+    assert_holds(Bounds { skew: full_or(3, 2), ..BOUNDS }, Rules::WHOLE);
+}
+
+#[test]
+fn tokens_are_unique_and_grow_although_a_request_arrives_twice() {
+    assert_holds(Bounds { duplicates: 1, skew: full_or(2, 1), ..BOUNDS }, Rules::WHOLE);
+}
+
+#[test]
+fn without_a_raise_the_next_quorum_may_not_know_of_the_token() {
+    shortest_break(Bounds { skew: 1, ..BOUNDS }, Rules::without(Mutation::NoRaise));
+}
+
+#[test]
+fn a_raise_that_does_not_ask_whose_key_it_is_confirms_a_token_twice() {
+    shortest_break(Bounds { skew: 2, ..BOUNDS }, Rules::without(Mutation::RaiseWithoutOwner));
+}
+
+#[test]
+fn a_raise_that_lowers_counters_lets_a_token_come_again() {
+    let bounds = Bounds { duplicates: 1, skew: 2, ..BOUNDS };
+    shortest_break(bounds, Rules::without(Mutation::RaiseAboveToken));
+}
+
+#[test]
+fn a_raise_that_asks_for_nothing_lets_a_token_come_again() {
+    shortest_break(Bounds { skew: 2, ..BOUNDS }, Rules::without(Mutation::RaiseUnconditionally));
+}
+
+#[test]
+fn a_node_that_lost_its_counter_votes_below_a_token() {
+    shortest_break(Bounds { losses: 1, ..BOUNDS }, Rules::WHOLE);
+}
+
+#[test]
+fn a_node_that_lost_its_counter_and_begins_above_it_does_no_harm() {
+    assert_holds(Bounds { losses: 1, is_regained_above: true, ..BOUNDS }, Rules::WHOLE);
+}

@@ -1,0 +1,39 @@
+//! A lease that was verified had no later one before the verification began.
+
+use crate::{
+    model::{
+        bounds::{Bounds, Promise},
+        rules::{Rules, Wrong},
+        search::{assert_holds, shortest_break},
+    },
+    mutation::Mutation,
+};
+
+const BOUNDS: Bounds =
+    Bounds { is_expiry_free: true, renewals: 1, ..Bounds::of(Promise::ProofsHold) };
+
+#[test]
+fn a_proof_holds_whatever_expires_and_arrives_late() {
+    assert_holds(BOUNDS, Rules::WHOLE);
+}
+
+#[test]
+fn a_node_whose_counter_is_above_the_token_proves_nothing() {
+    shortest_break(BOUNDS, Rules::without(Mutation::VerifyAboveToken));
+}
+
+#[test]
+fn a_node_that_lost_its_counter_proves_nothing() {
+    let bounds = Bounds { losses: 1, is_regained_above: true, ..BOUNDS };
+    shortest_break(bounds, Rules::without(Mutation::VerifyForgetful));
+}
+
+#[test]
+fn a_proof_holds_where_a_counter_was_lost() {
+    assert_holds(Bounds { losses: 1, is_regained_above: true, ..BOUNDS }, Rules::WHOLE);
+}
+
+#[test]
+fn that_the_key_is_still_there_proves_nothing_where_votes_arrive_late() {
+    shortest_break(BOUNDS, Rules::with(Wrong::StillMineProves));
+}
