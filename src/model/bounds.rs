@@ -1,5 +1,7 @@
 //! How far a search goes.
 
+use crate::model::{CLIENTS, NODES};
+
 /// What must hold in every state that a search reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Promise {
@@ -18,15 +20,15 @@ pub(super) enum Promise {
 pub(super) struct Bounds {
     pub(super) promise: Promise,
     /// Of each client.
-    pub(super) attempts: [u8; super::CLIENTS],
-    /// Renewal rounds of each lease; where proofs are searched, each of them is a verification.
-    pub(super) renewals: u8,
+    pub(super) attempts: [u8; CLIENTS],
+    /// Renewal rounds of each lease, by client; where proofs are searched, each of them is a verification.
+    pub(super) renewals: [u8; CLIENTS],
     /// Requests that a node executes twice.
     pub(super) duplicates: u8,
-    /// Whether a key may expire at any moment.
-    pub(super) is_expiry_free: bool,
-    /// By how much the counters of the nodes may differ at the start.
-    pub(super) skew: u64,
+    /// Keys that expire, at any moment.
+    pub(super) expiries: Expiries,
+    /// The counters of the nodes at the start, one search from each. Nodes can change places.
+    pub(super) starts: &'static [[u64; NODES]],
     /// Whether a refused client tells the next node the largest counter it has seen.
     pub(super) are_hints_given: bool,
     /// Nodes that lose their counter, and nothing else.
@@ -38,6 +40,21 @@ pub(super) struct Bounds {
     /// Without it the clocks of the nodes stand still.
     pub(super) timing: Option<Timing>,
 }
+
+/// How many keys expire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Expiries {
+    AtMost(u8),
+    Any,
+}
+
+/// All counters are the same.
+pub(super) const IN_STEP: &[[u64; NODES]] = &[[0, 0, 0]];
+/// Counters differ by one at most.
+pub(super) const NEARLY_IN_STEP: &[[u64; NODES]] = &[[0, 0, 0], [0, 0, 1], [0, 1, 1]];
+/// Counters differ by two at most.
+pub(super) const OUT_OF_STEP: &[[u64; NODES]] =
+    &[[0, 0, 0], [0, 0, 1], [0, 1, 1], [0, 0, 2], [0, 1, 2], [0, 2, 2]];
 
 /// Time in ticks, the same for all.
 #[derive(Clone, Copy, Debug)]
@@ -54,11 +71,11 @@ impl Bounds {
     pub(super) const fn of(promise: Promise) -> Self {
         Self {
             promise,
-            attempts: [1; super::CLIENTS],
-            renewals: 0,
+            attempts: [1; CLIENTS],
+            renewals: [0; CLIENTS],
             duplicates: 0,
-            is_expiry_free: false,
-            skew: 0,
+            expiries: Expiries::AtMost(0),
+            starts: IN_STEP,
             are_hints_given: false,
             losses: 0,
             is_regained_above: false,
@@ -70,6 +87,23 @@ impl Bounds {
     /// Whether the promise speaks of tokens. Where it does not, all counters stand still: there are far fewer states.
     pub(super) fn are_tokens_counted(&self) -> bool {
         matches!(self.promise, Promise::TokensAreUniqueAndGrow | Promise::ProofsHold)
+    }
+
+    /// Whether it makes a difference that a client hears of a refusal. It keeps the client from unlocking that node, as if
+    /// the unlock were never delivered: so it does only where all has to be, or where the client learns a hint.
+    pub(super) fn are_refusals_heard(&self) -> bool {
+        self.are_hints_given || self.promise == Promise::NothingIsLeftBehind
+    }
+
+    /// Whether it makes a difference that a client gives up its last attempt. It frees keys, as if they expired, and
+    /// leaves tombstones, which refuse: so it does only where keys do not expire anyway.
+    pub(super) fn is_last_rollback_of_use(&self) -> bool {
+        self.expiries != Expiries::Any
+    }
+
+    /// Whether clients can change places.
+    pub(super) fn are_clients_alike(&self) -> bool {
+        self.attempts[0] == self.attempts[1] && self.renewals[0] == self.renewals[1]
     }
 }
 

@@ -19,7 +19,7 @@ fn leases_do_not_overlap_whatever_is_delayed() {
 
 #[test]
 fn leases_do_not_overlap_although_they_are_renewed_and_a_request_arrives_twice() {
-    assert_holds(Bounds { renewals: 1, duplicates: full_or(1, 0), ..BOUNDS }, Rules::WHOLE);
+    assert_holds(Bounds { renewals: [1, 1], duplicates: full_or(1, 0), ..BOUNDS }, Rules::WHOLE);
 }
 
 #[test]
@@ -35,5 +35,5 @@ fn with_half_of_the_nodes_two_quorums_need_not_meet() {
 
 #[test]
 fn with_an_unlock_that_does_not_ask_whose_key_it_is_a_loser_deletes_the_holders() {
-    shortest_break(BOUNDS, Rules::without(Mutation::UnlockWithoutOwner));
+    shortest_break(Bounds { attempts: [2, 1], ..BOUNDS }, Rules::without(Mutation::UnlockWithoutOwner));
 }

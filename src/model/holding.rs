@@ -5,7 +5,6 @@ use crate::{
         NODES,
         message::{Ask, Say},
         protocol::Protocol,
-        rules::Wrong,
         site::Ballot,
         world::{Flaw, Lease, Phase, Round, World},
     },
@@ -66,8 +65,7 @@ impl World {
             self.flaw = Some(Flaw::FalseProof(lease.token));
         }
         let mut valid_until = lease.valid_until;
-        let is_in_time = self.now < valid_until || model.rules.is(Wrong::RenewalCountsAfterTheEnd);
-        if let Some(timing) = model.bounds.timing.filter(|_| is_in_time) {
+        if let Some(timing) = model.bounds.timing.filter(|_| self.now < valid_until) {
             valid_until = valid_until.max(open.start + timing.ttl);
         }
         self.clients[client].phase = Phase::Holding(Lease { valid_until, round: None, ..lease });

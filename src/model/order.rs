@@ -2,14 +2,14 @@
 
 use crate::{
     model::{
-        bounds::{Bounds, Promise, full_or},
+        bounds::{Bounds, Expiries, IN_STEP, NEARLY_IN_STEP, OUT_OF_STEP, Promise, full_or},
         rules::Rules,
         search::{assert_holds, shortest_break},
     },
     mutation::Mutation,
 };
 
-const BOUNDS: Bounds = Bounds { is_expiry_free: true, ..Bounds::of(Promise::TokensAreUniqueAndGrow) };
+const BOUNDS: Bounds = Bounds { expiries: Expiries::Any, ..Bounds::of(Promise::TokensAreUniqueAndGrow) };
 
 #[test]
 fn tokens_are_unique_and_grow_from_attempt_to_attempt() {
@@ -18,33 +18,33 @@ fn tokens_are_unique_and_grow_from_attempt_to_attempt() {
 
 #[test]
 fn tokens_are_unique_and_grow_where_counters_differ() {
-    assert_holds(Bounds { skew: full_or(3, 2), ..BOUNDS }, Rules::WHOLE);
+    assert_holds(Bounds { starts: full_or(OUT_OF_STEP, NEARLY_IN_STEP), ..BOUNDS }, Rules::WHOLE);
 }
 
 #[test]
 fn tokens_are_unique_and_grow_although_a_request_arrives_twice() {
-    assert_holds(Bounds { duplicates: 1, skew: full_or(2, 1), ..BOUNDS }, Rules::WHOLE);
+    assert_holds(Bounds { duplicates: 1, starts: full_or(NEARLY_IN_STEP, IN_STEP), ..BOUNDS }, Rules::WHOLE);
 }
 
 #[test]
 fn without_a_raise_the_next_quorum_may_not_know_of_the_token() {
-    shortest_break(Bounds { skew: 1, ..BOUNDS }, Rules::without(Mutation::NoRaise));
+    shortest_break(Bounds { starts: NEARLY_IN_STEP, ..BOUNDS }, Rules::without(Mutation::NoRaise));
 }
 
 #[test]
 fn a_raise_that_does_not_ask_whose_key_it_is_confirms_a_token_twice() {
-    shortest_break(Bounds { skew: 2, ..BOUNDS }, Rules::without(Mutation::RaiseWithoutOwner));
+    shortest_break(Bounds { starts: NEARLY_IN_STEP, ..BOUNDS }, Rules::without(Mutation::RaiseWithoutOwner));
 }
 
 #[test]
 fn a_raise_that_lowers_counters_lets_a_token_come_again() {
-    let bounds = Bounds { duplicates: 1, skew: 2, ..BOUNDS };
+    let bounds = Bounds { duplicates: 1, starts: NEARLY_IN_STEP, ..BOUNDS };
     shortest_break(bounds, Rules::without(Mutation::RaiseAboveToken));
 }
 
 #[test]
 fn a_raise_that_asks_for_nothing_lets_a_token_come_again() {
-    shortest_break(Bounds { skew: 2, ..BOUNDS }, Rules::without(Mutation::RaiseUnconditionally));
+    shortest_break(Bounds { starts: NEARLY_IN_STEP, ..BOUNDS }, Rules::without(Mutation::RaiseUnconditionally));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use stateright::{Model, Property};
 use crate::{
     model::{
         CLIENTS,
-        bounds::{Bounds, Promise},
+        bounds::{Bounds, Expiries, Promise},
         message::{Ask, Reply, Request, Say},
         rules::Rules,
         site::{Ballot, Raising},
@@ -60,16 +60,20 @@ impl Protocol {
         match world.clients[client].phase {
             Phase::Idle => {
                 // Clients can change places until one has begun: whichever does is called the first.
-                let [first, second] = self.bounds.attempts;
-                let is_named = first != second || client == 0 || world.clients[0].begun > 0;
+                let is_named = client == 0 || !self.bounds.are_clients_alike() || world.clients[0].begun > 0;
                 if is_named && world.clients[client].begun < self.bounds.attempts[client] {
                     actions.push(Action::Begin(client));
                 }
             }
-            Phase::Locking | Phase::Confirming { .. } => actions.push(Action::GiveUp(client)),
+            Phase::Locking | Phase::Confirming { .. } => {
+                let is_last = world.clients[client].begun == self.bounds.attempts[client];
+                if !is_last || self.bounds.is_last_rollback_of_use() {
+                    actions.push(Action::GiveUp(client));
+                }
+            }
             Phase::Holding(lease) => {
                 let is_in_time = self.bounds.timing.is_none() || world.is_holding(self, client);
-                if lease.round.is_none() && lease.rounds < self.bounds.renewals && is_in_time {
+                if lease.round.is_none() && lease.rounds < self.bounds.renewals[client] && is_in_time {
                     actions.push(Action::Renew(client));
                 }
                 actions.push(Action::Unlock(client));
@@ -95,7 +99,7 @@ impl Protocol {
                 actions.push(Action::Hear { site, reply });
             }
         }
-        if self.bounds.is_expiry_free && here.is_held(0) {
+        if world.expiries != Expiries::AtMost(0) && here.is_held(0) {
             actions.push(Action::Expire { site });
         }
         if world.losses > 0 && here.has_counter() {
@@ -118,14 +122,14 @@ impl Protocol {
         }
         let Some(say) = here.execute(self, request, now).filter(|_| is_heard) else { return };
         let standing = here.standing[client];
-        // The first answer stands, so another need not be delivered.
-        let is_new = match request.ask {
-            Ask::Lock { .. } => standing.lock == Ballot::Unanswered,
-            Ask::Raise { .. } => standing.raise == Raising::Unanswered,
-            Ask::Renew { .. } => standing.open_renewals > 0,
-            Ask::Unlock { .. } => false,
+        // The first answer stands, so another need not be delivered. Nor need one that changes nothing.
+        let is_of_use = match say {
+            Say::Refused { .. } if !self.bounds.are_refusals_heard() => false,
+            Say::Granted { .. } | Say::Refused { .. } => standing.lock == Ballot::Unanswered,
+            Say::Raised(is_raised) => is_raised && standing.raise == Raising::Unanswered,
+            Say::Renewed { .. } | Say::NotRenewed { .. } => standing.open_renewals > 0,
         };
-        if is_new {
+        if is_of_use {
             here.answer(Reply { to: request.of, say });
         }
     }
@@ -159,13 +163,7 @@ impl Model for Protocol {
     type Action = Action;
 
     fn init_states(&self) -> Vec<World> {
-        let skew = self.bounds.skew;
-        if skew == 0 {
-            let counter = (!self.bounds.are_tokens_counted()).then_some(0);
-            return vec![World::new(self, [counter; 3])];
-        }
-        let pairs = (0..=skew).flat_map(|largest| (0..=largest).map(move |other| (other, largest)));
-        pairs.map(|(other, largest)| World::new(self, [Some(0), Some(other), Some(largest)])).collect()
+        self.bounds.starts.iter().map(|counters| World::new(self, *counters)).collect()
     }
 
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {
@@ -201,7 +199,12 @@ impl Model for Protocol {
             }
             Action::Execute { site, request, again } => self.execute(&mut world, site, request, again),
             Action::Hear { site, reply } => self.hear(&mut world, site, reply),
-            Action::Expire { site } => world.sites[site].open().expire(),
+            Action::Expire { site } => {
+                if let Expiries::AtMost(left) = &mut world.expiries {
+                    *left -= 1;
+                }
+                world.sites[site].open().expire();
+            }
             Action::LoseCounter { site } => {
                 world.losses -= 1;
                 world.sites[site].open().lose_counter(self.bounds.is_regained_above);

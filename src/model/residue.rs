@@ -20,8 +20,8 @@ fn no_key_is_left_behind_by_locks_that_arrive_late() {
 
 #[test]
 fn no_key_is_left_behind_by_renewals_that_arrive_late() {
-    assert_holds(Bounds { renewals: full_or(2, 1), ..ALONE }, Rules::WHOLE);
-    assert_holds(Bounds { renewals: 1, ..full_or(BOUNDS, ALONE) }, Rules::WHOLE);
+    assert_holds(Bounds { renewals: full_or([2, 0], [1, 0]), ..ALONE }, Rules::WHOLE);
+    assert_holds(Bounds { renewals: [1, 0], ..full_or(BOUNDS, ALONE) }, Rules::WHOLE);
 }
 
 #[test]
@@ -31,5 +31,5 @@ fn without_a_tombstone_a_lock_that_arrives_after_its_unlock_is_nobodys() {
 
 #[test]
 fn without_a_tombstone_a_renewal_that_arrives_after_its_unlock_is_nobodys() {
-    shortest_break(Bounds { renewals: 1, ..ALONE }, Rules::without(Mutation::NoTombstoneForRenewal));
+    shortest_break(Bounds { renewals: [1, 0], ..ALONE }, Rules::without(Mutation::NoTombstoneForRenewal));
 }

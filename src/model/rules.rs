@@ -24,8 +24,6 @@ pub(super) enum Wrong {
     Rule(Mutation),
     /// A node proves a lease if the key is still there.
     StillMineProves,
-    /// A renewal counts even if its quorum is complete only after the old validity.
-    RenewalCountsAfterTheEnd,
 }
 
 #[derive(Clone, Copy, Debug)]

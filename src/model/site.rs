@@ -69,9 +69,9 @@ pub(super) enum Raising {
 }
 
 impl Site {
-    pub(super) fn new(counter: Option<u64>) -> Self {
+    pub(super) fn new(counter: u64) -> Self {
         let mut node = NodeState::new("");
-        node.set_counter(resource(), counter.map(remembered));
+        node.set_counter(resource(), Some(remembered(counter)));
         Self { node, ahead: 0, restarted: None, requests: Vec::new(), replies: Vec::new(), standing: Default::default() }
     }
 

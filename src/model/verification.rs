@@ -2,7 +2,7 @@
 
 use crate::{
     model::{
-        bounds::{Bounds, Promise},
+        bounds::{Bounds, Expiries, Promise},
         rules::{Rules, Wrong},
         search::{assert_holds, shortest_break},
     },
@@ -10,7 +10,7 @@ use crate::{
 };
 
 const BOUNDS: Bounds =
-    Bounds { is_expiry_free: true, renewals: 1, ..Bounds::of(Promise::ProofsHold) };
+    Bounds { expiries: Expiries::Any, renewals: [1, 0], ..Bounds::of(Promise::ProofsHold) };
 
 #[test]
 fn a_proof_holds_whatever_expires_and_arrives_late() {

@@ -2,7 +2,7 @@
 
 use crate::model::{
     CLIENTS, NODES,
-    bounds::Promise,
+    bounds::{Expiries, Promise},
     message::{Ask, Attempt, Request},
     protocol::Protocol,
     site::{Sealed, Site},
@@ -17,6 +17,7 @@ pub(super) struct World {
     pub(super) now: u8,
     /// As many of the tokens granted so far as the promise asks about, sorted.
     pub(super) granted: Vec<u64>,
+    pub(super) expiries: Expiries,
     pub(super) duplicates: u8,
     pub(super) losses: u8,
     pub(super) crashes: u8,
@@ -74,13 +75,14 @@ pub(super) struct Round {
 }
 
 impl World {
-    pub(super) fn new(model: &Protocol, counters: [Option<u64>; NODES]) -> Self {
+    pub(super) fn new(model: &Protocol, counters: [u64; NODES]) -> Self {
         let client = Client { begun: 0, phase: Phase::Idle, start: 0, floor: 0, seen: 0 };
         let mut world = Self {
             sites: counters.map(|counter| Sealed::new(Site::new(counter))),
             clients: [client; CLIENTS],
             now: 0,
             granted: Vec::new(),
+            expiries: model.bounds.expiries,
             duplicates: model.bounds.duplicates,
             losses: model.bounds.losses,
             crashes: model.bounds.crashes,
@@ -158,7 +160,7 @@ impl World {
             _ => false,
         };
         let may_prove = |client: usize| match self.clients[client].phase {
-            Phase::Holding(lease) => lease.round.is_some() || lease.rounds < model.bounds.renewals,
+            Phase::Holding(lease) => lease.round.is_some() || lease.rounds < model.bounds.renewals[client],
             _ => false,
         };
         let may_be_granted = |client: usize| may_begin(client) || is_trying(client);
