@@ -7,8 +7,7 @@ use crate::model::{
 };
 
 const TIMING: Timing = Timing { ttl: 3, attempt_timeout: 3, horizon: 4 };
-const BOUNDS: Bounds =
-    Bounds { crashes: 1, timing: Some(TIMING), ..Bounds::of(Promise::LeasesDoNotOverlap) };
+const BOUNDS: Bounds = Bounds { crashes: 1, timing: Some(TIMING), ..Bounds::of(Promise::LeasesDoNotOverlap) };
 
 #[test]
 fn leases_do_not_overlap_while_keys_end_by_their_ttl() {

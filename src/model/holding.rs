@@ -32,7 +32,9 @@ impl World {
         let (round, counts) = match say {
             Say::Renewed { round, counts } => (round, Some(counts)),
             Say::NotRenewed { round } => (round, None),
-            Say::Granted { .. } | Say::Refused { .. } | Say::Raised(_) => unreachable!("no answer to a renewal"),
+            Say::Granted { .. } | Say::Refused { .. } | Say::Raised(_) => {
+                unreachable!("no answer to a renewal")
+            }
         };
         let standing = &mut self.sites[site].open().standing[client];
         standing.open_renewals = standing.open_renewals.saturating_sub(1);

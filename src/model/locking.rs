@@ -18,7 +18,8 @@ impl World {
         let start = self.now;
         let hint = self.clients[client].seen;
         let state = &mut self.clients[client];
-        (state.begun, state.phase, state.start, state.floor) = (state.begun + 1, Phase::Locking, start, floor);
+        (state.begun, state.phase, state.start, state.floor) =
+            (state.begun + 1, Phase::Locking, start, floor);
         for site in 0..NODES {
             self.send(client, site, Ask::Lock { hint });
         }

@@ -43,12 +43,21 @@ pub(super) enum Ask {
 /// From a node. Nobody waits for what it says to an unlock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Say {
-    Granted { vote: u64 },
-    Refused { counter: u64 },
+    Granted {
+        vote: u64,
+    },
+    Refused {
+        counter: u64,
+    },
     Raised(bool),
     /// `counts`: for the quorum that the round is about.
-    Renewed { round: u8, counts: bool },
-    NotRenewed { round: u8 },
+    Renewed {
+        round: u8,
+        counts: bool,
+    },
+    NotRenewed {
+        round: u8,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -21,6 +21,7 @@
 //!
 //! [`NodeState::apply`]: crate::node::state::NodeState::apply
 
+mod action;
 mod bounds;
 mod holding;
 mod locking;

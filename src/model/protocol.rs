@@ -7,10 +7,11 @@ use stateright::{Model, Property};
 use crate::{
     model::{
         CLIENTS,
+        action::Action,
         bounds::{Bounds, Expiries, Promise},
-        message::{Ask, Reply, Request, Say},
+        message::{Reply, Request, Say},
         rules::Rules,
-        site::{Ballot, Raising},
+        site::{Ballot, Raising, Sealed},
         world::{Phase, World},
     },
     node::{Terms, entries::terms},
@@ -26,23 +27,6 @@ pub(super) struct Protocol {
     pub(super) needed: usize,
 }
 
-/// One thing that happens. Nodes are named by their place in the state before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Action {
-    Begin(usize),
-    GiveUp(usize),
-    Renew(usize),
-    Unlock(usize),
-    /// `again`: a copy stays in flight.
-    Execute { site: usize, request: Request, again: bool },
-    Hear { site: usize, reply: Reply },
-    /// The key of the lock ends.
-    Expire { site: usize },
-    LoseCounter { site: usize },
-    Crash { site: usize },
-    Tick,
-}
-
 impl Protocol {
     pub(super) fn new(bounds: Bounds, rules: Rules) -> Self {
         let mut terms = terms();
@@ -54,6 +38,42 @@ impl Protocol {
 
     pub(super) fn ttl(&self) -> Duration {
         self.terms.max_ttl
+    }
+
+    /// What an action makes of a world, every node still in its place.
+    pub(super) fn after(&self, before: &World, action: Action) -> Option<World> {
+        let mut world = before.clone();
+        match action {
+            Action::Begin(client) => world.begin(self, client),
+            Action::GiveUp(client) => world.give_up(self, client),
+            Action::Renew(client) | Action::Unlock(client) => {
+                let Phase::Holding(lease) = world.clients[client].phase else { return None };
+                if matches!(action, Action::Renew(_)) {
+                    world.renew(client, lease);
+                } else {
+                    world.unlock(self, client, lease);
+                }
+            }
+            Action::Execute { site, request, again } => self.execute(&mut world, site, request, again),
+            Action::Hear { site, reply } => self.hear(&mut world, site, reply),
+            Action::Expire { site } => {
+                if let Expiries::AtMost(left) = &mut world.expiries {
+                    *left -= 1;
+                }
+                world.sites[site].open().expire();
+            }
+            Action::LoseCounter { site } => {
+                world.losses -= 1;
+                world.sites[site].open().lose_counter(self.bounds.is_regained_above);
+            }
+            Action::Crash { site } => {
+                world.crashes -= 1;
+                world.sites[site].open().crash(self.rules.guard, before.now);
+            }
+            Action::Tick => self.tick(&mut world),
+        }
+        world.sites.iter_mut().for_each(Sealed::seal);
+        Some(world)
     }
 
     fn client_actions(&self, world: &World, client: usize, actions: &mut Vec<Action>) {
@@ -185,38 +205,7 @@ impl Model for Protocol {
     }
 
     fn next_state(&self, before: &World, action: Action) -> Option<World> {
-        let mut world = before.clone();
-        match action {
-            Action::Begin(client) => world.begin(self, client),
-            Action::GiveUp(client) => world.give_up(self, client),
-            Action::Renew(client) | Action::Unlock(client) => {
-                let Phase::Holding(lease) = world.clients[client].phase else { return None };
-                if matches!(action, Action::Renew(_)) {
-                    world.renew(client, lease);
-                } else {
-                    world.unlock(self, client, lease);
-                }
-            }
-            Action::Execute { site, request, again } => self.execute(&mut world, site, request, again),
-            Action::Hear { site, reply } => self.hear(&mut world, site, reply),
-            Action::Expire { site } => {
-                if let Expiries::AtMost(left) = &mut world.expiries {
-                    *left -= 1;
-                }
-                world.sites[site].open().expire();
-            }
-            Action::LoseCounter { site } => {
-                world.losses -= 1;
-                world.sites[site].open().lose_counter(self.bounds.is_regained_above);
-            }
-            Action::Crash { site } => {
-                world.crashes -= 1;
-                world.sites[site].open().crash(self.rules.guard, before.now);
-            }
-            Action::Tick => self.tick(&mut world),
-        }
-        world.settle();
-        Some(world)
+        Some(self.after(before, action)?.settled())
     }
 
     fn properties(&self) -> Vec<Property<Self>> {

@@ -36,13 +36,17 @@ pub(super) fn shortest_break(bounds: Bounds, rules: Rules) -> usize {
 fn trace(search: &impl Checker<Protocol>) -> Option<(usize, String)> {
     let (_, path) = search.discoveries().into_iter().next()?;
     let mut text = String::new();
-    let mut last = String::new();
+    let mut names = [1, 2, 3];
     let mut steps = 0;
     for (world, action) in path.into_vec() {
-        last = format!("{:?} granted {:?} flaw {:?}", world.clients, world.granted, world.flaw);
-        let Some(action) = action else { break };
+        let Some(action) = action else {
+            writeln!(text, "      {:?}, granted {:?}, {:?}", world.clients, world.granted, world.flaw)
+                .unwrap();
+            break;
+        };
         steps += 1;
-        writeln!(text, "{steps:4}  {action:?}").unwrap();
+        writeln!(text, "{steps:4}  {}", action.named(names)).unwrap();
+        names = search.model().after(&world, action).unwrap().order().map(|place| names[place]);
     }
-    Some((steps, text + "      " + &last))
+    Some((steps, text))
 }

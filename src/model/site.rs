@@ -72,7 +72,14 @@ impl Site {
     pub(super) fn new(counter: u64) -> Self {
         let mut node = NodeState::new("");
         node.set_counter(resource(), Some(remembered(counter)));
-        Self { node, ahead: 0, restarted: None, requests: Vec::new(), replies: Vec::new(), standing: Default::default() }
+        Self {
+            node,
+            ahead: 0,
+            restarted: None,
+            requests: Vec::new(),
+            replies: Vec::new(),
+            standing: Default::default(),
+        }
     }
 
     pub(super) fn requests(&self) -> &[Request] {
@@ -114,7 +121,8 @@ impl Site {
         if matches!(ask, Ask::Lock { .. }) && self.restarted.is_some() {
             return Some(Say::Refused { counter: 0 });
         }
-        let owner = if model.rules.is_broken(Mutation::ReuseOwnerId) { Attempt { number: 1, ..of } } else { of };
+        let owner =
+            if model.rules.is_broken(Mutation::ReuseOwnerId) { Attempt { number: 1, ..of } } else { of };
         let entry = request.entry(owner, model.ttl());
         let was_held = self.is_held(now);
         let broken = model.rules.break_for_nodes();
@@ -180,7 +188,9 @@ impl Site {
 
     /// In quarantine, the votes have to die first that attempts may still win with.
     fn is_counted_for_renewals(&self, model: &Protocol, now: u8) -> bool {
-        let Guard::Quarantine { renewals_after_attempt_timeout: true } = model.rules.guard else { return true };
+        let Guard::Quarantine { renewals_after_attempt_timeout: true } = model.rules.guard else {
+            return true;
+        };
         let timeout = model.bounds.timing.map_or(0, |timing| timing.attempt_timeout);
         self.restarted.is_none_or(|restarted| now >= restarted + timeout)
     }

@@ -77,7 +77,7 @@ pub(super) struct Round {
 impl World {
     pub(super) fn new(model: &Protocol, counters: [u64; NODES]) -> Self {
         let client = Client { begun: 0, phase: Phase::Idle, start: 0, floor: 0, seen: 0 };
-        let mut world = Self {
+        let world = Self {
             sites: counters.map(|counter| Sealed::new(Site::new(counter))),
             clients: [client; CLIENTS],
             now: 0,
@@ -88,14 +88,20 @@ impl World {
             crashes: model.bounds.crashes,
             flaw: None,
         };
-        world.settle();
-        world
+        world.settled()
     }
 
     /// The one state that stands for all that differ from it in the order of the nodes.
-    pub(super) fn settle(&mut self) {
-        self.sites.iter_mut().for_each(Sealed::seal);
+    pub(super) fn settled(mut self) -> Self {
         self.sites.sort_by_key(Sealed::digest);
+        self
+    }
+
+    /// The places of the nodes once they are settled.
+    pub(super) fn order(&self) -> [usize; NODES] {
+        let mut order = std::array::from_fn(|site| site);
+        order.sort_by_key(|site: &usize| self.sites[*site].digest());
+        order
     }
 
     /// The attempt that the client is making, or has made last.
@@ -159,18 +165,19 @@ impl World {
             Phase::Locking | Phase::Confirming { .. } => self.now < self.last_chance(model, client),
             _ => false,
         };
-        let may_prove = |client: usize| match self.clients[client].phase {
-            Phase::Holding(lease) => lease.round.is_some() || lease.rounds < model.bounds.renewals[client],
-            _ => false,
-        };
         let may_be_granted = |client: usize| may_begin(client) || is_trying(client);
+        let may_prove_falsely = |client: usize| match self.clients[client].phase {
+            Phase::Holding(lease) if lease.rounds < model.bounds.renewals[client] => true,
+            Phase::Holding(lease) if lease.round.is_some_and(|round| round.floor > lease.token) => true,
+            _ => may_be_granted(client) && model.bounds.renewals[client] > 0,
+        };
         let mut clients = 0..CLIENTS;
         !match model.bounds.promise {
             Promise::LeasesDoNotOverlap => {
                 clients.all(|client| may_be_granted(client) || self.is_holding(model, client))
             }
             Promise::TokensAreUniqueAndGrow => clients.any(may_be_granted),
-            Promise::ProofsHold => clients.any(|client| may_be_granted(client) || may_prove(client)),
+            Promise::ProofsHold => clients.any(may_prove_falsely),
             Promise::NothingIsLeftBehind => true,
         }
     }
