@@ -2,7 +2,7 @@
 
 use crate::{
     model::{
-        bounds::{Bounds, Expiries, Promise},
+        bounds::{Bounds, Expiries, Promise, full_or},
         rules::{Rules, Wrong},
         search::{assert_holds, shortest_break},
     },
@@ -30,7 +30,13 @@ fn a_node_that_lost_its_counter_proves_nothing() {
 
 #[test]
 fn a_proof_holds_where_a_counter_was_lost() {
-    assert_holds(Bounds { losses: 1, is_regained_above: true, ..BOUNDS }, Rules::WHOLE);
+    let expiries = full_or(Expiries::Any, Expiries::AtMost(1));
+    assert_holds(Bounds { losses: 1, is_regained_above: true, expiries, ..BOUNDS }, Rules::WHOLE);
+}
+
+#[test]
+fn a_proof_fails_where_a_counter_was_lost_and_comes_back_below_the_token() {
+    shortest_break(Bounds { losses: 1, ..BOUNDS }, Rules::WHOLE);
 }
 
 #[test]
