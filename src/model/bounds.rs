@@ -19,6 +19,8 @@ pub(super) enum Promise {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) promise: Promise,
+    /// Whether a search begins with the first client holding the resource, its votes from two nodes just heard.
+    pub(super) is_held_at_start: bool,
     /// Of each client.
     pub(super) attempts: [u8; CLIENTS],
     /// Renewal rounds of each lease, by client; where proofs are searched, each of them is a verification.
@@ -71,6 +73,7 @@ impl Bounds {
     pub(super) const fn of(promise: Promise) -> Self {
         Self {
             promise,
+            is_held_at_start: false,
             attempts: [1; CLIENTS],
             renewals: [0; CLIENTS],
             duplicates: 0,
@@ -103,7 +106,7 @@ impl Bounds {
 
     /// Whether clients can change places.
     pub(super) fn are_clients_alike(&self) -> bool {
-        self.attempts[0] == self.attempts[1] && self.renewals[0] == self.renewals[1]
+        !self.is_held_at_start && self.attempts[0] == self.attempts[1] && self.renewals[0] == self.renewals[1]
     }
 }
 

@@ -21,10 +21,17 @@ fn a_node_that_forgot_its_vote_gives_it_again() {
 
 #[test]
 fn a_node_in_quarantine_gives_no_vote_twice() {
-    assert_holds(Bounds { renewals: full_or([1, 1], [0, 0]), ..BOUNDS }, Rules::guarded(true));
+    assert_holds(BOUNDS, Rules::guarded(true));
+}
+
+#[test]
+fn a_node_in_quarantine_counts_for_renewals_once_no_attempt_can_win_with_what_it_forgot() {
+    let bounds = Bounds { renewals: [1, 0], is_held_at_start: full_or(false, true), ..BOUNDS };
+    assert_holds(bounds, Rules::guarded(true));
 }
 
 #[test]
 fn a_node_that_counts_for_renewals_at_once_takes_the_place_of_a_vote_it_forgot() {
-    shortest_break(Bounds { renewals: [1, 0], ..BOUNDS }, Rules::guarded(false));
+    let bounds = Bounds { renewals: [1, 0], is_held_at_start: full_or(false, true), ..BOUNDS };
+    shortest_break(bounds, Rules::guarded(false));
 }

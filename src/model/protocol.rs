@@ -76,6 +76,20 @@ impl Protocol {
         Some(world)
     }
 
+    /// What comes of a world when the first client wins its first attempt at once.
+    fn held(&self, world: World) -> World {
+        let then = |world: World, action| self.after(&world, action).unwrap();
+        let mut world = then(world, Action::Begin(0));
+        for site in 0..self.needed {
+            let request = world.sites[site].requests()[0];
+            world = then(world, Action::Execute { site, request, again: false });
+            let reply = world.sites[site].replies()[0];
+            world = then(world, Action::Hear { site, reply });
+        }
+        assert!(world.is_holding(self, 0), "votes that differ need a raise");
+        world.settled()
+    }
+
     fn client_actions(&self, world: &World, client: usize, actions: &mut Vec<Action>) {
         match world.clients[client].phase {
             Phase::Idle => {
@@ -183,7 +197,12 @@ impl Model for Protocol {
     type Action = Action;
 
     fn init_states(&self) -> Vec<World> {
-        self.bounds.starts.iter().map(|counters| World::new(self, *counters)).collect()
+        let worlds = self.bounds.starts.iter().map(|counters| World::new(self, *counters));
+        if self.bounds.is_held_at_start {
+            worlds.map(|world| self.held(world)).collect()
+        } else {
+            worlds.collect()
+        }
     }
 
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {
