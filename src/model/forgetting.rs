@@ -3,15 +3,19 @@
 use crate::model::{
     bounds::{Bounds, Promise, Timing, full_or},
     rules::Rules,
-    search::{assert_holds, shortest_break},
+    search::{assert_breaks, assert_holds, shortest_break},
 };
 
 const TIMING: Timing = Timing { ttl: 3, attempt_timeout: 3, horizon: 4 };
+/// Long enough for a lease, and another after it.
+const LONG: Timing = Timing { horizon: 6, ..TIMING };
+
 const BOUNDS: Bounds = Bounds { crashes: 1, timing: Some(TIMING), ..Bounds::of(Promise::LeasesDoNotOverlap) };
 
 #[test]
 fn leases_do_not_overlap_while_keys_end_by_their_ttl() {
-    assert_holds(Bounds { renewals: full_or([1, 1], [0, 0]), crashes: 0, ..BOUNDS }, Rules::WHOLE);
+    let (renewals, timing) = full_or(([1, 1], LONG), ([0, 0], TIMING));
+    assert_holds(Bounds { renewals, timing: Some(timing), crashes: 0, ..BOUNDS }, Rules::WHOLE);
 }
 
 #[test]
@@ -21,7 +25,8 @@ fn a_node_that_forgot_its_vote_gives_it_again() {
 
 #[test]
 fn a_node_in_quarantine_gives_no_vote_twice() {
-    assert_holds(BOUNDS, Rules::guarded(true));
+    let timing = full_or(LONG, TIMING);
+    assert_holds(Bounds { timing: Some(timing), ..BOUNDS }, Rules::guarded(true));
 }
 
 #[test]
@@ -33,5 +38,5 @@ fn a_node_in_quarantine_counts_for_renewals_once_no_attempt_can_win_with_what_it
 #[test]
 fn a_node_that_counts_for_renewals_at_once_takes_the_place_of_a_vote_it_forgot() {
     let bounds = Bounds { renewals: [1, 0], is_held_at_start: full_or(false, true), ..BOUNDS };
-    shortest_break(bounds, Rules::guarded(false));
+    assert_breaks(bounds, Rules::guarded(false));
 }

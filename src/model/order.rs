@@ -4,7 +4,7 @@ use crate::{
     model::{
         bounds::{Bounds, Expiries, IN_STEP, NEARLY_IN_STEP, OUT_OF_STEP, Promise, full_or},
         rules::Rules,
-        search::{assert_holds, shortest_break},
+        search::{assert_breaks, assert_holds, shortest_break},
     },
     mutation::Mutation,
 };
@@ -28,6 +28,17 @@ fn tokens_are_unique_and_grow_although_a_request_arrives_twice() {
 }
 
 #[test]
+fn tokens_are_unique_and_grow_although_leases_are_renewed() {
+    assert_holds(Bounds { renewals: full_or([1, 1], [1, 0]), ..BOUNDS }, Rules::WHOLE);
+}
+
+#[test]
+fn tokens_are_unique_and_grow_although_refused_clients_give_hints() {
+    let (attempts, expiries) = full_or(([2, 1], Expiries::Any), ([1, 1], Expiries::AtMost(1)));
+    assert_holds(Bounds { are_hints_given: true, attempts, expiries, ..BOUNDS }, Rules::WHOLE);
+}
+
+#[test]
 fn without_a_raise_the_next_quorum_may_not_know_of_the_token() {
     shortest_break(Bounds { starts: NEARLY_IN_STEP, ..BOUNDS }, Rules::without(Mutation::NoRaise));
 }
@@ -40,7 +51,7 @@ fn a_raise_that_does_not_ask_whose_key_it_is_confirms_a_token_twice() {
 #[test]
 fn a_raise_that_lowers_counters_lets_a_token_come_again() {
     let bounds = Bounds { duplicates: 1, starts: &[[0, 1, 1]], ..BOUNDS };
-    shortest_break(bounds, Rules::without(Mutation::RaiseAboveToken));
+    assert_breaks(bounds, Rules::without(Mutation::RaiseAboveToken));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::{
         message::{Reply, Request, Say},
         rules::Rules,
         site::{Ballot, Raising, Sealed},
-        world::{Phase, World},
+        world::{Client, Phase, World},
     },
     node::{Terms, entries::terms},
 };
@@ -159,13 +159,23 @@ impl Protocol {
         // The first answer stands, so another need not be delivered. Nor need one that changes nothing.
         let is_of_use = match say {
             Say::Refused { .. } if !self.bounds.are_refusals_heard() => false,
+            Say::Granted { .. } if self.is_late_vote_useless(world, client) => false,
             Say::Granted { .. } | Say::Refused { .. } => standing.lock == Ballot::Unanswered,
             Say::Raised(is_raised) => is_raised && standing.raise == Raising::Unanswered,
             Say::Renewed { .. } | Say::NotRenewed { .. } => standing.open_renewals > 0,
         };
         if is_of_use {
-            here.answer(Reply { to: request.of, say });
+            world.sites[site].open().answer(Reply { to: request.of, say });
         }
+    }
+
+    /// A vote that comes after the decision only keeps an unlock from leaving a tombstone. Where leases must not overlap,
+    /// nobody asks what comes after the last of them.
+    fn is_late_vote_useless(&self, world: &World, client: usize) -> bool {
+        let Client { begun, phase, .. } = world.clients[client];
+        self.bounds.promise == Promise::LeasesDoNotOverlap
+            && begun == self.bounds.attempts[client]
+            && matches!(phase, Phase::Holding(_))
     }
 
     fn hear(&self, world: &mut World, site: usize, reply: Reply) {
@@ -178,6 +188,9 @@ impl Protocol {
             Say::Raised(_) if standing.raise != Raising::Unanswered => {}
             Say::Granted { .. } | Say::Refused { .. } | Say::Raised(_) => {
                 world.hear_vote(self, to.client, site, say);
+                if self.is_late_vote_useless(world, to.client) {
+                    world.sites.iter_mut().for_each(|site| site.open().drop_votes(to.client));
+                }
             }
             Say::Renewed { .. } | Say::NotRenewed { .. } => world.hear_renewal(self, to.client, site, say),
         }

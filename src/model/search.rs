@@ -4,7 +4,11 @@ use std::{fmt::Write, time::Instant};
 
 use stateright::{Checker, Model};
 
-use crate::model::{bounds::Bounds, protocol::Protocol, rules::Rules};
+use crate::model::{
+    bounds::{Bounds, full_or},
+    protocol::Protocol,
+    rules::Rules,
+};
 
 /// Visits every state within the bounds. Fails with the trace if the promise is broken in one.
 ///
@@ -31,6 +35,18 @@ pub(super) fn shortest_break(bounds: Bounds, rules: Rules) -> usize {
     let elapsed = started.elapsed();
     eprintln!("{:?} is broken in {steps} steps: {states} states, {elapsed:.1?}\n{text}", bounds.promise);
     steps
+}
+
+/// As [`shortest_break`], but a quick search goes depth first, and takes the first way that it finds.
+pub(super) fn assert_breaks(bounds: Bounds, rules: Rules) {
+    if full_or(true, false) {
+        shortest_break(bounds, rules);
+        return;
+    }
+    let search = Protocol::new(bounds, rules).checker().spawn_dfs().join();
+    let (found, states) = (trace(&search), search.unique_state_count());
+    let Some((steps, _)) = found else { panic!("not seen in {states} states: {bounds:?}, {rules:?}") };
+    eprintln!("{:?} is broken in {steps} steps at most: {states} states", bounds.promise);
 }
 
 fn trace(search: &impl Checker<Protocol>) -> Option<(usize, String)> {

@@ -109,6 +109,11 @@ impl Site {
         self.replies.insert(place, reply);
     }
 
+    /// The client has no use for further votes.
+    pub(super) fn drop_votes(&mut self, client: usize) {
+        self.replies.retain(|reply| reply.to.client != client || !matches!(reply.say, Say::Granted { .. }));
+    }
+
     /// The client listens for nothing that its attempt still waits for.
     pub(super) fn forget_attempt(&mut self, client: usize) {
         self.standing[client] = Standing::default();
