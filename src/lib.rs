@@ -83,6 +83,8 @@ mod clock;
 mod config;
 mod error;
 mod lock;
+#[cfg(test)]
+mod model;
 mod mutation;
 mod mutex;
 mod node;
