@@ -83,6 +83,8 @@ mod clock;
 mod config;
 mod error;
 mod lock;
+#[cfg(test)]
+mod model;
 mod mutation;
 mod mutex;
 mod node;
@@ -112,3 +114,8 @@ pub use crate::{
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The examples of the simulator's page, run as tests.
+#[cfg(all(doctest, feature = "sim"))]
+#[doc = include_str!("../docs/SIMULATION.md")]
+struct Simulations;

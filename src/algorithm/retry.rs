@@ -6,6 +6,7 @@ use crate::{
     algorithm::{
         attempt::{Loss, Plan},
         node_set::NodeSet,
+        strategy::Strategy,
         tally::Electorate,
     },
     clock::Instant,
@@ -24,7 +25,14 @@ pub(crate) struct Pacing {
     pub(crate) longest_poll: Duration,
     /// The least delay after an attempt that failed or saw a split vote for a second time.
     pub(crate) floor: Duration,
+    pub(crate) strategy: Strategy,
 }
+
+/// How late a waiter tries again at most that hears no notices.
+const JITTER: Duration = Duration::from_millis(200);
+
+/// How often an arbiter is not believed after a split vote. Each doubt costs one more command, at one node.
+const MOST_DOUBTS: u32 = 2;
 
 /// What an attempt has seen at one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +60,10 @@ pub(crate) struct Wake {
 /// Beliefs come from refusals (free when the holder's ttl ends) and from release notices (free now); they are hints, an
 /// attempt finds out. A fallback poll makes up for notices that never come.
 ///
+/// Asking the arbiter first costs a second round trip, so a holder that locks again at once would always come before
+/// those that wait. Hence whoever had the arbiter and lost the others *presses*: it asks all nodes at once when it is
+/// woken, until the votes are split.
+///
 /// # Invariants
 ///
 /// 1. A notice that arrives during an attempt is not forgotten when the attempt's refusals are noted.
@@ -72,6 +84,8 @@ pub(crate) struct Retry {
     poll: Duration,
     splits: u32,
     failures: u32,
+    /// Whether to ask all nodes at once when woken, for having been overtaken by somebody who did.
+    presses: bool,
 }
 
 impl Retry {
@@ -88,6 +102,7 @@ impl Retry {
             poll: pacing.first_poll,
             splits: 0,
             failures: 0,
+            presses: false,
         }
     }
 
@@ -115,6 +130,11 @@ impl Retry {
         now: Instant,
         jitter: f64,
     ) {
+        if self.pacing.strategy == Strategy::Jittered {
+            let at = now + JITTER.mul_f64(jitter);
+            self.again_at = Some(Wake { at, plan: Plan::Parallel });
+            return;
+        }
         self.note(seen, now);
         if seen.contains(&Sighting::NotAsked) {
             // Only an arbiter spoke, perhaps for a contender that is about to give its votes back: look again soon.
@@ -124,14 +144,17 @@ impl Retry {
         self.not_before = now;
         if loss == Loss::Contended {
             self.failures = 0;
-            if self.is_split(seen) {
+            if self.is_split(seen) || self.may_be_split_still(seen) {
                 let range = if self.splits == 0 { round_trip } else { round_trip.max(self.pacing.floor) };
                 let delay = range.saturating_mul(1 << self.splits.min(6)).mul_f64(jitter);
                 self.splits += 1;
+                self.presses = false;
                 self.not_before = now + delay;
-                self.again_at = Some(Wake { at: self.not_before, plan: self.arbiter_first(now) });
+                // All who split ask the same node, whatever each has seen there: those votes are being given back.
+                self.again_at = Some(Wake { at: self.not_before, plan: self.one_by_one(self.order.clone()) });
             } else {
                 self.splits = 0;
+                self.presses |= self.had_arbiter(seen);
             }
         } else {
             let delay = self.pacing.floor.saturating_mul(1 << self.failures.min(16)).min(self.poll);
@@ -148,6 +171,7 @@ impl Retry {
         self.again_at = None;
         self.not_before = now;
         (self.splits, self.failures) = (0, 0);
+        self.presses = false;
         self.poll = self.pacing.first_poll;
         self.poll_at = now + self.poll;
     }
@@ -172,7 +196,15 @@ impl Retry {
         let is_free = |node: &usize| {
             self.free_from.get(*node).copied().flatten().is_some_and(|free_from| free_from <= at)
         };
-        Plan::ArbiterFirst(self.order.iter().copied().filter(is_free).collect())
+        self.one_by_one(self.order.iter().copied().filter(is_free).collect())
+    }
+
+    fn one_by_one(&self, order: Vec<usize>) -> Plan {
+        if self.presses || self.pacing.strategy == Strategy::Parallel {
+            Plan::Parallel
+        } else {
+            Plan::ArbiterFirst(order)
+        }
     }
 
     fn quorum_free_from(&self) -> Option<Instant> {
@@ -204,6 +236,18 @@ impl Retry {
         if let Some(belief) = self.free_from.get_mut(node) {
             *belief = free_from;
         }
+    }
+
+    /// Whether the first arbiter had granted. Of all who were woken, at most one can say so; if it lost the other nodes all
+    /// the same, then to a newcomer, whose first attempt is a round trip shorter.
+    fn had_arbiter(&self, seen: &[Sighting]) -> bool {
+        self.order.first().and_then(|arbiter| seen.get(*arbiter)) == Some(&Sighting::Free)
+    }
+
+    /// Whether the arbiter's refusal, shortly after a split vote, may be for another who is about to give that vote back.
+    /// If the last of those who split believed it, all would sleep until the next poll.
+    fn may_be_split_still(&self, seen: &[Sighting]) -> bool {
+        (1..=MOST_DOUBTS).contains(&self.splits) && seen.contains(&Sighting::NotAsked)
     }
 
     /// Whether no owner was seen, or may stand, on enough nodes to be the holder. An arbiter's refusal is no split.

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::{algorithm::retry::Pacing, error::ConfigError};
+use crate::{
+    algorithm::{retry::Pacing, strategy::Strategy},
+    error::ConfigError,
+};
 
 /// How a waiter paces the attempts that no release notice has asked for.
 ///
@@ -13,6 +16,7 @@ pub struct RetryPolicy {
     first_poll: Duration,
     longest_poll: Duration,
     floor: Duration,
+    strategy: Strategy,
 }
 
 impl RetryPolicy {
@@ -35,8 +39,17 @@ impl RetryPolicy {
         self
     }
 
+    /// What waiters do when they are refused (default: ask one node first). The others are there to be measured against
+    /// it; each of them costs more commands, or more time, where many wait.
+    #[cfg(feature = "sim")]
+    #[must_use]
+    pub fn strategy(mut self, strategy: Strategy) -> Self {
+        self.strategy = strategy;
+        self
+    }
+
     pub(crate) fn check(self) -> Result<Pacing, ConfigError> {
-        let Self { first_poll, longest_poll, floor } = self;
+        let Self { first_poll, longest_poll, floor, strategy } = self;
         let least = Self::LEAST;
         if floor < least {
             return Err(ConfigError::RetryFloor { given: floor, least });
@@ -44,7 +57,7 @@ impl RetryPolicy {
         if first_poll < least || longest_poll < first_poll {
             return Err(ConfigError::Retry { first: first_poll, most: longest_poll, least });
         }
-        Ok(Pacing { first_poll, longest_poll, floor })
+        Ok(Pacing { first_poll, longest_poll, floor, strategy })
     }
 }
 
@@ -54,6 +67,7 @@ impl Default for RetryPolicy {
             first_poll: Duration::from_millis(500),
             longest_poll: Duration::from_secs(5),
             floor: Duration::from_millis(5),
+            strategy: Strategy::ArbiterFirst,
         }
     }
 }

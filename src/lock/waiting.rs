@@ -13,6 +13,7 @@ use crate::{
         attempt::{Loss, Plan},
         node_set::NodeSet,
         retry::{Retry, Wake},
+        strategy::Strategy,
     },
     clock::Instant,
     error::LockError,
@@ -233,17 +234,14 @@ impl Turn {
 
 impl Waiting {
     fn begin(core: &Core, target: &Target, bell: &Arc<Bell>, now: Instant) -> Self {
-        let subscriptions = core.nodes.iter().enumerate().flat_map(|(node, to)| {
+        let pacing = target.settings.pacing;
+        let to_hear: &[_] = if pacing.strategy == Strategy::Jittered { &[] } else { &core.nodes };
+        let subscriptions = to_hear.iter().enumerate().flat_map(|(node, to)| {
             let listener = Arc::new(NodeBell { node, bell: Arc::clone(bell) });
             target.resources.iter().map(move |resource| to.subscribe(resource, Arc::clone(&listener) as _))
         });
         Self {
-            retry: Retry::new(
-                core.settings.electorate,
-                target.settings.pacing,
-                core.arbiters(&target.resource),
-                now,
-            ),
+            retry: Retry::new(core.settings.electorate, pacing, core.arbiters(&target.resource), now),
             _subscriptions: subscriptions.collect(),
         }
     }

@@ -47,3 +47,13 @@ fn keeps_rates(schedule: &Schedule, drift: f64) -> bool {
     let rates = schedule.client_rates.iter().chain(&schedule.node_rates);
     rates.copied().all(|rate| f64::from(rate.saturating_abs()) <= drift / 2.0 * 1_000_000.0)
 }
+
+/// Whether a node may take a late request of an owner that was unlocked there.
+pub(crate) fn forgets_tombstones(fault: &Fault) -> bool {
+    match fault {
+        Fault::Crash { memory, .. } => *memory != Memory::Kept,
+        Fault::Flush { .. } => true,
+        Fault::Step { by, .. } => *by > LARGEST_STEP,
+        _ => false,
+    }
+}

@@ -16,14 +16,16 @@ mod millis;
 mod mutations;
 pub mod register;
 mod report;
+#[cfg(test)]
+mod scenarios;
 mod schedule;
 mod schedules;
 mod simulation;
 mod store;
 #[cfg(test)]
 mod tests;
-pub mod workload;
 pub mod timeline;
+pub mod workload;
 mod world;
 
 pub use self::history::{Promise, Promises};
@@ -36,3 +38,4 @@ pub use self::{
     simulation::Simulation,
     store::Store,
 };
+pub use crate::algorithm::strategy::Strategy;

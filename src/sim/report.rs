@@ -5,6 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use crate::sim::{
     Schedule,
     history::{History, Promises, Violations},
+    timeline::Timeline,
 };
 
 /// How a run ended.
@@ -63,6 +64,15 @@ impl Report {
         }
         Err(Box::new(Failure { report: self.clone(), violations }))
     }
+
+    /// Who held what when, and what went wrong around it.
+    #[must_use]
+    pub fn timeline(&self) -> Timeline<'_> {
+        let of_faults = self.schedule.faults.iter();
+        of_faults.fold(Timeline::new(&self.history), |timeline, timed| {
+            timeline.with_fault(timed.at, timed.until(), timed.fault.lane(), timed.fault.to_string())
+        })
+    }
 }
 
 impl fmt::Display for Failure {
@@ -76,7 +86,11 @@ impl fmt::Display for Failure {
             writeln!(f, "{violations}")?;
         }
         writeln!(f, "seed {}, schedule:\n{}", self.report.schedule.seed, self.report.schedule)?;
-        Ok(())
+        let timeline = self.report.timeline();
+        match &self.violations {
+            Some(violations) => timeline.with_violations(violations).fmt(f),
+            None => timeline.fmt(f),
+        }
     }
 }
 

@@ -321,6 +321,45 @@ impl Fault {
     }
 }
 
+impl Fault {
+    /// Whom it happens to.
+    pub(crate) fn lane(&self) -> String {
+        match self {
+            Self::Pause { client, .. } | Self::Freeze { client, .. } | Self::Kill { client } => {
+                format!("client {client}")
+            }
+            Self::Crash { node, .. }
+            | Self::Hang { node, .. }
+            | Self::Slow { node, .. }
+            | Self::Flush { node }
+            | Self::Evict { node }
+            | Self::Step { node, .. } => format!("node {node}"),
+            Self::Partition { client, node, .. } => format!("client {client} - node {node}"),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pause { .. } => f.write_str("paused"),
+            Self::Freeze { .. } => f.write_str("frozen, with its clock"),
+            Self::Kill { .. } => f.write_str("killed"),
+            Self::Crash { memory: Memory::Kept, .. } => f.write_str("down"),
+            Self::Crash { memory: Memory::Lost, .. } => f.write_str("down, forgets all"),
+            Self::Crash { memory: Memory::AsOf(ago), .. } => write!(f, "down, goes back by {ago:?}"),
+            Self::Hang { .. } => f.write_str("hangs"),
+            Self::Slow { by, .. } => write!(f, "slower by {by:?}"),
+            Self::Flush { .. } => f.write_str("flushed"),
+            Self::Evict { .. } => f.write_str("evicts its locks"),
+            Self::Step { by, .. } => write!(f, "clock stepped by {by} ms"),
+            Self::Partition { way: Way::Requests, .. } => f.write_str("no requests"),
+            Self::Partition { way: Way::Replies, .. } => f.write_str("no replies"),
+            Self::Partition { way: Way::Both, .. } => f.write_str("cut off"),
+        }
+    }
+}
+
 impl Way {
     pub(crate) fn covers(self, direction: Direction) -> bool {
         match self {

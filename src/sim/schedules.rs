@@ -103,7 +103,6 @@ impl Schedules {
     }
 
     /// The strategy.
-    #[must_use]
     pub fn strategy(&self) -> impl Strategy<Value = Schedule> + Clone + Send + Sync + use<> {
         let faults = prop::collection::vec(self.timed_fault(), 0..=self.most_faults);
         let messages = prop::collection::vec(message_fault(), 0..=self.most_messages);

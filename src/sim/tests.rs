@@ -130,37 +130,3 @@ fn a_schedule_survives_being_printed() {
     );
     assert_eq!(schedule.to_string().parse::<Schedule>().unwrap(), schedule);
 }
-
-fn campaign(budget: Budget, nodes: usize, cases: u64) -> Result<Summary, Box<Found<workload::Case>>> {
-    let schedules = Schedules::within_budget(budget).nodes([nodes]);
-    Campaign::new(cases).seed(1).run(&workload::Case::strategy(&schedules), workload::Case::check)
-}
-
-#[test]
-fn first_look() {
-    for nodes in [1, 2, 3, 4, 5, 7] {
-        match campaign(Budget::Tolerated, nodes, 2000) {
-            Ok(summary) => println!("{nodes}: {summary:?}"),
-            Err(found) => panic!("{nodes} nodes: {found}"),
-        }
-    }
-}
-
-#[test]
-fn second_look() {
-    for nodes in [1, 2, 3, 4, 5, 7] {
-        match campaign(Budget::Beyond, nodes, 2000) {
-            Ok(summary) => println!("{nodes}: {summary:?}"),
-            Err(found) => panic!("{nodes} nodes: {found}"),
-        }
-    }
-}
-
-#[test]
-fn third_look() {
-    let schedules = Schedules::beyond().nodes([3]);
-    let found = Campaign::new(10_000)
-        .seed(1)
-        .run(&workload::Case::strategy(&schedules), |case| case.check_against(&Promises::ALL));
-    println!("{}", found.unwrap_err());
-}

@@ -96,7 +96,6 @@ const DRIFT: f64 = 0.01;
 
 impl Case {
     /// Cases at random: any programs, under any of these schedules.
-    #[must_use]
     pub fn strategy(schedules: &Schedules) -> impl Strategy<Value = Self> + Clone + Send + Sync + use<> {
         let programs = prop::collection::vec(prop::collection::vec(step(), 1..=4), 8);
         (schedules.strategy(), programs).prop_map(|(schedule, mut programs)| {

@@ -6,6 +6,7 @@ const PACING: Pacing = Pacing {
     first_poll: Duration::from_millis(500),
     longest_poll: Duration::from_secs(5),
     floor: Duration::from_millis(5),
+    strategy: Strategy::ArbiterFirst,
 };
 const ROUND_TRIP: Duration = Duration::from_millis(1);
 
@@ -80,11 +81,83 @@ fn a_split_vote_is_tried_again_after_a_jitter_of_one_round_trip_then_of_more() {
 }
 
 #[test]
+fn after_a_split_vote_the_arbiters_refusal_alone_is_doubted_twice() {
+    let mut retry = retry();
+    let split = [held("a", 9000), held("a", 9000), held("b", 9000), Sighting::Free, Sighting::Free];
+    let mut refusal = vec![Sighting::NotAsked; 5];
+    refusal[4] = held("a", 9000);
+    lose(&mut retry, &split, 0);
+    let mut gaps = Vec::new();
+    for now in [10, 100, 1000] {
+        lose(&mut retry, &refusal, now);
+        let wake = retry.next_wake();
+        gaps.push(wake.at.saturating_duration_since(at(now)).as_millis());
+        let is_whole = wake.plan == Plan::ArbiterFirst(vec![4, 2, 0, 1, 3]);
+        assert_eq!(is_whole, now < 1000, "{:?} after {now} ms", wake.plan);
+    }
+    assert_eq!(gaps, [5, 10, 500]);
+}
+
+#[test]
 fn two_owners_and_a_silent_node_may_hide_a_holder_so_it_is_no_split() {
     let mut retry = retry();
     let seen = [held("a", 9000), held("a", 9000), Sighting::Unknown, Sighting::Free, Sighting::Free];
     lose(&mut retry, &seen, 0);
     assert_eq!(retry.next_wake(), Wake { at: at(500), plan: Plan::Parallel });
+}
+
+/// A newcomer has asked all nodes while this waiter asked the arbiter, node 4.
+fn overtaken() -> [Sighting; 5] {
+    [Some(9000), Some(9000), Some(9000), Some(9000), None]
+        .map(|remaining| remaining.map_or(Sighting::Free, |remaining| held("newcomer", remaining)))
+}
+
+fn woken_plan(retry: &mut Retry, now: u64) -> Plan {
+    for node in 0..5 {
+        retry.notice(node, at(now));
+    }
+    retry.next_wake().plan
+}
+
+#[test]
+fn a_waiter_that_had_the_arbiter_and_was_overtaken_asks_all_at_once_from_then_on() {
+    let mut retry = retry();
+    lose(&mut retry, &overtaken(), 0);
+    assert_eq!(woken_plan(&mut retry, 10), Plan::Parallel);
+    lose(&mut retry, &[9000; 5].map(|remaining| held("newcomer", remaining)), 11);
+    assert_eq!(woken_plan(&mut retry, 20), Plan::Parallel);
+}
+
+#[test]
+fn a_split_vote_or_a_lease_of_its_own_ends_the_pressing() {
+    let split = [held("a", 9000), held("a", 9000), held("b", 9000), held("b", 9000), Sighting::Free];
+    let mut retry = retry();
+    lose(&mut retry, &overtaken(), 0);
+    lose(&mut retry, &split, 10);
+    assert!(matches!(woken_plan(&mut retry, 20), Plan::ArbiterFirst(_)));
+    lose(&mut retry, &overtaken(), 21);
+    retry.won(at(30), Duration::from_secs(30));
+    assert!(matches!(woken_plan(&mut retry, 40), Plan::ArbiterFirst(_)));
+}
+
+#[test]
+fn a_minority_of_votes_without_the_arbiter_is_no_reason_to_press() {
+    let mut retry = retry();
+    let [holder, ..] = overtaken();
+    lose(&mut retry, &[Sighting::Free, holder.clone(), holder.clone(), holder.clone(), holder], 0);
+    assert!(matches!(woken_plan(&mut retry, 10), Plan::ArbiterFirst(_)));
+}
+
+#[test]
+fn waiters_that_hear_no_notices_sleep_for_a_jitter_and_ask_all_at_once() {
+    let mut retry = Retry::new(
+        Electorate::new(5, 3),
+        Pacing { strategy: Strategy::Jittered, ..PACING },
+        vec![4, 2, 0, 1, 3],
+        at(0),
+    );
+    lose(&mut retry, &[9000; 5].map(|remaining| held("a", remaining)), 10);
+    assert_eq!(retry.next_wake(), Wake { at: at(110), plan: Plan::Parallel });
 }
 
 #[test]

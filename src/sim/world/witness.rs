@@ -9,7 +9,8 @@ use crate::{
     node::Resources,
     owner_id::OwnerId,
     sim::{
-        Fault, Memory, Verdict,
+        Verdict,
+        budget::forgets_tombstones,
         clock::micros,
         history::{self, Attempt},
         report::End,
@@ -142,13 +143,12 @@ impl State {
     }
 
     /// Whether keys may outlive their attempts for one ttl: a killed client unlocks nothing, a request that comes a
-    /// second time may come after the unlock, and a node may come up with a key that was deleted long ago.
+    /// second time may come after the unlock, and a node that forgets also forgets whose late requests to refuse.
     fn excuses_residue(&self) -> bool {
-        let brings_back = |fault: &Fault| matches!(fault, Fault::Crash { memory: Memory::AsOf(_), .. });
         let repeats = |verdict: Verdict| matches!(verdict, Verdict::Duplicate(_));
         (0..self.schedule.clients).any(|client| self.is_killed(client))
-            || self.schedule.faults.iter().any(|timed| brings_back(&timed.fault))
             || self.schedule.messages.iter().any(|message| repeats(message.verdict))
+            || self.schedule.faults.iter().any(|timed| forgets_tombstones(&timed.fault))
     }
 }
 

@@ -1,0 +1,256 @@
+//! What contention costs, measured in simulations: the real lock code over simulated nodes, in virtual time.
+//!
+//! Every contender is a process of its own. It locks the resource, holds it for a round trip or a millisecond, whichever
+//! is longer, unlocks, and comes again, until all of them together had a fixed number of grants. Measured are
+//!
+//! * attempts per grant, and messages per grant: everything that is sent either way, connecting included;
+//! * the hand-off, from an unlock to the next grant: the median, and the 99th percentile;
+//! * the spread: how many grants the unluckiest and the luckiest contender had.
+//!
+//! The first table is of the default strategy. The others compare it with the rest, for contenders that come again at
+//! once and for those that do something else for as long as they held. The plot, an SVG, is of the last table.
+//!
+//! `cargo run --release --features sim --example contention [target/contention.svg]`
+
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
+use std::{
+    collections::BTreeMap,
+    error::Error,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use plotters::{
+    chart::{ChartBuilder, LabelAreaPosition},
+    drawing::{DrawingArea, IntoDrawingArea},
+    element::PathElement,
+    prelude::{IntoLogRange, SVGBackend},
+    series::LineSeries,
+    style::{BLACK, BLUE, Color, GREEN, RED, RGBColor, WHITE},
+};
+use redquorum::{
+    RetryPolicy,
+    sim::{Client, End, Latency, Report, Schedule, Simulation, Strategy, history::Event},
+};
+use tokio::sync::Notify;
+
+const CONTENDERS: [usize; 6] = [1, 2, 5, 10, 30, 100];
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// One thing to measure.
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    strategy: Strategy,
+    contenders: usize,
+    nodes: usize,
+    round_trip: Duration,
+    comes_at_once: bool,
+}
+
+/// What was measured.
+#[derive(Clone, Copy, Debug)]
+struct Figures {
+    attempts: f64,
+    messages: f64,
+    hand_off: Duration,
+    slowest_hand_offs: Duration,
+    fewest: usize,
+    most: usize,
+}
+
+/// How many grants there were, and who is told when there are enough.
+#[derive(Debug, Default)]
+struct Grants {
+    count: AtomicUsize,
+    are_enough: Notify,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let path = std::env::args().nth(1).unwrap_or_else(|| "target/contention.svg".into());
+    println!("the default strategy; contenders come again at once");
+    heading();
+    for nodes in [3, 5, 7, 9] {
+        for round_trip in [100, 1_000, 10_000, 100_000].map(Duration::from_micros) {
+            for contenders in CONTENDERS {
+                row(Cell {
+                    strategy: Strategy::default(),
+                    contenders,
+                    nodes,
+                    round_trip,
+                    comes_at_once: true,
+                });
+            }
+        }
+    }
+    let mut compared = Vec::new();
+    for comes_at_once in [true, false] {
+        println!("\nstrategies; contenders come again {}", if comes_at_once { "at once" } else { "later" });
+        heading();
+        compared.clear();
+        for strategy in [Strategy::Jittered, Strategy::Parallel, Strategy::ArbiterFirst] {
+            for contenders in CONTENDERS {
+                let cell = Cell { strategy, contenders, nodes: 5, round_trip: MILLISECOND, comes_at_once };
+                compared.extend(row(cell).map(|figures| (cell, figures)));
+            }
+        }
+    }
+    plot(&path, &compared)?;
+    println!("\nplotted to {path}");
+    Ok(())
+}
+
+fn heading() {
+    println!(
+        "{:12} {:>5} {:>10} {:>10} | {:>8} {:>8} {:>9} {:>9} {:>9}",
+        "strategy", "nodes", "round trip", "contenders", "attempts", "messages", "hand-off", "p99", "grants"
+    );
+}
+
+/// Measures a cell and prints it. `None` if hardly anybody was granted anything.
+fn row(cell: Cell) -> Option<Figures> {
+    let figures = measure(cell);
+    print!("{cell} | ");
+    match &figures {
+        Some(figures) => println!("{figures}"),
+        None => println!("no progress: the contenders split the votes again and again"),
+    }
+    figures
+}
+
+fn measure(cell: Cell) -> Option<Figures> {
+    let grants = (2 * cell.contenders).max(100);
+    let mut schedule = Schedule::calm(1, cell.nodes, cell.contenders);
+    let one_way = cell.round_trip / 2;
+    schedule.latency = Latency::between(one_way.mul_f64(0.8), one_way.mul_f64(1.2));
+    let granted = Arc::new(Grants::default());
+    // Enough for every cell in which there is progress, and soon spent in the others.
+    let simulation = Simulation::new(schedule).budget(1_700_000).horizon(Duration::from_secs(600));
+    let report = simulation.run(|client| contend(client, cell, Arc::clone(&granted), grants));
+    (report.end == End::Done).then(|| figures(&report))
+}
+
+async fn contend(client: Client, cell: Cell, granted: Arc<Grants>, enough: usize) {
+    let quorum = client.quorum().expect("a simulation has nodes");
+    let lock = quorum.red_lock("contended").retry(RetryPolicy::default().strategy(cell.strategy));
+    let hold = cell.round_trip.max(MILLISECOND);
+    loop {
+        let over = granted.are_enough.notified();
+        if granted.count.load(Ordering::Relaxed) >= enough {
+            return;
+        }
+        let guard = tokio::select! {
+            biased;
+            () = over => return,
+            guard = lock.lock() => guard.expect("all nodes answer"),
+        };
+        client.sleep(hold).await;
+        if granted.count.fetch_add(1, Ordering::Relaxed) + 1 == enough {
+            granted.are_enough.notify_waiters();
+        }
+        guard.unlock().await.expect("all nodes answer");
+        if !cell.comes_at_once {
+            client.sleep(hold).await;
+        }
+    }
+}
+
+fn figures(report: &Report) -> Figures {
+    let mut attempts = 0;
+    let mut grants: BTreeMap<usize, usize> = (0..report.schedule.clients).map(|client| (client, 0)).collect();
+    let mut hand_offs = Vec::new();
+    let mut unlocked = None;
+    for entry in report.history.entries() {
+        match entry.event {
+            Event::Began { .. } => attempts += 1,
+            Event::Granted { .. } => {
+                *grants.entry(entry.client).or_default() += 1;
+                hand_offs.extend(unlocked.take().map(|at| entry.at - at));
+            }
+            Event::Ended { is_unlocked: true, .. } => unlocked = Some(entry.at),
+            _ => {}
+        }
+    }
+    hand_offs.sort_unstable();
+    let percentile = |percent| hand_offs.get(hand_offs.len() * percent / 100).copied().unwrap_or_default();
+    let all: usize = grants.values().sum();
+    Figures {
+        attempts: f64::from(attempts) / all as f64,
+        messages: report.messages as f64 / all as f64,
+        hand_off: percentile(50),
+        slowest_hand_offs: percentile(99),
+        fewest: grants.values().copied().min().unwrap_or(0),
+        most: grants.values().copied().max().unwrap_or(0),
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { strategy, contenders, nodes, round_trip, .. } = self;
+        write!(
+            f,
+            "{:12} {nodes:>5} {:>7.1} ms {contenders:>10}",
+            format!("{strategy:?}"),
+            millis(*round_trip)
+        )
+    }
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { attempts, messages, fewest, most, .. } = self;
+        let (hand_off, slowest) = (millis(self.hand_off), millis(self.slowest_hand_offs));
+        write!(f, "{attempts:>8.2} {messages:>8.1} {hand_off:>6.2} ms {slowest:>6.2} ms {fewest:>4}..{most}")
+    }
+}
+
+fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1000.0
+}
+
+fn plot(path: &str, compared: &[(Cell, Figures)]) -> Result<(), Box<dyn Error>> {
+    let root = SVGBackend::new(path, (1200, 500)).into_drawing_area();
+    root.fill(&WHITE)?;
+    let (left, right) = root.split_horizontally(600);
+    panel(&left, "hand-off, median (ms)", compared, |figures| millis(figures.hand_off))?;
+    panel(&right, "messages per grant", compared, |figures| figures.messages)?;
+    root.present()?;
+    Ok(())
+}
+
+fn panel(
+    area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
+    title: &str,
+    compared: &[(Cell, Figures)],
+    value: impl Fn(&Figures) -> f64,
+) -> Result<(), Box<dyn Error>> {
+    let values = || compared.iter().map(|(_, figures)| value(figures));
+    let most = values().fold(f64::MIN, f64::max);
+    let mut chart = ChartBuilder::on(area)
+        .caption(format!("{title}: 5 nodes, round trip 1 ms"), ("sans-serif", 18))
+        .margin(15)
+        .set_label_area_size(LabelAreaPosition::Left, 50)
+        .set_label_area_size(LabelAreaPosition::Bottom, 40)
+        .build_cartesian_2d((1.0..100.0).log_scale(), 0.0..most * 1.1)?;
+    chart.configure_mesh().x_desc("contenders").draw()?;
+    let lines: [(Strategy, RGBColor); 3] =
+        [(Strategy::Jittered, RED), (Strategy::Parallel, BLUE), (Strategy::ArbiterFirst, GREEN)];
+    for (strategy, colour) in lines {
+        let of_strategy = compared.iter().filter(|(cell, _)| cell.strategy == strategy);
+        let points = of_strategy.map(|(cell, figures)| (cell.contenders as f64, value(figures)));
+        let line = LineSeries::new(points, colour.stroke_width(2)).point_size(4);
+        let sample = move |(x, y)| PathElement::new([(x, y), (x + 20, y)], colour.stroke_width(2));
+        chart.draw_series(line)?.label(format!("{strategy:?}")).legend(sample);
+    }
+    let mut labels = chart.configure_series_labels();
+    labels
+        .position(plotters::chart::SeriesLabelPosition::UpperLeft)
+        .background_style(WHITE.mix(0.8))
+        .border_style(BLACK)
+        .draw()?;
+    Ok(())
+}

@@ -1,0 +1,17 @@
+//! What waiters do when they are refused.
+
+/// What waiters do when they are refused.
+///
+/// Only the default is meant for use. The others are what it is measured against, in simulations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[cfg_attr(not(feature = "sim"), expect(unreachable_pub, reason = "only simulations can choose"))]
+pub enum Strategy {
+    /// Waiters are woken by notices of releases, and ask one node first, on which all of them agree.
+    #[default]
+    ArbiterFirst,
+    /// Waiters are woken by notices of releases, and ask all nodes at once.
+    Parallel,
+    /// Waiters hear no notices. They sleep for up to 200 ms, and ask all nodes at once: the customary way.
+    Jittered,
+}

@@ -1,0 +1,116 @@
+//! How far a search goes.
+
+use crate::model::{CLIENTS, NODES};
+
+/// What must hold in every state that a search reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Promise {
+    /// Two clients never hold the resource at once.
+    LeasesDoNotOverlap,
+    /// No token is granted twice, and none that is below one granted before its attempt began.
+    TokensAreUniqueAndGrow,
+    /// Of a lease that was verified, no larger token had been granted when the verification began.
+    ProofsHold,
+    /// With nobody at work and nothing in flight, no key is left.
+    NothingIsLeftBehind,
+}
+
+/// What may happen in a search, and how often. The rest cannot.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    pub(super) promise: Promise,
+    /// Whether a search begins with the first client holding the resource, its votes from two nodes just heard.
+    pub(super) is_held_at_start: bool,
+    /// Of each client.
+    pub(super) attempts: [u8; CLIENTS],
+    /// Renewal rounds of each lease, by client; where proofs are searched, each of them is a verification.
+    pub(super) renewals: [u8; CLIENTS],
+    /// Requests that a node executes twice.
+    pub(super) duplicates: u8,
+    /// Keys that expire, at any moment.
+    pub(super) expiries: Expiries,
+    /// The counters of the nodes at the start, one search from each. Nodes can change places.
+    pub(super) starts: &'static [[u64; NODES]],
+    /// Whether a refused client tells the next node the largest counter it has seen.
+    pub(super) are_hints_given: bool,
+    /// Nodes that lose their counter, and nothing else.
+    pub(super) losses: u8,
+    /// Whether a counter that was lost comes back above all that it ever gave.
+    pub(super) is_regained_above: bool,
+    /// Nodes that forget everything.
+    pub(super) crashes: u8,
+    /// Without it the clocks of the nodes stand still.
+    pub(super) timing: Option<Timing>,
+}
+
+/// How many keys expire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Expiries {
+    AtMost(u8),
+    Any,
+}
+
+/// All counters are the same.
+pub(super) const IN_STEP: &[[u64; NODES]] = &[[0, 0, 0]];
+/// Counters differ by one at most.
+pub(super) const NEARLY_IN_STEP: &[[u64; NODES]] = &[[0, 0, 0], [0, 0, 1], [0, 1, 1]];
+/// Counters differ by two at most.
+pub(super) const OUT_OF_STEP: &[[u64; NODES]] =
+    &[[0, 0, 0], [0, 0, 1], [0, 1, 1], [0, 0, 2], [0, 1, 2], [0, 2, 2]];
+
+/// Time in ticks, the same for all.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timing {
+    /// Also the longest that a quorum of the model allows.
+    pub(super) ttl: u8,
+    pub(super) attempt_timeout: u8,
+    /// The tick at which a search ends.
+    pub(super) horizon: u8,
+}
+
+impl Bounds {
+    /// One attempt of each client, and nothing that goes wrong but delays and losses of messages.
+    pub(super) const fn of(promise: Promise) -> Self {
+        Self {
+            promise,
+            is_held_at_start: false,
+            attempts: [1; CLIENTS],
+            renewals: [0; CLIENTS],
+            duplicates: 0,
+            expiries: Expiries::AtMost(0),
+            starts: IN_STEP,
+            are_hints_given: false,
+            losses: 0,
+            is_regained_above: false,
+            crashes: 0,
+            timing: None,
+        }
+    }
+
+    /// Whether the promise speaks of tokens. Where it does not, all counters stand still: there are far fewer states.
+    pub(super) fn are_tokens_counted(&self) -> bool {
+        matches!(self.promise, Promise::TokensAreUniqueAndGrow | Promise::ProofsHold)
+    }
+
+    /// Whether it makes a difference that a client hears of a refusal. It keeps the client from unlocking that node, as if
+    /// the unlock were never delivered: so it does only where all has to be, or where the client learns a hint.
+    pub(super) fn are_refusals_heard(&self) -> bool {
+        self.are_hints_given || self.promise == Promise::NothingIsLeftBehind
+    }
+
+    /// Whether it makes a difference that a client gives up its last attempt. It frees keys, as if they expired, and
+    /// leaves tombstones, which refuse: so it does only where keys do not expire anyway.
+    pub(super) fn is_last_rollback_of_use(&self) -> bool {
+        self.expiries != Expiries::Any
+    }
+
+    /// Whether clients can change places.
+    pub(super) fn are_clients_alike(&self) -> bool {
+        !self.is_held_at_start && self.attempts[0] == self.attempts[1] && self.renewals[0] == self.renewals[1]
+    }
+}
+
+/// The larger of two bounds if the whole search was asked for, with `REDQUORUM_MODEL=full`.
+pub(super) fn full_or<T>(full: T, quick: T) -> T {
+    if std::env::var_os("REDQUORUM_MODEL").is_some_and(|wish| wish == "full") { full } else { quick }
+}

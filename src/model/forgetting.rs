@@ -1,0 +1,42 @@
+//! Leases do not overlap although a node forgets everything, if it waits before it votes again.
+
+use crate::model::{
+    bounds::{Bounds, Promise, Timing, full_or},
+    rules::Rules,
+    search::{assert_breaks, assert_holds, shortest_break},
+};
+
+const TIMING: Timing = Timing { ttl: 3, attempt_timeout: 3, horizon: 4 };
+/// Long enough for a lease, and another after it.
+const LONG: Timing = Timing { horizon: 6, ..TIMING };
+
+const BOUNDS: Bounds = Bounds { crashes: 1, timing: Some(TIMING), ..Bounds::of(Promise::LeasesDoNotOverlap) };
+
+#[test]
+fn leases_do_not_overlap_while_keys_end_by_their_ttl() {
+    let (renewals, timing) = full_or(([1, 1], LONG), ([0, 0], TIMING));
+    assert_holds(Bounds { renewals, timing: Some(timing), crashes: 0, ..BOUNDS }, Rules::WHOLE);
+}
+
+#[test]
+fn a_node_that_forgot_its_vote_gives_it_again() {
+    shortest_break(BOUNDS, Rules::WHOLE);
+}
+
+#[test]
+fn a_node_in_quarantine_gives_no_vote_twice() {
+    let timing = full_or(LONG, TIMING);
+    assert_holds(Bounds { timing: Some(timing), ..BOUNDS }, Rules::guarded(true));
+}
+
+#[test]
+fn a_node_in_quarantine_counts_for_renewals_once_no_attempt_can_win_with_what_it_forgot() {
+    let bounds = Bounds { renewals: [1, 0], is_held_at_start: full_or(false, true), ..BOUNDS };
+    assert_holds(bounds, Rules::guarded(true));
+}
+
+#[test]
+fn a_node_that_counts_for_renewals_at_once_takes_the_place_of_a_vote_it_forgot() {
+    let bounds = Bounds { renewals: [1, 0], is_held_at_start: full_or(false, true), ..BOUNDS };
+    assert_breaks(bounds, Rules::guarded(false));
+}

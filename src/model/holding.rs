@@ -1,0 +1,78 @@
+//! A lease of a client: renewal, verification, and unlock.
+
+use crate::{
+    model::{
+        NODES,
+        message::{Ask, Say},
+        protocol::Protocol,
+        site::Ballot,
+        world::{Flaw, Lease, Phase, Round, World},
+    },
+    mutation::Mutation,
+};
+
+impl World {
+    /// Begins a renewal round.
+    pub(super) fn renew(&mut self, client: usize, lease: Lease) {
+        let floor = self.largest_granted();
+        let Lease { token, rounds, .. } = lease;
+        let round = Some(Round { start: self.now, floor });
+        self.clients[client].phase = Phase::Holding(Lease { rounds: rounds + 1, round, ..lease });
+        for site in 0..NODES {
+            let standing = &mut self.sites[site].open().standing[client];
+            standing.renewal = None;
+            standing.open_renewals += 1;
+            self.send(client, site, Ask::Renew { round: rounds + 1, token });
+        }
+    }
+
+    /// What a node said to a renewal.
+    pub(super) fn hear_renewal(&mut self, model: &Protocol, client: usize, site: usize, say: Say) {
+        let Phase::Holding(lease) = self.clients[client].phase else { return };
+        let (round, counts) = match say {
+            Say::Renewed { round, counts } => (round, Some(counts)),
+            Say::NotRenewed { round } => (round, None),
+            Say::Granted { .. } | Say::Refused { .. } | Say::Raised(_) => {
+                unreachable!("no answer to a renewal")
+            }
+        };
+        let standing = &mut self.sites[site].open().standing[client];
+        standing.open_renewals = standing.open_renewals.saturating_sub(1);
+        standing.is_renewed |= counts.is_some();
+        let Some(open) = lease.round.filter(|_| round == lease.rounds) else { return };
+        standing.renewal = standing.renewal.or(Some(counts == Some(true)));
+        if self.count(|site| site.standing[client].renewal == Some(true)) >= model.needed {
+            self.complete(model, client, lease, open);
+        }
+    }
+
+    /// Deletes the keys, wherever they may be.
+    pub(super) fn unlock(&mut self, model: &Protocol, client: usize, lease: Lease) {
+        for site in 0..NODES {
+            let standing = self.sites[site].standing[client];
+            let is_lock_open = standing.lock == Ballot::Unanswered;
+            let is_renewal_open = standing.open_renewals > 0;
+            let leave = (is_lock_open && !model.rules.is_broken(Mutation::NoTombstoneForLock))
+                || (is_renewal_open && !model.rules.is_broken(Mutation::NoTombstoneForRenewal));
+            if standing.lock != Ballot::Refused || is_renewal_open || standing.is_renewed {
+                self.send(client, site, Ask::Unlock { token: lease.token, leave });
+            }
+        }
+        self.end_attempt(client);
+    }
+
+    /// A quorum counted for the round.
+    fn complete(&mut self, model: &Protocol, client: usize, lease: Lease, open: Round) {
+        if open.floor > lease.token {
+            self.flaw = Some(Flaw::FalseProof(lease.token));
+        }
+        let mut valid_until = lease.valid_until;
+        if let Some(timing) = model.bounds.timing.filter(|_| self.now < valid_until) {
+            valid_until = valid_until.max(open.start + timing.ttl);
+        }
+        self.clients[client].phase = Phase::Holding(Lease { valid_until, round: None, ..lease });
+        for site in &mut self.sites {
+            site.open().standing[client].renewal = None;
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! An attempt of a client: lock, raise, and rollback.
+
+use crate::{
+    model::{
+        NODES,
+        bounds::Promise,
+        message::{Ask, Say},
+        protocol::Protocol,
+        site::{Ballot, Raising},
+        world::{Flaw, Lease, Phase, World},
+    },
+    mutation::Mutation,
+};
+
+impl World {
+    pub(super) fn begin(&mut self, model: &Protocol, client: usize) {
+        let floor = if model.bounds.are_tokens_counted() { self.largest_granted() } else { 0 };
+        let start = self.now;
+        let hint = self.clients[client].seen;
+        let state = &mut self.clients[client];
+        (state.begun, state.phase, state.start, state.floor) =
+            (state.begun + 1, Phase::Locking, start, floor);
+        for site in 0..NODES {
+            self.send(client, site, Ask::Lock { hint });
+        }
+    }
+
+    /// What a node said to the lock or the raise.
+    pub(super) fn hear_vote(&mut self, model: &Protocol, client: usize, site: usize, say: Say) {
+        let standing = &mut self.sites[site].open().standing[client];
+        match say {
+            Say::Granted { vote } => standing.lock = Ballot::Granted(vote),
+            Say::Refused { counter } => {
+                standing.lock = Ballot::Refused;
+                if counter > 0 {
+                    self.clients[client].seen = self.clients[client].seen.max(counter + 1);
+                }
+            }
+            Say::Raised(is_raised) => {
+                standing.raise = if is_raised { Raising::Raised } else { Raising::Refused };
+            }
+            Say::Renewed { .. } | Say::NotRenewed { .. } => unreachable!("not an answer to an attempt"),
+        }
+        if self.clients[client].phase == Phase::Locking {
+            self.decide(model, client);
+        }
+        if let Phase::Confirming { token } = self.clients[client].phase {
+            self.confirm(model, client, token);
+        }
+    }
+
+    /// Takes everything back.
+    pub(super) fn give_up(&mut self, model: &Protocol, client: usize) {
+        for site in 0..NODES {
+            let leave = match self.sites[site].standing[client].lock {
+                Ballot::Refused => continue,
+                Ballot::Granted(_) => false,
+                Ballot::Unanswered => !model.rules.is_broken(Mutation::NoTombstoneForLock),
+            };
+            self.send(client, site, Ask::Unlock { token: 0, leave });
+        }
+        self.end_attempt(client);
+    }
+
+    /// The token is the largest vote of the first quorum.
+    fn decide(&mut self, model: &Protocol, client: usize) {
+        let votes = self.sites.iter().filter_map(|site| match site.standing[client].lock {
+            Ballot::Granted(vote) => Some(vote),
+            Ballot::Unanswered | Ballot::Refused => None,
+        });
+        if votes.clone().count() < model.needed {
+            return;
+        }
+        let token = votes.max().unwrap();
+        if model.rules.is_broken(Mutation::NoRaise) {
+            self.grant(model, client, token);
+        } else {
+            self.clients[client].phase = Phase::Confirming { token };
+        }
+    }
+
+    /// Granted once a quorum has confirmed the token; the others that granted are raised to it.
+    fn confirm(&mut self, model: &Protocol, client: usize, token: u64) {
+        let confirmed = self.count(|site| {
+            let standing = site.standing[client];
+            standing.lock == Ballot::Granted(token) || standing.raise == Raising::Raised
+        });
+        if confirmed >= model.needed {
+            return self.grant(model, client, token);
+        }
+        for site in 0..NODES {
+            let standing = self.sites[site].standing[client];
+            let is_below = matches!(standing.lock, Ballot::Granted(vote) if vote < token);
+            if is_below && standing.raise == Raising::NotAsked {
+                self.sites[site].open().standing[client].raise = Raising::Unanswered;
+                self.send(client, site, Ask::Raise { token });
+            }
+        }
+    }
+
+    /// Unless it is too late.
+    fn grant(&mut self, model: &Protocol, client: usize, token: u64) {
+        if self.now >= self.last_chance(model, client) {
+            return;
+        }
+        let state = &mut self.clients[client];
+        let valid_until = model.bounds.timing.map_or(0, |timing| state.start + timing.ttl);
+        state.phase = Phase::Holding(Lease { token, valid_until, rounds: 0, round: None });
+        let floor = std::mem::take(&mut state.floor);
+        state.start = 0;
+        match model.bounds.promise {
+            Promise::TokensAreUniqueAndGrow => {
+                if token <= floor {
+                    self.flaw = Some(Flaw::Fell(token));
+                } else if self.granted.contains(&token) {
+                    self.flaw = Some(Flaw::Repeated(token));
+                }
+                self.granted.push(token);
+                self.granted.sort_unstable();
+            }
+            Promise::ProofsHold => self.granted = vec![self.largest_granted().max(token)],
+            Promise::LeasesDoNotOverlap | Promise::NothingIsLeftBehind => {}
+        }
+    }
+}

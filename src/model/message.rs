@@ -1,0 +1,102 @@
+//! What is in flight between a client and a node.
+
+use std::{fmt, sync::LazyLock, time::Duration};
+
+use crate::{
+    node::{
+        Entry, Lock, Raise, Renew, Resources, Unlock,
+        entries::{owner, resources},
+    },
+    owner_id::OwnerId,
+    resource::Resource,
+};
+
+/// The one resource that the clients contend for.
+static RESOURCES: LazyLock<Resources> = LazyLock::new(|| resources("r"));
+
+/// By client and attempt.
+static OWNERS: LazyLock<Vec<Vec<OwnerId>>> = LazyLock::new(|| {
+    let client = |client| (1..=4).map(|number| owner(&Attempt { client, number }.to_string())).collect();
+    (0..super::CLIENTS).map(client).collect()
+});
+
+pub(super) fn resource() -> &'static Resource {
+    &RESOURCES[0]
+}
+
+/// One attempt of one client: `a1`, `a2`, `b1`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Attempt {
+    pub(super) client: usize,
+    pub(super) number: u8,
+}
+
+/// To a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Ask {
+    Lock { hint: u64 },
+    Raise { token: u64 },
+    Renew { round: u8, token: u64 },
+    Unlock { token: u64, leave: bool },
+}
+
+/// From a node. Nobody waits for what it says to an unlock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Say {
+    Granted {
+        vote: u64,
+    },
+    Refused {
+        counter: u64,
+    },
+    Raised(bool),
+    /// `counts`: for the quorum that the round is about.
+    Renewed {
+        round: u8,
+        counts: bool,
+    },
+    NotRenewed {
+        round: u8,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Request {
+    pub(super) of: Attempt,
+    pub(super) ask: Ask,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Reply {
+    pub(super) to: Attempt,
+    pub(super) say: Say,
+}
+
+impl Request {
+    /// As a node gets it, from an owner that need not be the attempt's own.
+    pub(super) fn entry(self, owned_by: Attempt, ttl: Duration) -> Entry {
+        let resources = Resources::clone(&RESOURCES);
+        let owner = OWNERS[owned_by.client][usize::from(owned_by.number) - 1].clone();
+        match self.ask {
+            Ask::Lock { hint } => Entry::Lock(Lock { resources, owner, ttl, hint }),
+            Ask::Raise { token } => Entry::Raise(Raise { resources, owner, token }),
+            Ask::Renew { token, .. } => Entry::Renew(Renew { resources, owner, holds: 1, ttl, token }),
+            Ask::Unlock { token, leave } => {
+                Entry::Unlock(Unlock { resources, owner, token, real: token > 0, leave })
+            }
+        }
+    }
+}
+
+impl fmt::Display for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let client = ["a", "b"][self.client];
+        write!(f, "{client}{}", self.number)
+    }
+}
+
+impl fmt::Debug for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}

@@ -1,0 +1,71 @@
+//! Tokens are unique and grow, whatever the clocks do.
+
+use crate::{
+    model::{
+        bounds::{Bounds, Expiries, IN_STEP, NEARLY_IN_STEP, OUT_OF_STEP, Promise, full_or},
+        rules::Rules,
+        search::{assert_breaks, assert_holds, shortest_break},
+    },
+    mutation::Mutation,
+};
+
+const BOUNDS: Bounds = Bounds { expiries: Expiries::Any, ..Bounds::of(Promise::TokensAreUniqueAndGrow) };
+
+#[test]
+fn tokens_are_unique_and_grow_from_attempt_to_attempt() {
+    assert_holds(Bounds { attempts: full_or([2, 1], [1, 1]), ..BOUNDS }, Rules::WHOLE);
+}
+
+#[test]
+fn tokens_are_unique_and_grow_where_counters_differ() {
+    assert_holds(Bounds { starts: full_or(OUT_OF_STEP, NEARLY_IN_STEP), ..BOUNDS }, Rules::WHOLE);
+}
+
+#[test]
+fn tokens_are_unique_and_grow_although_a_request_arrives_twice() {
+    let (starts, expiries) = full_or((NEARLY_IN_STEP, Expiries::Any), (IN_STEP, Expiries::AtMost(1)));
+    assert_holds(Bounds { duplicates: 1, starts, expiries, ..BOUNDS }, Rules::WHOLE);
+}
+
+#[test]
+fn tokens_are_unique_and_grow_although_leases_are_renewed() {
+    assert_holds(Bounds { renewals: full_or([1, 1], [1, 0]), ..BOUNDS }, Rules::WHOLE);
+}
+
+#[test]
+fn tokens_are_unique_and_grow_although_refused_clients_give_hints() {
+    let (attempts, expiries) = full_or(([2, 1], Expiries::Any), ([1, 1], Expiries::AtMost(1)));
+    assert_holds(Bounds { are_hints_given: true, attempts, expiries, ..BOUNDS }, Rules::WHOLE);
+}
+
+#[test]
+fn without_a_raise_the_next_quorum_may_not_know_of_the_token() {
+    shortest_break(Bounds { starts: NEARLY_IN_STEP, ..BOUNDS }, Rules::without(Mutation::NoRaise));
+}
+
+#[test]
+fn a_raise_that_does_not_ask_whose_key_it_is_confirms_a_token_twice() {
+    shortest_break(Bounds { starts: &[[0, 1, 1]], ..BOUNDS }, Rules::without(Mutation::RaiseWithoutOwner));
+}
+
+#[test]
+fn a_raise_that_lowers_counters_lets_a_token_come_again() {
+    let bounds = Bounds { duplicates: 1, starts: &[[0, 1, 1]], ..BOUNDS };
+    assert_breaks(bounds, Rules::without(Mutation::RaiseAboveToken));
+}
+
+#[test]
+fn a_raise_that_asks_for_nothing_lets_a_token_come_again() {
+    shortest_break(Bounds { starts: &[[0, 1, 1]], ..BOUNDS }, Rules::without(Mutation::RaiseUnconditionally));
+}
+
+#[test]
+fn a_node_that_lost_its_counter_votes_below_a_token() {
+    shortest_break(Bounds { losses: 1, ..BOUNDS }, Rules::WHOLE);
+}
+
+#[test]
+fn a_node_that_lost_its_counter_and_begins_above_it_does_no_harm() {
+    let expiries = full_or(Expiries::Any, Expiries::AtMost(1));
+    assert_holds(Bounds { losses: 1, is_regained_above: true, expiries, ..BOUNDS }, Rules::WHOLE);
+}

@@ -1,0 +1,252 @@
+//! The protocol as a graph of states, for `stateright` to search.
+
+use std::time::Duration;
+
+use stateright::{Model, Property};
+
+use crate::{
+    model::{
+        CLIENTS,
+        action::Action,
+        bounds::{Bounds, Expiries, Promise},
+        message::{Reply, Request, Say},
+        rules::Rules,
+        site::{Ballot, Raising, Sealed},
+        world::{Client, Phase, World},
+    },
+    node::{Terms, entries::terms},
+};
+
+/// The protocol, within bounds and by rules.
+#[derive(Clone, Debug)]
+pub(super) struct Protocol {
+    pub(super) bounds: Bounds,
+    pub(super) rules: Rules,
+    pub(super) terms: Terms,
+    /// How many votes win.
+    pub(super) needed: usize,
+}
+
+impl Protocol {
+    pub(super) fn new(bounds: Bounds, rules: Rules) -> Self {
+        let mut terms = terms();
+        if let Some(timing) = bounds.timing {
+            terms.max_ttl = Duration::from_millis(timing.ttl.into());
+        }
+        Self { bounds, rules, terms, needed: rules.needed() }
+    }
+
+    pub(super) fn ttl(&self) -> Duration {
+        self.terms.max_ttl
+    }
+
+    /// What an action makes of a world, every node still in its place.
+    pub(super) fn after(&self, before: &World, action: Action) -> Option<World> {
+        let mut world = before.clone();
+        match action {
+            Action::Begin(client) => world.begin(self, client),
+            Action::GiveUp(client) => world.give_up(self, client),
+            Action::Renew(client) | Action::Unlock(client) => {
+                let Phase::Holding(lease) = world.clients[client].phase else { return None };
+                if matches!(action, Action::Renew(_)) {
+                    world.renew(client, lease);
+                } else {
+                    world.unlock(self, client, lease);
+                }
+            }
+            Action::Execute { site, request, again } => self.execute(&mut world, site, request, again),
+            Action::Hear { site, reply } => self.hear(&mut world, site, reply),
+            Action::Expire { site } => {
+                if let Expiries::AtMost(left) = &mut world.expiries {
+                    *left -= 1;
+                }
+                world.sites[site].open().expire();
+            }
+            Action::LoseCounter { site } => {
+                world.losses -= 1;
+                world.sites[site].open().lose_counter(self.bounds.is_regained_above);
+            }
+            Action::Crash { site } => {
+                world.crashes -= 1;
+                world.sites[site].open().crash(self.rules.guard, before.now);
+            }
+            Action::Tick => self.tick(&mut world),
+        }
+        world.sites.iter_mut().for_each(Sealed::seal);
+        Some(world)
+    }
+
+    /// What comes of a world when the first client wins its first attempt at once.
+    fn held(&self, world: World) -> World {
+        let then = |world: World, action| self.after(&world, action).unwrap();
+        let mut world = then(world, Action::Begin(0));
+        for site in 0..self.needed {
+            let request = world.sites[site].requests()[0];
+            world = then(world, Action::Execute { site, request, again: false });
+            let reply = world.sites[site].replies()[0];
+            world = then(world, Action::Hear { site, reply });
+        }
+        assert!(world.is_holding(self, 0), "votes that differ need a raise");
+        world.settled()
+    }
+
+    fn client_actions(&self, world: &World, client: usize, actions: &mut Vec<Action>) {
+        match world.clients[client].phase {
+            Phase::Idle => {
+                // Clients can change places until one has begun: whichever does is called the first.
+                let is_named = client == 0 || !self.bounds.are_clients_alike() || world.clients[0].begun > 0;
+                if is_named && world.clients[client].begun < self.bounds.attempts[client] {
+                    actions.push(Action::Begin(client));
+                }
+            }
+            Phase::Locking | Phase::Confirming { .. } => {
+                let is_last = world.clients[client].begun == self.bounds.attempts[client];
+                if !is_last || self.bounds.is_last_rollback_of_use() {
+                    actions.push(Action::GiveUp(client));
+                }
+            }
+            Phase::Holding(lease) => {
+                let is_in_time = self.bounds.timing.is_none() || world.is_holding(self, client);
+                if lease.round.is_none() && lease.rounds < self.bounds.renewals[client] && is_in_time {
+                    actions.push(Action::Renew(client));
+                }
+                actions.push(Action::Unlock(client));
+            }
+        }
+    }
+
+    fn site_actions(&self, world: &World, site: usize, actions: &mut Vec<Action>) {
+        let here = &world.sites[site];
+        let mut last = None;
+        for request in here.requests().iter().copied() {
+            if last.replace(request) == Some(request) {
+                continue;
+            }
+            actions.push(Action::Execute { site, request, again: false });
+            if world.duplicates > 0 {
+                actions.push(Action::Execute { site, request, again: true });
+            }
+        }
+        let mut last = None;
+        for reply in here.replies().iter().copied() {
+            if last.replace(reply) != Some(reply) {
+                actions.push(Action::Hear { site, reply });
+            }
+        }
+        if world.expiries != Expiries::AtMost(0) && here.is_held(0) {
+            actions.push(Action::Expire { site });
+        }
+        if world.losses > 0 && here.has_counter() {
+            actions.push(Action::LoseCounter { site });
+        }
+        if world.crashes > 0 {
+            actions.push(Action::Crash { site });
+        }
+    }
+
+    fn execute(&self, world: &mut World, site: usize, request: Request, again: bool) {
+        let now = world.now;
+        let client = request.of.client;
+        let is_heard = world.attempt(client) == request.of && world.clients[client].phase != Phase::Idle;
+        let here = world.sites[site].open();
+        if again {
+            world.duplicates -= 1;
+        } else {
+            here.arrive(request);
+        }
+        let Some(say) = here.execute(self, request, now).filter(|_| is_heard) else { return };
+        let standing = here.standing[client];
+        // The first answer stands, so another need not be delivered. Nor need one that changes nothing.
+        let is_of_use = match say {
+            Say::Refused { .. } if !self.bounds.are_refusals_heard() => false,
+            Say::Granted { .. } if self.is_late_vote_useless(world, client) => false,
+            Say::Granted { .. } | Say::Refused { .. } => standing.lock == Ballot::Unanswered,
+            Say::Raised(is_raised) => is_raised && standing.raise == Raising::Unanswered,
+            Say::Renewed { .. } | Say::NotRenewed { .. } => standing.open_renewals > 0,
+        };
+        if is_of_use {
+            world.sites[site].open().answer(Reply { to: request.of, say });
+        }
+    }
+
+    /// A vote that comes after the decision only keeps an unlock from leaving a tombstone. Where leases must not overlap,
+    /// nobody asks what comes after the last of them.
+    fn is_late_vote_useless(&self, world: &World, client: usize) -> bool {
+        let Client { begun, phase, .. } = world.clients[client];
+        self.bounds.promise == Promise::LeasesDoNotOverlap
+            && begun == self.bounds.attempts[client]
+            && matches!(phase, Phase::Holding(_))
+    }
+
+    fn hear(&self, world: &mut World, site: usize, reply: Reply) {
+        let Reply { to, say } = reply;
+        let here = world.sites[site].open();
+        here.take(reply);
+        let standing = here.standing[to.client];
+        match say {
+            Say::Granted { .. } | Say::Refused { .. } if standing.lock != Ballot::Unanswered => {}
+            Say::Raised(_) if standing.raise != Raising::Unanswered => {}
+            Say::Granted { .. } | Say::Refused { .. } | Say::Raised(_) => {
+                world.hear_vote(self, to.client, site, say);
+                if self.is_late_vote_useless(world, to.client) {
+                    world.sites.iter_mut().for_each(|site| site.open().drop_votes(to.client));
+                }
+            }
+            Say::Renewed { .. } | Say::NotRenewed { .. } => world.hear_renewal(self, to.client, site, say),
+        }
+    }
+
+    fn tick(&self, world: &mut World) {
+        world.now += 1;
+        let now = world.now;
+        for site in &mut world.sites {
+            site.open().tick(self, now);
+        }
+    }
+}
+
+impl Model for Protocol {
+    type State = World;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<World> {
+        let worlds = self.bounds.starts.iter().map(|counters| World::new(self, *counters));
+        if self.bounds.is_held_at_start {
+            worlds.map(|world| self.held(world)).collect()
+        } else {
+            worlds.collect()
+        }
+    }
+
+    fn actions(&self, world: &World, actions: &mut Vec<Action>) {
+        if !world.is_kept(self) || world.is_decided(self) {
+            return;
+        }
+        for client in 0..CLIENTS {
+            self.client_actions(world, client, actions);
+        }
+        for site in 0..world.sites.len() {
+            let is_twin = site > 0 && world.sites[site - 1].digest() == world.sites[site].digest();
+            if !is_twin {
+                self.site_actions(world, site, actions);
+            }
+        }
+        if self.bounds.timing.is_some_and(|timing| world.now < timing.horizon) {
+            actions.push(Action::Tick);
+        }
+    }
+
+    fn next_state(&self, before: &World, action: Action) -> Option<World> {
+        Some(self.after(before, action)?.settled())
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        let name = match self.bounds.promise {
+            Promise::LeasesDoNotOverlap => "leases do not overlap",
+            Promise::TokensAreUniqueAndGrow => "tokens are unique and grow",
+            Promise::ProofsHold => "proofs hold",
+            Promise::NothingIsLeftBehind => "nothing is left behind",
+        };
+        vec![Property::always(name, |model, world: &World| world.is_kept(model))]
+    }
+}

@@ -1,0 +1,35 @@
+//! Nothing is left behind, with nothing that expires.
+
+use crate::{
+    model::{
+        bounds::{Bounds, Promise, full_or},
+        rules::Rules,
+        search::{assert_holds, shortest_break},
+    },
+    mutation::Mutation,
+};
+
+const BOUNDS: Bounds = Bounds::of(Promise::NothingIsLeftBehind);
+/// The other client is needed only to be in the way.
+const ALONE: Bounds = Bounds { attempts: [1, 0], ..BOUNDS };
+
+#[test]
+fn no_key_is_left_behind_by_locks_that_arrive_late() {
+    assert_holds(Bounds { attempts: full_or([2, 2], [1, 1]), ..BOUNDS }, Rules::WHOLE);
+}
+
+#[test]
+fn no_key_is_left_behind_by_renewals_that_arrive_late() {
+    assert_holds(Bounds { renewals: full_or([2, 0], [1, 0]), ..ALONE }, Rules::WHOLE);
+    assert_holds(Bounds { renewals: [1, 0], ..full_or(BOUNDS, ALONE) }, Rules::WHOLE);
+}
+
+#[test]
+fn without_a_tombstone_a_lock_that_arrives_after_its_unlock_is_nobodys() {
+    shortest_break(ALONE, Rules::without(Mutation::NoTombstoneForLock));
+}
+
+#[test]
+fn without_a_tombstone_a_renewal_that_arrives_after_its_unlock_is_nobodys() {
+    shortest_break(Bounds { renewals: [1, 0], ..ALONE }, Rules::without(Mutation::NoTombstoneForRenewal));
+}

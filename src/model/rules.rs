@@ -1,0 +1,71 @@
+//! The rules that a search goes by, and the one that is broken in it.
+
+use crate::{
+    algorithm::tally::Electorate,
+    model::NODES,
+    mutation::{self, Broken, Mutation},
+};
+
+/// What keeps a node from voting after it has forgotten its votes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Guard {
+    None,
+    /// It votes for nobody for the longest ttl. Renewals it executes, and it counts for them again at once, or after an
+    /// attempt timeout.
+    Quarantine {
+        renewals_after_attempt_timeout: bool,
+    },
+}
+
+/// A way to do it wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wrong {
+    /// As the code itself can be told to do it.
+    Rule(Mutation),
+    /// A node proves a lease if the key is still there.
+    StillMineProves,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    pub(super) guard: Guard,
+    pub(super) wrong: Option<Wrong>,
+}
+
+impl Rules {
+    pub(super) const WHOLE: Self = Self { guard: Guard::None, wrong: None };
+
+    pub(super) const fn without(rule: Mutation) -> Self {
+        Self::with(Wrong::Rule(rule))
+    }
+
+    pub(super) const fn with(wrong: Wrong) -> Self {
+        Self { wrong: Some(wrong), ..Self::WHOLE }
+    }
+
+    pub(super) const fn guarded(renewals_after_attempt_timeout: bool) -> Self {
+        Self { guard: Guard::Quarantine { renewals_after_attempt_timeout }, ..Self::WHOLE }
+    }
+
+    pub(super) fn is(self, wrong: Wrong) -> bool {
+        self.wrong == Some(wrong)
+    }
+
+    pub(super) fn is_broken(self, rule: Mutation) -> bool {
+        self.is(Wrong::Rule(rule))
+    }
+
+    /// Breaks the rule for the crate's own code, on this thread, until what is returned is dropped.
+    pub(super) fn break_for_nodes(self) -> Broken {
+        mutation::break_rule(match self.wrong {
+            Some(Wrong::Rule(rule)) => Some(rule),
+            _ => None,
+        })
+    }
+
+    /// How many votes win.
+    pub(super) fn needed(self) -> usize {
+        let _broken = self.break_for_nodes();
+        Electorate::majority(NODES)
+    }
+}

@@ -1,0 +1,68 @@
+//! Searches, and what they find.
+
+use std::{fmt::Write, time::Instant};
+
+use stateright::{Checker, Model};
+
+use crate::model::{
+    bounds::{Bounds, full_or},
+    protocol::Protocol,
+    rules::Rules,
+};
+
+/// Visits every state within the bounds. Fails with the trace if the promise is broken in one.
+///
+/// Depth first: that keeps only a path in memory, beside one word for each state.
+pub(super) fn assert_holds(bounds: Bounds, rules: Rules) {
+    let started = Instant::now();
+    let search = Protocol::new(bounds, rules).checker().spawn_dfs().join();
+    let found = trace(&search);
+    let (states, depth) = (search.unique_state_count(), search.max_depth());
+    eprintln!("{:?} holds: {states} states, depth {depth}, {:.1?}", bounds.promise, started.elapsed());
+    if let Some((steps, text)) = found {
+        panic!("{:?} is broken in {steps} steps\n{text}", bounds.promise);
+    }
+}
+
+/// Searches breadth first for a shortest way in which the promise is broken, prints it, and returns its length. Fails if
+/// there is none.
+pub(super) fn shortest_break(bounds: Bounds, rules: Rules) -> usize {
+    let started = Instant::now();
+    let search = Protocol::new(bounds, rules).checker().spawn_bfs().join();
+    let found = trace(&search);
+    let states = search.unique_state_count();
+    let Some((steps, text)) = found else { panic!("not seen in {states} states: {bounds:?}, {rules:?}") };
+    let elapsed = started.elapsed();
+    eprintln!("{:?} is broken in {steps} steps: {states} states, {elapsed:.1?}\n{text}", bounds.promise);
+    steps
+}
+
+/// As [`shortest_break`], but a quick search goes depth first, and takes the first way that it finds.
+pub(super) fn assert_breaks(bounds: Bounds, rules: Rules) {
+    if full_or(true, false) {
+        shortest_break(bounds, rules);
+        return;
+    }
+    let search = Protocol::new(bounds, rules).checker().spawn_dfs().join();
+    let (found, states) = (trace(&search), search.unique_state_count());
+    let Some((steps, _)) = found else { panic!("not seen in {states} states: {bounds:?}, {rules:?}") };
+    eprintln!("{:?} is broken in {steps} steps at most: {states} states", bounds.promise);
+}
+
+fn trace(search: &impl Checker<Protocol>) -> Option<(usize, String)> {
+    let (_, path) = search.discoveries().into_iter().next()?;
+    let mut text = String::new();
+    let mut names = [1, 2, 3];
+    let mut steps = 0;
+    for (world, action) in path.into_vec() {
+        let Some(action) = action else {
+            writeln!(text, "      {:?}, granted {:?}, {:?}", world.clients, world.granted, world.flaw)
+                .unwrap();
+            break;
+        };
+        steps += 1;
+        writeln!(text, "{steps:4}  {}", action.named(names)).unwrap();
+        names = search.model().after(&world, action).unwrap().order().map(|place| names[place]);
+    }
+    Some((steps, text))
+}

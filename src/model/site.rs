@@ -1,0 +1,259 @@
+//! One node, and all that is between it and the clients.
+
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    ops::Deref,
+    sync::Arc,
+};
+
+use crate::{
+    model::{
+        CLIENTS,
+        bounds::Promise,
+        message::{Ask, Attempt, Reply, Request, Say, resource},
+        protocol::Protocol,
+        rules::{Guard, Wrong},
+    },
+    mutation::Mutation,
+    node::{
+        Answer,
+        state::{Counter, NodeState, NodeTime},
+    },
+};
+
+/// One node, what is in flight to and from it, and what each client's attempt has heard of it.
+///
+/// Together in one value, so that nodes can change places: nothing in the protocol tells one from another, and of
+/// states that differ only in that the search visits one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Site {
+    node: NodeState,
+    /// Whole seconds by which the node's clock is ahead of the others.
+    ahead: u8,
+    /// The tick at which it forgot everything, for as long as that matters.
+    restarted: Option<u8>,
+    /// Sorted, so that the order of sending makes no difference.
+    requests: Vec<Request>,
+    replies: Vec<Reply>,
+    pub(super) standing: [Standing; CLIENTS],
+}
+
+/// What an attempt has heard of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Standing {
+    pub(super) lock: Ballot,
+    pub(super) raise: Raising,
+    /// Of the last renewal round.
+    pub(super) renewal: Option<bool>,
+    /// Renewals that are unanswered.
+    pub(super) open_renewals: u8,
+    /// A renewal has put the key there.
+    pub(super) is_renewed: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) enum Ballot {
+    #[default]
+    Unanswered,
+    Granted(u64),
+    Refused,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) enum Raising {
+    #[default]
+    NotAsked,
+    Unanswered,
+    Raised,
+    Refused,
+}
+
+impl Site {
+    pub(super) fn new(counter: u64) -> Self {
+        let mut node = NodeState::new("");
+        node.set_counter(resource(), Some(remembered(counter)));
+        Self {
+            node,
+            ahead: 0,
+            restarted: None,
+            requests: Vec::new(),
+            replies: Vec::new(),
+            standing: Default::default(),
+        }
+    }
+
+    pub(super) fn requests(&self) -> &[Request] {
+        &self.requests
+    }
+
+    pub(super) fn replies(&self) -> &[Reply] {
+        &self.replies
+    }
+
+    pub(super) fn send(&mut self, request: Request) {
+        let place = self.requests.partition_point(|other| *other < request);
+        self.requests.insert(place, request);
+    }
+
+    /// Takes out of flight what is executed now, and will not be again.
+    pub(super) fn arrive(&mut self, request: Request) {
+        self.requests.remove(self.requests.iter().position(|other| *other == request).unwrap());
+    }
+
+    pub(super) fn take(&mut self, reply: Reply) {
+        self.replies.remove(self.replies.iter().position(|other| *other == reply).unwrap());
+    }
+
+    pub(super) fn answer(&mut self, reply: Reply) {
+        let place = self.replies.partition_point(|other| *other < reply);
+        self.replies.insert(place, reply);
+    }
+
+    /// The client has no use for further votes.
+    pub(super) fn drop_votes(&mut self, client: usize) {
+        self.replies.retain(|reply| reply.to.client != client || !matches!(reply.say, Say::Granted { .. }));
+    }
+
+    /// The client listens for nothing that its attempt still waits for.
+    pub(super) fn forget_attempt(&mut self, client: usize) {
+        self.standing[client] = Standing::default();
+        self.replies.retain(|reply| reply.to.client != client);
+    }
+
+    /// What the node does, and what it says to it.
+    pub(super) fn execute(&mut self, model: &Protocol, request: Request, now: u8) -> Option<Say> {
+        let Request { of, ask } = request;
+        if matches!(ask, Ask::Lock { .. }) && self.restarted.is_some() {
+            return Some(Say::Refused { counter: 0 });
+        }
+        let owner =
+            if model.rules.is_broken(Mutation::ReuseOwnerId) { Attempt { number: 1, ..of } } else { of };
+        let entry = request.entry(owner, model.ttl());
+        let was_held = self.is_held(now);
+        let broken = model.rules.break_for_nodes();
+        let answer = self.node.apply(&model.terms, &entry, self.time(now)).answer;
+        drop(broken);
+        if !model.bounds.are_tokens_counted() {
+            self.node.set_counter(resource(), Some(remembered(0)));
+        }
+        match (ask, answer) {
+            (Ask::Unlock { .. }, _) => None,
+            (_, Answer::Granted { vote }) => Some(Say::Granted { vote }),
+            (_, Answer::Raised) => Some(Say::Raised(true)),
+            (_, Answer::NotRaised { .. }) => Some(Say::Raised(false)),
+            (Ask::Renew { round, .. }, Answer::Renewed { proves }) => {
+                let counts = match model.bounds.promise {
+                    Promise::ProofsHold if model.rules.is(Wrong::StillMineProves) => was_held,
+                    Promise::ProofsHold => proves,
+                    _ => self.is_counted_for_renewals(model, now),
+                };
+                Some(Say::Renewed { round, counts })
+            }
+            (Ask::Renew { round, .. }, _) => Some(Say::NotRenewed { round }),
+            (_, Answer::Held(holder)) => {
+                let is_told = model.bounds.are_hints_given;
+                Some(Say::Refused { counter: if is_told { holder.counter } else { 0 } })
+            }
+            (_, Answer::Gone) => Some(Say::Refused { counter: 0 }),
+            (ask, answer) => panic!("a node said {answer:?} to {ask:?}"),
+        }
+    }
+
+    pub(super) fn is_held(&self, now: u8) -> bool {
+        self.node.held(resource(), self.time(now)).is_some()
+    }
+
+    /// Only where the clocks stand still.
+    pub(super) fn expire(&mut self) {
+        self.node.set_lock(resource(), None);
+    }
+
+    pub(super) fn has_counter(&self) -> bool {
+        self.node.counter(resource(), self.time(0)).is_some()
+    }
+
+    pub(super) fn lose_counter(&mut self, is_regained_above: bool) {
+        self.node.set_counter(resource(), None);
+        self.ahead += u8::from(is_regained_above);
+    }
+
+    pub(super) fn crash(&mut self, guard: Guard, now: u8) {
+        let counter = self.node.counter(resource(), self.time(now));
+        self.node = NodeState::new("");
+        self.node.set_counter(resource(), counter);
+        self.restarted = (guard != Guard::None).then_some(now);
+    }
+
+    /// A tick has passed: what is over is forgotten.
+    pub(super) fn tick(&mut self, model: &Protocol, now: u8) {
+        self.node.sweep(NodeTime::from_epoch(now.into()));
+        let max_ttl = model.bounds.timing.map_or(0, |timing| timing.ttl);
+        self.restarted = self.restarted.filter(|restarted| now <= restarted + max_ttl);
+    }
+
+    /// In quarantine, the votes have to die first that attempts may still win with.
+    fn is_counted_for_renewals(&self, model: &Protocol, now: u8) -> bool {
+        let Guard::Quarantine { renewals_after_attempt_timeout: true } = model.rules.guard else {
+            return true;
+        };
+        let timeout = model.bounds.timing.map_or(0, |timing| timing.attempt_timeout);
+        self.restarted.is_none_or(|restarted| now >= restarted + timeout)
+    }
+
+    /// A tick is a millisecond.
+    fn time(&self, now: u8) -> NodeTime {
+        NodeTime::from_epoch(u64::from(self.ahead) * 1000 + u64::from(now))
+    }
+}
+
+/// A counter that outlives the search.
+fn remembered(value: u64) -> Counter {
+    Counter { value, expires_at: NodeTime::from_epoch(3_600_000) }
+}
+
+/// A site and its digest, by which sites are sorted and states told apart without looking at all of it again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Sealed {
+    digest: u64,
+    site: Arc<Site>,
+}
+
+impl Sealed {
+    pub(super) fn new(site: Site) -> Self {
+        let mut sealed = Self { digest: 0, site: Arc::new(site) };
+        sealed.seal();
+        sealed
+    }
+
+    pub(super) fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    /// The site, to be changed: sealed again before anybody looks at the digest.
+    pub(super) fn open(&mut self) -> &mut Site {
+        self.digest = 0;
+        Arc::make_mut(&mut self.site)
+    }
+
+    pub(super) fn seal(&mut self) {
+        if self.digest == 0 {
+            let mut hasher = DefaultHasher::new();
+            self.site.hash(&mut hasher);
+            self.digest = hasher.finish();
+        }
+    }
+}
+
+impl Deref for Sealed {
+    type Target = Site;
+
+    fn deref(&self) -> &Site {
+        &self.site
+    }
+}
+
+impl Hash for Sealed {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.digest.hash(state);
+    }
+}

@@ -1,0 +1,184 @@
+//! One state of a search.
+
+use crate::model::{
+    CLIENTS, NODES,
+    bounds::{Expiries, Promise},
+    message::{Ask, Attempt, Request},
+    protocol::Protocol,
+    site::{Sealed, Site},
+};
+
+/// Everything at one moment.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct World {
+    /// Sorted: nodes can change places.
+    pub(super) sites: [Sealed; NODES],
+    pub(super) clients: [Client; CLIENTS],
+    pub(super) now: u8,
+    /// As many of the tokens granted so far as the promise asks about, sorted.
+    pub(super) granted: Vec<u64>,
+    pub(super) expiries: Expiries,
+    pub(super) duplicates: u8,
+    pub(super) losses: u8,
+    pub(super) crashes: u8,
+    /// What has gone wrong, where a state does not show it by itself.
+    pub(super) flaw: Option<Flaw>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Flaw {
+    /// A token was granted twice.
+    Repeated(u64),
+    /// A token was granted after a larger one.
+    Fell(u64),
+    /// A lease was verified after a larger token was granted.
+    FalseProof(u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Client {
+    /// How many attempts it has begun.
+    pub(super) begun: u8,
+    pub(super) phase: Phase,
+    /// The tick at which the attempt began.
+    pub(super) start: u8,
+    /// The largest token that had been granted then.
+    pub(super) floor: u64,
+    /// The largest counter that refusals have told it.
+    pub(super) seen: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Phase {
+    Idle,
+    Locking,
+    Confirming { token: u64 },
+    Holding(Lease),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Lease {
+    pub(super) token: u64,
+    /// Where there are ticks: the first at which it is over.
+    pub(super) valid_until: u8,
+    /// Renewal rounds begun.
+    pub(super) rounds: u8,
+    /// The last of them, if it is undecided.
+    pub(super) round: Option<Round>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Round {
+    pub(super) start: u8,
+    /// The largest token that had been granted at its start.
+    pub(super) floor: u64,
+}
+
+impl World {
+    pub(super) fn new(model: &Protocol, counters: [u64; NODES]) -> Self {
+        let client = Client { begun: 0, phase: Phase::Idle, start: 0, floor: 0, seen: 0 };
+        let world = Self {
+            sites: counters.map(|counter| Sealed::new(Site::new(counter))),
+            clients: [client; CLIENTS],
+            now: 0,
+            granted: Vec::new(),
+            expiries: model.bounds.expiries,
+            duplicates: model.bounds.duplicates,
+            losses: model.bounds.losses,
+            crashes: model.bounds.crashes,
+            flaw: None,
+        };
+        world.settled()
+    }
+
+    /// The one state that stands for all that differ from it in the order of the nodes.
+    pub(super) fn settled(mut self) -> Self {
+        self.sites.sort_by_key(Sealed::digest);
+        self
+    }
+
+    /// The places of the nodes once they are settled.
+    pub(super) fn order(&self) -> [usize; NODES] {
+        let mut order = std::array::from_fn(|site| site);
+        order.sort_by_key(|site: &usize| self.sites[*site].digest());
+        order
+    }
+
+    /// The attempt that the client is making, or has made last.
+    pub(super) fn attempt(&self, client: usize) -> Attempt {
+        Attempt { client, number: self.clients[client].begun }
+    }
+
+    /// Sends the client's request to one node.
+    pub(super) fn send(&mut self, client: usize, site: usize, ask: Ask) {
+        let request = Request { of: self.attempt(client), ask };
+        self.sites[site].open().send(request);
+    }
+
+    /// Of how many nodes this holds.
+    pub(super) fn count(&self, holds: impl Fn(&Site) -> bool) -> usize {
+        self.sites.iter().filter(|site| holds(site)).count()
+    }
+
+    pub(super) fn largest_granted(&self) -> u64 {
+        self.granted.last().copied().unwrap_or(0)
+    }
+
+    /// The client's attempt is over, whatever is still in flight.
+    pub(super) fn end_attempt(&mut self, client: usize) {
+        for site in &mut self.sites {
+            site.open().forget_attempt(client);
+        }
+        let Client { begun, seen, .. } = self.clients[client];
+        self.clients[client] = Client { begun, phase: Phase::Idle, start: 0, floor: 0, seen };
+    }
+
+    pub(super) fn is_holding(&self, model: &Protocol, client: usize) -> bool {
+        match self.clients[client].phase {
+            Phase::Holding(lease) => model.bounds.timing.is_none() || self.now < lease.valid_until,
+            _ => false,
+        }
+    }
+
+    /// The first tick at which the client's attempt can no longer be won.
+    pub(super) fn last_chance(&self, model: &Protocol, client: usize) -> u8 {
+        let timing = model.bounds.timing;
+        timing.map_or(u8::MAX, |timing| self.clients[client].start + timing.attempt_timeout.min(timing.ttl))
+    }
+
+    pub(super) fn is_kept(&self, model: &Protocol) -> bool {
+        match model.bounds.promise {
+            Promise::LeasesDoNotOverlap => !(0..CLIENTS).all(|client| self.is_holding(model, client)),
+            Promise::TokensAreUniqueAndGrow | Promise::ProofsHold => self.flaw.is_none(),
+            Promise::NothingIsLeftBehind => {
+                let is_at_rest = self.clients.iter().all(|client| client.phase == Phase::Idle)
+                    && self.sites.iter().all(|site| site.requests().is_empty());
+                !(is_at_rest && self.count(|site| site.is_held(self.now)) > 0)
+            }
+        }
+    }
+
+    /// Whether the promise can neither be kept nor broken by what is to come, so that it need not be visited.
+    pub(super) fn is_decided(&self, model: &Protocol) -> bool {
+        let may_begin = |client: usize| self.clients[client].begun < model.bounds.attempts[client];
+        let is_trying = |client: usize| match self.clients[client].phase {
+            Phase::Locking | Phase::Confirming { .. } => self.now < self.last_chance(model, client),
+            _ => false,
+        };
+        let may_be_granted = |client: usize| may_begin(client) || is_trying(client);
+        let may_prove_falsely = |client: usize| match self.clients[client].phase {
+            Phase::Holding(lease) if lease.rounds < model.bounds.renewals[client] => true,
+            Phase::Holding(lease) if lease.round.is_some_and(|round| round.floor > lease.token) => true,
+            _ => may_be_granted(client) && model.bounds.renewals[client] > 0,
+        };
+        let mut clients = 0..CLIENTS;
+        !match model.bounds.promise {
+            Promise::LeasesDoNotOverlap => {
+                clients.all(|client| may_be_granted(client) || self.is_holding(model, client))
+            }
+            Promise::TokensAreUniqueAndGrow => clients.any(may_be_granted),
+            Promise::ProofsHold => clients.any(may_prove_falsely),
+            Promise::NothingIsLeftBehind => true,
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The scenarios of `docs/SIMULATION.md`, each as a schedule made by hand and a small program.
+//!
+//! Where a scenario says that something breaks, the run has to show it: a checker that never finds anything proves nothing.
+
+use std::time::Duration;
+
+use crate::{
+    algorithm::fencing::FencingToken,
+    lock::{LockGuard, Quorum},
+    mutation::{Mutation, break_rule},
+    sim::{
+        Client, End, Fault, Latency, Promise, Promises, Report, Schedule, Simulation, Way, history::Event,
+    },
+};
+
+mod contention;
+mod forgetting;
+mod holds_and_renewals;
+mod messages;
+mod time;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Of most locks here.
+const TTL: Duration = Duration::from_secs(10);
+
+const DRIFT: f64 = 0.01;
+
+/// How long a lease of [`TTL`] is valid.
+const VALIDITY: Duration = Duration::from_millis(9_898);
+
+/// The longest fallback poll with its jitter, and a little: by then a waiter has seen what no notice told it.
+const POLL: Duration = Duration::from_secs(8);
+
+const fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+const fn micros(micros: u64) -> Duration {
+    Duration::from_micros(micros)
+}
+
+/// Nothing goes wrong, and every message takes a millisecond.
+fn steady(nodes: usize, clients: usize) -> Schedule {
+    let mut schedule = Schedule::calm(1, nodes, clients);
+    schedule.latency = Latency::between(millis(1), millis(1));
+    schedule
+}
+
+/// Five nodes, of which client 0 reaches the first three. So if it holds the lock, then by these; and client 1, which
+/// reaches all, needs node 2 beside the last two.
+fn meeting_at_node_2(seed: u64) -> Schedule {
+    let schedule = Schedule::calm(seed, 5, 2);
+    cut(schedule, 0, &[3, 4], Way::Both, Duration::ZERO, 60 * SECOND)
+}
+
+/// Cuts a client off from some nodes.
+fn cut(
+    schedule: Schedule,
+    client: usize,
+    nodes: &[usize],
+    way: Way,
+    at: Duration,
+    lasts: Duration,
+) -> Schedule {
+    let to = |schedule: Schedule, node: &usize| {
+        schedule.with(at, Fault::Partition { client, node: *node, way, lasts })
+    };
+    nodes.iter().fold(schedule, to)
+}
+
+fn run<Program>(schedule: Schedule, program: impl Fn(Client) -> Program) -> Report
+where
+    Program: Future<Output = ()> + Send + 'static,
+{
+    let report = Simulation::new(schedule).horizon(600 * SECOND).run(program);
+    assert!(matches!(report.end, End::Done | End::Horizon), "{:?}", report.end);
+    report
+}
+
+fn quorum(client: &Client) -> Quorum {
+    Quorum::builder().ttl(TTL).max_ttl(2 * TTL).simulated(client).unwrap()
+}
+
+/// Client 0 reads, holds its lease to the end, and writes; client 1 comes after two seconds, and reads and writes as
+/// soon as it has the lock.
+fn two_holders(schedule: Schedule) -> Report {
+    run(schedule, |client| async move {
+        let (quorum, store) = (quorum(&client), client.store("r").unwrap());
+        let lock = quorum.red_lock("r").without_renewal();
+        if client.index() == 1 {
+            client.sleep(2 * SECOND).await;
+        }
+        let guard = lock.lock().await.unwrap();
+        let token = guard.fencing_token();
+        let value = store.read(token).await;
+        if client.index() == 0 {
+            client.lost(&guard).await;
+            assert!(!client.look(&guard), "a lease that is announced as lost looks valid");
+        }
+        if let Some(value) = value {
+            let _is_accepted = store.write(token, value + 1).await;
+        }
+    })
+}
+
+/// Tries again and again from a time on, until it gets the lock.
+async fn probe(client: &Client, from: Duration, every: Duration) {
+    let quorum = quorum(client);
+    let lock = quorum.red_lock("r").without_renewal();
+    client.sleep(from).await;
+    loop {
+        if let Ok(Some(guard)) = lock.try_lock().await {
+            return hold(client, guard).await;
+        }
+        client.sleep(every).await;
+    }
+}
+
+/// Keeps a lease for a moment: one that is dropped when it is granted overlaps with nothing.
+async fn hold(client: &Client, guard: LockGuard) {
+    client.sleep(millis(1)).await;
+    drop(guard);
+}
+
+/// What comes of it while a rule is broken.
+fn breaking<T>(rule: Mutation, act: impl FnOnce() -> T) -> T {
+    let _broken = break_rule(Some(rule));
+    act()
+}
+
+fn assert_keeps(report: &Report, promises: &Promises) {
+    if let Err(failure) = report.check(promises) {
+        panic!("{failure}");
+    }
+}
+
+/// What its schedule leaves standing.
+fn assert_keeps_the_rest(report: &Report) {
+    assert_keeps(report, &report.schedule.promises(DRIFT));
+}
+
+fn breaks(report: &Report, promise: Promise) -> bool {
+    report.history.check(&Promises::NONE.with(promise)).is_err()
+}
+
+/// When something happened to a client.
+fn when(report: &Report, client: usize, is_it: impl Fn(&Event) -> bool) -> Vec<Duration> {
+    let entries = report.history.entries().iter();
+    entries.filter(|entry| entry.client == client && is_it(&entry.event)).map(|entry| entry.at).collect()
+}
+
+fn granted(report: &Report, client: usize) -> Vec<Duration> {
+    when(report, client, |event| matches!(event, Event::Granted { .. }))
+}
+
+fn lost(report: &Report, client: usize) -> Vec<Duration> {
+    when(report, client, |event| matches!(event, Event::Lost { .. }))
+}
+
+fn ended(report: &Report, client: usize) -> Vec<Duration> {
+    when(report, client, |event| matches!(event, Event::Ended { .. }))
+}
+
+/// The tokens of all leases, as they were granted.
+fn tokens(report: &Report) -> Vec<FencingToken> {
+    let entries = report.history.entries().iter();
+    let token = |event: &Event| if let Event::Granted { token, .. } = event { Some(*token) } else { None };
+    entries.filter_map(|entry| token(&entry.event)).collect()
+}
+
+/// What a client was told when it looked at its leases, in order; a grant counts as the first look.
+fn looks(report: &Report, client: usize) -> Vec<bool> {
+    let entries = report.history.entries().iter().filter(|entry| entry.client == client);
+    let look =
+        |event: &Event| if let Event::Looked { is_valid, .. } = event { Some(*is_valid) } else { None };
+    entries.filter_map(|entry| look(&entry.event)).collect()
+}
+
+/// Whether the writes of a client were accepted, in order.
+fn writes(report: &Report, client: usize) -> Vec<bool> {
+    let entries = report.history.entries().iter().filter(|entry| entry.client == client);
+    let write = |event: &Event| {
+        if let Event::Written { is_accepted, .. } = event { Some(*is_accepted) } else { None }
+    };
+    entries.filter_map(|entry| write(&entry.event)).collect()
+}

@@ -1,0 +1,166 @@
+//! S41 to S49: contention, waiting, and how long a resource stays blocked.
+
+use super::*;
+use crate::sim::{Direction, Memory, Verdict};
+
+fn began(report: &Report) -> usize {
+    let entries = report.history.entries().iter();
+    entries.filter(|entry| matches!(entry.event, Event::Began { .. })).count()
+}
+
+/// So many clients want the lock at the same time, so many times each, for five milliseconds.
+fn contended(seed: u64, nodes: usize, clients: usize, rounds: usize) -> Report {
+    let report = run(Schedule::calm(seed, nodes, clients), move |client| async move {
+        let quorum = quorum(&client);
+        client.sleep(millis(50)).await;
+        for _ in 0..rounds {
+            let guard = quorum.red_lock("r").lock().await.unwrap();
+            client.sleep(millis(5)).await;
+            drop(guard);
+        }
+    });
+    assert_keeps(&report, &Promises::ALL);
+    report
+}
+
+#[test]
+fn s41_after_a_split_vote_somebody_wins_within_a_few_rounds() {
+    let first = |report: &Report| (0..5).filter_map(|client| granted(report, client).first().copied()).min();
+    let waits: Vec<Duration> =
+        (0..100).map(|seed| first(&contended(seed, 5, 5, 1)).unwrap() - millis(50)).collect();
+    let over = |bound| waits.iter().filter(|wait| **wait > bound).count();
+    // A round trip takes at most 4 ms, and one more may be needed to raise the token.
+    assert!(over(millis(8)) > 0, "no vote was split");
+    assert!(over(millis(50)) <= 10 && over(millis(250)) == 0, "{waits:?}");
+}
+
+#[test]
+fn s42_a_rollback_wakes_nobody_so_that_contenders_do_not_split_again_and_again() {
+    let cost = || (0..3).map(|seed| began(&contended(seed, 5, 10, 3))).sum::<usize>();
+    let (quiet, storm) = (cost(), breaking(Mutation::NoticeOnRollback, cost));
+    let grants = 3 * 10 * 3;
+    assert!(
+        quiet < 12 * grants && storm > quiet + quiet / 10,
+        "{quiet} {storm} attempts for {grants} leases"
+    );
+}
+
+#[test]
+fn s43_a_release_during_a_failing_attempt_of_the_waiter_is_not_missed() {
+    for quarter in 0..80 {
+        let report = run(steady(3, 2), move |client| async move {
+            let quorum = quorum(&client);
+            client.sleep(millis(4) * client.index() as u32).await;
+            let guard = quorum.red_lock("r").lock().await.unwrap();
+            client.sleep(micros(250) * quarter).await;
+            drop(guard);
+        });
+        assert_keeps(&report, &Promises::ALL);
+        let hand_off = granted(&report, 1)[0].saturating_sub(ended(&report, 0)[0]);
+        assert!(hand_off < millis(15), "{quarter}: {hand_off:?}");
+    }
+}
+
+#[test]
+fn s44_a_waiter_whose_notices_are_lost_finds_out_by_its_next_poll() {
+    let mut late = 0;
+    for index in 0..12 {
+        let lose =
+            |schedule: Schedule, node| schedule.with_message(1, node, Direction::Reply, index, Verdict::Drop);
+        let report = run((0..3).fold(steady(3, 2), lose), |client| async move {
+            let quorum = quorum(&client);
+            client.sleep(client.index() as u32 * SECOND).await;
+            let guard = quorum.red_lock("r").lock().await.unwrap();
+            client.sleep((1 - client.index() as u32) * 3 * SECOND).await;
+            drop(guard);
+        });
+        assert_keeps(&report, &Promises::ALL);
+        let hand_off = granted(&report, 1)[0].saturating_sub(ended(&report, 0)[0]);
+        assert!(hand_off < POLL, "{index}: {hand_off:?}");
+        late += usize::from(hand_off > millis(50));
+    }
+    assert!(late > 0, "no notice was lost");
+}
+
+#[test]
+fn s46_the_keys_of_an_attempt_that_nobody_takes_back_block_for_a_ttl_and_no_longer() {
+    let mut blocked = 0;
+    for quarter in 0..24 {
+        let schedule = steady(3, 2).with(micros(250) * quarter, Fault::Kill { client: 0 });
+        let report = run(schedule, |client| async move {
+            let quorum = quorum(&client);
+            client.sleep(client.index() as u32 * SECOND).await;
+            drop(quorum.red_lock("r").lock().await);
+        });
+        assert_keeps(&report, &Promises::ALL);
+        let granted = granted(&report, 1)[0];
+        assert!(granted < TTL + POLL, "{quarter}: {granted:?}");
+        blocked += usize::from(granted > 5 * SECOND);
+    }
+    assert!(blocked > 0, "no key was left behind");
+}
+
+/// So many of five nodes are down from the beginning, for five seconds. Client 0 tries once.
+fn down(nodes: usize) -> Report {
+    let crash = |schedule: Schedule, node| {
+        schedule.with(Duration::ZERO, Fault::Crash { node, lasts: 5 * SECOND, memory: Memory::Kept })
+    };
+    let report = run((0..nodes).fold(steady(5, 1), crash), |client| async move {
+        // The default ttl is longer than the time after which it is looked for what is left.
+        let quorum = client.quorum().unwrap();
+        client.sleep(millis(100)).await;
+        let locked = quorum.red_lock("r").try_lock().await;
+        client.sleep(millis(1)).await;
+        drop(locked);
+    });
+    assert_keeps(&report, &Promises::ALL);
+    report
+}
+
+#[test]
+fn s47_a_minority_that_is_down_changes_nothing_and_a_majority_is_an_error_at_once_without_residue() {
+    assert!(granted(&down(2), 0)[0] <= millis(104));
+    let majority = down(3);
+    assert!(granted(&majority, 0).is_empty());
+    assert!(lost(&majority, 0)[0] <= millis(104), "{:?}", lost(&majority, 0));
+}
+
+/// Client 0 is cut off one way when its lock is on its way; client 1 wants the lock a second later.
+fn one_way(way: Way) -> Report {
+    let schedule = cut(steady(3, 2), 0, &[0, 1, 2], way, micros(2_500), 30 * SECOND);
+    let report = run(schedule, |client| async move {
+        let quorum = quorum(&client);
+        client.sleep(client.index() as u32 * SECOND).await;
+        let lock = quorum.red_lock("r").without_renewal();
+        if client.index() == 1 {
+            return drop(lock.lock().await.unwrap());
+        }
+        drop(lock.try_lock().await);
+    });
+    assert_keeps(&report, &Promises::ALL);
+    report
+}
+
+#[test]
+fn s48_a_client_that_hears_nothing_takes_its_lock_back_and_one_that_is_not_heard_blocks_for_a_ttl() {
+    let deaf = one_way(Way::Replies);
+    assert!(granted(&deaf, 0).is_empty() && granted(&deaf, 1)[0] < 2 * SECOND, "{:?}", granted(&deaf, 1));
+    let mute = granted(&one_way(Way::Requests), 1)[0];
+    assert!(mute > 5 * SECOND && mute < TTL + POLL, "{mute:?}");
+}
+
+#[test]
+fn s49_every_holder_that_is_cut_off_costs_the_others_a_ttl() {
+    let schedule = cut(steady(3, 3), 0, &[0, 1, 2], Way::Both, millis(10), 60 * SECOND);
+    let schedule = cut(schedule, 1, &[0, 1, 2], Way::Both, 12 * SECOND, 60 * SECOND);
+    let report = run(schedule, |client| async move {
+        let quorum = quorum(&client);
+        client.sleep(client.index() as u32 * 5_500 * millis(1)).await;
+        let guard = quorum.red_lock("r").without_renewal().lock().await.unwrap();
+        client.sleep(3 * SECOND).await;
+        drop(guard);
+    });
+    assert_keeps(&report, &Promises::ALL);
+    let (second, third) = (granted(&report, 1)[0], granted(&report, 2)[0]);
+    assert!(second > 9 * SECOND && third > 18 * SECOND && third < 2 * TTL + POLL, "{second:?} {third:?}");
+}

@@ -1,0 +1,133 @@
+//! S10 to S21: nodes that forget, and quorums that are none.
+
+use super::*;
+use crate::sim::{Memory, history::Violation};
+
+fn crash(node: usize, lasts: Duration, memory: Memory) -> Fault {
+    Fault::Crash { node, lasts, memory }
+}
+
+/// Something happens to node 2, which alone keeps client 1 away while client 0 holds the lock.
+fn at_node_2(at: Duration, fault: Fault) -> Report {
+    let report = two_holders(meeting_at_node_2(1).with(at, fault));
+    assert_keeps_the_rest(&report);
+    report
+}
+
+#[test]
+fn s10_a_node_that_restarts_without_its_memory_gives_the_lock_away_and_one_that_remembers_does_not() {
+    let kept = at_node_2(SECOND, crash(2, SECOND / 2, Memory::Kept));
+    assert_keeps(&kept, &Promises::ALL);
+    let lost = at_node_2(SECOND, crash(2, SECOND / 2, Memory::Lost));
+    assert!(breaks(&lost, Promise::Exclusion));
+    // The nodes' clocks are not behind, so tokens still grow, and the store refuses the older holder.
+    assert!(!breaks(&lost, Promise::Order) && !breaks(&lost, Promise::Register));
+    assert_eq!((writes(&lost, 0), writes(&lost, 1)), (vec![false], vec![true]));
+}
+
+#[test]
+fn s11_a_power_cut_that_loses_the_last_second_gives_away_the_youngest_locks_only() {
+    let cut = crash(2, Duration::ZERO, Memory::AsOf(SECOND));
+    let report = run(meeting_at_node_2(1).with(millis(1_500), cut), |client| async move {
+        let quorum = quorum(&client);
+        let (older, younger) = (quorum.red_lock("older"), quorum.red_lock("younger"));
+        let (older, younger) = (older.without_renewal(), younger.without_renewal());
+        if client.index() == 0 {
+            let older = older.lock().await.unwrap();
+            client.sleep(millis(1_200)).await;
+            let younger = younger.lock().await.unwrap();
+            client.lost(&older).await;
+            client.lost(&younger).await;
+        } else {
+            client.sleep(2 * SECOND).await;
+            hold(&client, younger.lock().await.unwrap()).await;
+            hold(&client, older.lock().await.unwrap()).await;
+        }
+    });
+    assert_keeps_the_rest(&report);
+    let violations = report.history.check(&Promises::NONE.with(Promise::Exclusion)).unwrap_err();
+    let of_younger = |violation: &Violation| matches!(violation, Violation::Overlap { resource, .. } if resource.as_bytes() == b"younger");
+    assert!(violations.as_slice().iter().all(of_younger), "{violations}");
+}
+
+#[test]
+fn s12_an_old_backup_brings_back_a_key_that_was_unlocked_and_blocks_for_its_ttl() {
+    let back = |schedule: Schedule, node| {
+        schedule.with(2 * SECOND, crash(node, Duration::ZERO, Memory::AsOf(SECOND)))
+    };
+    let report = run((0..2).fold(steady(3, 2), back), |client| async move {
+        let quorum = quorum(&client);
+        client.sleep(client.index() as u32 * 3 * SECOND).await;
+        let guard = quorum.red_lock("r").without_renewal().lock().await.unwrap();
+        client.sleep(millis(1_500)).await;
+        drop(guard);
+    });
+    assert_keeps_the_rest(&report);
+    let granted = granted(&report, 1)[0];
+    assert!(granted > TTL - SECOND && granted < TTL + POLL, "{granted:?}");
+}
+
+#[test]
+fn s12_an_old_backup_on_enough_nodes_repeats_a_token() {
+    let back = |schedule: Schedule, node| {
+        schedule.with(2 * SECOND, crash(node, Duration::ZERO, Memory::AsOf(SECOND)))
+    };
+    let report = run((0..3).fold(steady(3, 2), back), |client| async move {
+        let quorum = quorum(&client);
+        let rests = if client.index() == 0 { [Duration::ZERO, millis(1_500)] } else { [3 * SECOND; 2] };
+        for rest in rests {
+            client.sleep(rest).await;
+            drop(quorum.red_lock("r").lock().await.unwrap());
+        }
+    });
+    assert!(breaks(&report, Promise::Order));
+    assert_keeps_the_rest(&report);
+}
+
+#[test]
+fn s13_a_replica_that_lags_behind_the_vote_gives_the_lock_away_when_it_is_promoted() {
+    let promoted = |lag| at_node_2(millis(150), crash(2, millis(20), Memory::AsOf(lag)));
+    assert!(!breaks(&promoted(millis(50)), Promise::Exclusion));
+    assert!(breaks(&promoted(millis(150)), Promise::Exclusion));
+}
+
+#[test]
+fn s16_a_node_that_is_flushed_gives_the_lock_away() {
+    let flushed = at_node_2(SECOND, Fault::Flush { node: 2 });
+    assert!(breaks(&flushed, Promise::Exclusion));
+    assert_eq!((writes(&flushed, 0), writes(&flushed, 1)), (vec![false], vec![true]));
+}
+
+#[test]
+fn s17_a_node_that_evicts_gives_the_lock_away_but_its_counters_keep_the_order() {
+    let evicted = at_node_2(SECOND, Fault::Evict { node: 2 });
+    assert!(breaks(&evicted, Promise::Exclusion));
+    assert_eq!(evicted.schedule.promises(DRIFT), Promises::ALL.without(Promise::Exclusion));
+}
+
+#[test]
+fn s20_a_node_that_is_restored_from_a_snapshot_gives_the_lock_away() {
+    let restored = at_node_2(SECOND, crash(2, Duration::ZERO, Memory::AsOf(2 * SECOND)));
+    assert!(breaks(&restored, Promise::Exclusion));
+}
+
+/// Four nodes, and each of two clients reaches two of them.
+fn halves() -> Report {
+    let schedule = cut(steady(4, 2), 0, &[2, 3], Way::Both, Duration::ZERO, 60 * SECOND);
+    let schedule = cut(schedule, 1, &[0, 1], Way::Both, Duration::ZERO, 60 * SECOND);
+    run(schedule, |client| async move {
+        let quorum = quorum(&client);
+        if let Ok(Some(guard)) = quorum.red_lock("r").try_lock().await {
+            client.sleep(3 * SECOND).await;
+            drop(guard);
+        }
+    })
+}
+
+#[test]
+fn s21_half_of_an_even_number_of_nodes_is_no_quorum() {
+    let report = halves();
+    assert_keeps(&report, &Promises::ALL);
+    assert!(tokens(&report).is_empty());
+    assert!(breaks(&breaking(Mutation::HalfIsQuorum, halves), Promise::Exclusion));
+}

@@ -1,0 +1,251 @@
+//! S31 to S39: re-entrancy, renewal, and how holders lose their leases.
+
+use std::pin::pin;
+
+use futures::future::select;
+
+use super::*;
+use crate::{
+    Owner,
+    sim::{Direction, Verdict},
+};
+
+/// Whether this is the end of a lease that was granted at once and never renewed. A timer is set early by a microsecond.
+fn is_end(at: Duration) -> bool {
+    at + micros(1) >= VALIDITY && at <= VALIDITY
+}
+
+/// Client 0 holds, enters again, gives the inner hold back and then the outer one, while a message of this number meets
+/// its fate at some nodes. Client 1 tries once while the outer hold is there.
+fn reentered(nodes: &[usize], direction: Direction, index: u32, verdict: Verdict) -> Report {
+    let at = |schedule: Schedule, node: &usize| schedule.with_message(0, *node, direction, index, verdict);
+    run(nodes.iter().fold(steady(3, 2), at), |client| async move {
+        let (quorum, owner) = (quorum(&client), Owner::new());
+        if client.index() == 1 {
+            client.sleep(2 * SECOND).await;
+            drop(quorum.red_lock("r").try_lock().await);
+            return;
+        }
+        let lock = quorum.red_lock("r").owned_by(&owner);
+        let Ok(Some(outer)) = lock.try_lock().await else { return };
+        client.sleep(millis(50)).await;
+        if let Ok(Some(inner)) = lock.try_lock().await {
+            client.reentered(&outer, &inner);
+            client.sleep(millis(50)).await;
+            drop(inner);
+        }
+        client.sleep(3 * SECOND).await;
+        drop(outer);
+    })
+}
+
+#[test]
+fn s31_a_reentry_is_shown_the_token_of_its_lease_whatever_gets_lost() {
+    let mut reentries = 0;
+    for index in 0..8 {
+        for direction in [Direction::Request, Direction::Reply] {
+            for verdict in [Verdict::Drop, Verdict::Delay(millis(200)), Verdict::Reset] {
+                let report = reentered(&[0, 1], direction, index, verdict);
+                assert_keeps(&report, &Promises::ALL);
+                reentries += when(&report, 0, |event| matches!(event, Event::Reentered { .. })).len();
+            }
+        }
+    }
+    assert!(reentries > 10, "{reentries}");
+}
+
+#[test]
+fn s32_a_hold_that_is_given_back_twice_does_not_give_back_the_one_before_it() {
+    for index in 0..8 {
+        for later in [millis(20), SECOND] {
+            let report = reentered(&[0, 1, 2], Direction::Request, index, Verdict::Duplicate(later));
+            assert_keeps(&report, &Promises::ALL);
+            assert_eq!((granted(&report, 0).len(), granted(&report, 1).len()), (1, 0), "{}", report.schedule);
+        }
+    }
+}
+
+#[test]
+fn s33_a_renewal_that_writes_keys_again_after_another_held_the_lock_does_not_count() {
+    // The renewals to two of three nodes take until both keys have expired and client 1 has come and gone.
+    let schedule = cut(steady(3, 2), 0, &[1, 2], Way::Requests, SECOND, millis(9_500));
+    let report = run(schedule, |client| async move {
+        let quorum = quorum(&client);
+        client.sleep(client.index() as u32 * 2 * SECOND).await;
+        let guard = quorum.red_lock("r").lock().await.unwrap();
+        if client.index() == 0 {
+            client.lost(&guard).await;
+            client.sleep(SECOND).await;
+            assert!(!client.look(&guard));
+        }
+    });
+    assert_keeps(&report, &Promises::ALL);
+    let (first, second) = (ended(&report, 0)[0], ended(&report, 1)[0]);
+    assert!(first < TTL && second < millis(10_500), "{first:?} {second:?}");
+}
+
+/// The clocks of some nodes are stepped so that client 0's keys expire there; client 1 takes the lock and gives it back;
+/// then client 0 verifies its lease.
+fn verified_too_late(schedule: Schedule, stepped: &[usize]) -> Report {
+    let step =
+        |schedule: Schedule, node: &usize| schedule.with(SECOND, Fault::Step { node: *node, by: 12_000 });
+    run(stepped.iter().fold(schedule, step), |client| async move {
+        let quorum = quorum(&client);
+        client.sleep(client.index() as u32 * 2 * SECOND).await;
+        let guard = quorum.red_lock("r").without_renewal().lock().await.unwrap();
+        if client.index() == 0 {
+            client.sleep(millis(3_100)).await;
+            drop(client.verify(&guard).await);
+        }
+        hold(&client, guard).await;
+    })
+}
+
+#[test]
+fn s33_a_verification_proves_nothing_once_another_held_the_lock() {
+    let gap = || verified_too_late(steady(3, 2), &[1, 2]);
+    let report = gap();
+    assert!(breaks(&report, Promise::Exclusion));
+    assert_keeps_the_rest(&report);
+    assert!(when(&report, 0, |event| matches!(event, Event::Proven { .. })).is_empty());
+    assert!(breaks(&breaking(Mutation::VerifyAboveToken, gap), Promise::Proof));
+}
+
+#[test]
+fn s33b_a_verification_proves_nothing_by_a_vote_that_landed_after_another_held_the_lock() {
+    // Client 0 has nodes 0 and 1. Client 1 takes 0 and 2. Then client 0's own lock lands on node 2.
+    let late = || {
+        let late = Verdict::Overtaken(millis(2_900));
+        let schedule = steady(3, 2).with_message(0, 2, Direction::Request, 1, late);
+        verified_too_late(cut(schedule, 0, &[0], Way::Both, millis(1_500), 5 * SECOND), &[0])
+    };
+    let report = late();
+    assert!(breaks(&report, Promise::Exclusion));
+    assert_keeps_the_rest(&report);
+    assert!(when(&report, 0, |event| matches!(event, Event::Proven { .. })).is_empty());
+    assert!(breaks(&breaking(Mutation::VerifyAboveToken, late), Promise::Proof));
+}
+
+/// Client 0 is cut off from so many of the nodes for some time; it holds its lease as long as it may, and at most twenty
+/// seconds. Client 1 waits for it.
+fn renewals_fail(nodes: usize, cut_off: &[usize], lasts: Duration) -> Report {
+    let schedule = cut(steady(nodes, 2), 0, cut_off, Way::Both, SECOND, lasts);
+    let report = run(schedule, |client| async move {
+        let quorum = quorum(&client);
+        client.sleep(client.index() as u32 * SECOND / 2).await;
+        let guard = quorum.red_lock("r").lock().await.unwrap();
+        if client.index() == 0 {
+            select(pin!(client.sleep(2 * TTL)), pin!(client.lost(&guard))).await;
+        }
+    });
+    assert_keeps(&report, &Promises::ALL);
+    report
+}
+
+#[test]
+fn s34_a_renewal_that_fails_costs_nothing_before_the_end_of_the_lease() {
+    let healed = renewals_fail(3, &[0, 1], 5 * SECOND);
+    assert!(ended(&healed, 0)[0] >= 2 * TTL && granted(&healed, 1)[0] >= 2 * TTL);
+    let not_healed = renewals_fail(3, &[0, 1], 15 * SECOND);
+    assert!(is_end(ended(&not_healed, 0)[0]));
+    assert!(granted(&not_healed, 1)[0] < TTL + SECOND);
+}
+
+/// A lease is unlocked right behind its renewal, which comes later than the unlock.
+fn renewal_after_unlock(index: u32) -> Report {
+    let late = Verdict::Overtaken(millis(50));
+    let at = |schedule: Schedule, node| schedule.with_message(0, node, Direction::Request, index, late);
+    run((0..2).fold(steady(3, 1), at), |client| async move {
+        // The default ttl is longer than the time after which it is looked for what is left.
+        let quorum = client.quorum().unwrap();
+        let guard = quorum.red_lock("r").lock().await.unwrap();
+        client.sleep(TTL + millis(5)).await;
+        drop(guard);
+    })
+}
+
+#[test]
+fn s35_a_renewal_that_races_with_the_unlock_revives_nothing() {
+    for index in 0..5 {
+        assert_keeps(&renewal_after_unlock(index), &Promises::ALL);
+    }
+    let without = || (0..5).any(|index| breaks(&renewal_after_unlock(index), Promise::Residue));
+    assert!(breaking(Mutation::NoTombstoneForRenewal, without));
+}
+
+#[test]
+fn s36_a_renewal_that_races_with_the_end_extends_the_lease_or_does_not_count() {
+    let (mut extended, mut over) = (0, 0);
+    for offset in 0..40 {
+        let late = Verdict::Delay(millis(6_520 + 2 * offset));
+        let at = |schedule: Schedule, node| schedule.with_message(0, node, Direction::Reply, 2, late);
+        let report = run((0..2).fold(steady(3, 1), at), |client| async move {
+            let builder = Quorum::builder().ttl(TTL).max_ttl(2 * TTL).node_timeout(8 * SECOND);
+            let quorum = builder.simulated(&client).unwrap();
+            let guard = quorum.red_lock("r").lock().await.unwrap();
+            select(pin!(client.sleep(12 * SECOND)), pin!(client.lost(&guard))).await;
+            let _is_valid = client.look(&guard);
+        });
+        assert_keeps(&report, &Promises::ALL);
+        match ended(&report, 0)[0] {
+            at if is_end(at) => over += 1,
+            at if at >= 12 * SECOND => extended += 1,
+            at => panic!("ended at {at:?}"),
+        }
+    }
+    assert!(extended > 5 && over > 5, "{extended} {over}");
+}
+
+/// Client 0 forgets its guard, in a task that never ends.
+fn leaked(max_hold: Option<Duration>) -> Report {
+    run(steady(3, 2), move |client| async move {
+        let quorum = quorum(&client);
+        client.sleep(client.index() as u32 * SECOND).await;
+        let lock = quorum.red_lock("r");
+        let lock = if let Some(max_hold) = max_hold { lock.max_hold(max_hold) } else { lock };
+        let guard = lock.lock().await.unwrap();
+        if client.index() == 0 {
+            client.spawn(async move {
+                let _guard = guard;
+                std::future::pending::<()>().await;
+            });
+        }
+    })
+}
+
+#[test]
+fn s37_a_guard_that_is_leaked_holds_no_longer_than_max_hold_and_for_ever_without() {
+    let limited = leaked(Some(25 * SECOND));
+    assert_keeps(&limited, &Promises::ALL);
+    let granted = granted(&limited, 1)[0];
+    assert!(granted >= 25 * SECOND && granted < 26 * SECOND, "{granted:?}");
+    assert!(breaks(&leaked(None), Promise::Liveness));
+}
+
+/// No node answers any more, so no renewal is ever decided in time.
+fn starved() -> Report {
+    let hang = |schedule: Schedule, node| schedule.with(SECOND, Fault::Hang { node, lasts: 15 * SECOND });
+    run((0..3).fold(steady(3, 1), hang), |client| async move {
+        let quorum = quorum(&client);
+        let guard = quorum.red_lock("r").lock().await.unwrap();
+        client.lost(&guard).await;
+    })
+}
+
+#[test]
+fn s38_a_loss_is_told_by_the_end_of_the_lease_whatever_keeps_its_renewal_waiting() {
+    let report = starved();
+    assert_keeps(&report, &Promises::ALL);
+    let announced = when(&report, 0, |event| matches!(event, Event::Announced { .. }));
+    assert!(announced.len() == 1 && is_end(announced[0]), "{announced:?}");
+    assert!(breaking(Mutation::LossFedByRenewal, starved).check(&Promises::ALL).is_err());
+}
+
+#[test]
+fn s39_a_lease_whose_renewals_reach_a_minority_only_is_kept_to_its_end_and_lost_once() {
+    let report = renewals_fail(5, &[2, 3, 4], 15 * SECOND);
+    let announced = when(&report, 0, |event| matches!(event, Event::Announced { .. }));
+    assert!(is_end(ended(&report, 0)[0]));
+    assert_eq!((ended(&report, 0).len(), announced), (1, ended(&report, 0)));
+    assert!(granted(&report, 1)[0] < TTL + SECOND);
+}

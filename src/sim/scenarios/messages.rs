@@ -1,0 +1,260 @@
+//! S22 to S30: messages that are lost, late or repeated, and what is taken back.
+
+use std::pin::pin;
+
+use futures::future::{Either, select};
+
+use super::*;
+use crate::sim::{Direction, Verdict};
+
+/// The same fate for the message of this number at several nodes, between them and client 0.
+fn fate(nodes: &[usize], direction: Direction, index: u32, verdict: Verdict, schedule: Schedule) -> Schedule {
+    let at = |schedule: Schedule, node: &usize| schedule.with_message(0, *node, direction, index, verdict);
+    nodes.iter().fold(schedule, at)
+}
+
+/// Gives up a future after some time. What it has won is dropped, too.
+async fn give_up(client: &Client, future: impl Future, after: Duration) {
+    if let Either::Left((won, _)) = select(pin!(future), pin!(client.sleep(after))).await {
+        drop(won);
+    }
+}
+
+/// Two of three nodes answer client 0, but one of their replies is lost. Client 1 comes three seconds later.
+fn lost_reply(index: u32) -> Report {
+    let schedule = fate(&[0, 1], Direction::Reply, index, Verdict::Drop, steady(3, 2));
+    run(schedule, |client| async move {
+        let quorum = quorum(&client);
+        client.sleep(client.index() as u32 * 3 * SECOND).await;
+        let locked = quorum.red_lock("r").without_renewal();
+        if client.index() == 1 {
+            return hold(&client, locked.lock().await.unwrap()).await;
+        }
+        drop(locked.try_lock().await);
+    })
+}
+
+#[test]
+fn s22_a_vote_whose_reply_is_lost_is_taken_back_as_if_it_had_been_heard() {
+    let is_prompt = |report: &Report| granted(report, 1)[0] < 3 * SECOND + millis(20);
+    let reports: Vec<Report> = (0..8).map(lost_reply).collect();
+    for report in &reports {
+        assert_keeps(report, &Promises::ALL);
+        assert!(is_prompt(report), "{}", report.schedule);
+    }
+    assert!(reports.iter().any(|report| granted(report, 0).is_empty()));
+    let skipping = || (0..8).all(|index| is_prompt(&lost_reply(index)));
+    assert!(!breaking(Mutation::RollbackSkipsSilent, skipping));
+}
+
+/// Client 0 is refused by two nodes and granted by the third, where its rollback is late. Before that lands, it tries
+/// again, cut off from one of the two. Afterwards client 2 asks all nodes.
+fn late_rollback() -> Report {
+    let schedule = cut(steady(3, 3), 1, &[2], Way::Both, Duration::ZERO, millis(50));
+    let schedule = cut(schedule, 0, &[0], Way::Both, millis(30), 5 * SECOND);
+    let late = Verdict::Overtaken(millis(100));
+    run(fate(&[2], Direction::Request, 2, late, schedule), |client| async move {
+        let quorum = quorum(&client);
+        let lock = quorum.red_lock("r").without_renewal();
+        match client.index() {
+            1 => {
+                let first = lock.lock().await.unwrap();
+                client.sleep(millis(20)).await;
+                return drop(first);
+            }
+            2 => {
+                client.sleep(millis(200)).await;
+                return hold(&client, lock.try_lock().await.unwrap().unwrap()).await;
+            }
+            _ => {}
+        }
+        client.sleep(millis(10)).await;
+        assert!(matches!(lock.try_lock().await, Ok(None)));
+        client.sleep(millis(25)).await;
+        let second = lock.try_lock().await.unwrap();
+        client.sleep(SECOND).await;
+        drop(second);
+    })
+}
+
+#[test]
+fn s23_a_late_rollback_deletes_nothing_of_the_attempt_after_it() {
+    let report = late_rollback();
+    assert_keeps(&report, &Promises::ALL);
+    // The key of its first attempt stands in the way of the second, which a reused id would take for its own.
+    assert!(granted(&report, 0).is_empty() && granted(&report, 2).len() == 1);
+    assert!(breaks(&breaking(Mutation::ReuseOwnerId, late_rollback), Promise::Exclusion));
+}
+
+/// A lock is given up when it is under way, and comes later than its own rollback.
+fn late_lock(index: u32, verdict: Verdict) -> Report {
+    let schedule = fate(&[0, 1], Direction::Request, index, verdict, steady(3, 1));
+    run(schedule, |client| async move {
+        // The default ttl is longer than the time after which it is looked for what is left.
+        let quorum = client.quorum().unwrap();
+        give_up(&client, quorum.red_lock("r").try_lock(), micros(2_500)).await;
+    })
+}
+
+#[test]
+fn s24_a_lock_that_lands_after_its_rollback_leaves_nothing() {
+    for verdict in [Verdict::Overtaken(millis(50)), Verdict::Delay(20 * SECOND), Verdict::Reset] {
+        for index in 0..6 {
+            assert_keeps(&late_lock(index, verdict), &Promises::ALL);
+        }
+    }
+    let overtaken = || late_lock(1, Verdict::Overtaken(millis(50)));
+    assert!(breaks(&breaking(Mutation::NoTombstoneForLock, overtaken), Promise::Residue));
+}
+
+#[test]
+fn s24_what_a_node_executes_when_its_unlock_is_owed_no_more_ends_with_its_ttl() {
+    // All nodes hang with renewals in hand, for much longer than `max_ttl`, which is as long as an unlock is owed.
+    let hang = |schedule: Schedule, node| schedule.with(SECOND, Fault::Hang { node, lasts: 60 * SECOND });
+    let report = run((0..3).fold(steady(3, 2), hang), |client| async move {
+        let quorum = quorum(&client);
+        client.sleep(client.index() as u32 * 62 * SECOND).await;
+        let guard = quorum.red_lock("r").lock().await.unwrap();
+        if client.index() == 0 {
+            client.lost(&guard).await;
+        }
+    });
+    assert_keeps(&report, &Promises::ALL);
+    let granted = granted(&report, 1)[0];
+    assert!(granted > 70 * SECOND && granted < 61 * SECOND + TTL + POLL, "{granted:?}");
+}
+
+/// Client 0 gives up its lock after so long; client 1 tries once, a second later.
+fn cancelled(seed: u64, after: Duration) -> Report {
+    run(Schedule::calm(seed, 3, 2), move |client| async move {
+        let quorum = quorum(&client);
+        let lock = quorum.red_lock("r");
+        if client.index() == 0 {
+            return give_up(&client, lock.lock(), after).await;
+        }
+        client.sleep(SECOND).await;
+        drop(lock.try_lock().await);
+    })
+}
+
+fn cancelled_at_any_time() -> Vec<Report> {
+    (0..5).flat_map(|seed| (0..40).map(move |quarter| cancelled(seed, micros(250) * quarter))).collect()
+}
+
+#[test]
+fn s25_a_lock_that_is_given_up_at_any_moment_is_taken_back_everywhere() {
+    let reports = cancelled_at_any_time();
+    for report in &reports {
+        assert_keeps(report, &Promises::ALL);
+        assert_eq!(granted(report, 1).len(), 1, "{}", report.schedule);
+    }
+    assert!(reports.iter().any(|report| !lost(report, 0).is_empty()));
+    assert!(reports.iter().any(|report| !granted(report, 0).is_empty()));
+    let skipping = breaking(Mutation::RollbackSkipsSilent, cancelled_at_any_time);
+    assert!(skipping.iter().any(|report| granted(report, 1).is_empty()));
+}
+
+/// Three leases, one after the other, and a message that comes twice.
+fn repeated(direction: Direction, index: u32, later: Duration) -> Report {
+    let schedule = fate(&[0, 1, 2], direction, index, Verdict::Duplicate(later), steady(3, 1));
+    run(schedule, |client| async move {
+        let quorum = quorum(&client);
+        for _ in 0..3 {
+            let guard = quorum.red_lock("r").lock().await.unwrap();
+            client.sleep(millis(100)).await;
+            let _unlocked = guard.unlock().await.unwrap();
+        }
+    })
+}
+
+#[test]
+fn s26_a_lock_that_arrives_twice_gets_the_same_vote_twice() {
+    let once = tokens(&repeated(Direction::Request, 1_000, SECOND));
+    assert_eq!(once.len(), 3);
+    for index in 0..8 {
+        for direction in [Direction::Request, Direction::Reply] {
+            let report = repeated(direction, index, millis(20));
+            assert_keeps(&report, &Promises::ALL);
+            assert_eq!(tokens(&report), once, "{}", report.schedule);
+        }
+    }
+}
+
+#[test]
+fn s26_a_request_that_comes_again_when_all_is_over_costs_a_ttl_at_most() {
+    for index in 0..8 {
+        for later in [millis(150), SECOND] {
+            assert_keeps(&repeated(Direction::Request, index, later), &Promises::ALL);
+        }
+    }
+}
+
+/// Client 0 re-enters just before its lease is renewed, and the re-entry, which asks for the time that is left, comes
+/// after the renewal. Then it is cut off, and client 1 tries all the time.
+fn late_shorter_ttl(index: u32) -> Report {
+    let late = Verdict::Overtaken(millis(800));
+    let schedule = fate(&[0, 1, 2], Direction::Request, index, late, steady(3, 2));
+    let schedule = cut(schedule, 0, &[0, 1, 2], Way::Both, millis(4_100), 12 * SECOND);
+    run(schedule, |client| async move {
+        if client.index() == 1 {
+            return probe(&client, TTL, millis(5)).await;
+        }
+        let (quorum, owner) = (quorum(&client), crate::Owner::new());
+        let lock = quorum.red_lock("r").owned_by(&owner);
+        let Ok(outer) = lock.lock().await else { return };
+        client.sleep(millis(3_200)).await;
+        drop(lock.try_lock().await);
+        client.lost(&outer).await;
+    })
+}
+
+#[test]
+fn s27_a_late_request_with_less_time_never_shortens_what_a_later_one_has_given() {
+    for index in 0..6 {
+        assert_keeps(&late_shorter_ttl(index), &Promises::ALL);
+    }
+    let shortening = || (0..6).any(|index| breaks(&late_shorter_ttl(index), Promise::Exclusion));
+    assert!(breaking(Mutation::ShortenTtl, shortening));
+}
+
+/// Client 0 sleeps through the end of its lease and unlocks; client 1 holds the lock by then, and client 2 is after it.
+fn unlock_by_the_last_holder() -> Report {
+    let schedule = steady(3, 3).with(millis(100), Fault::Pause { client: 0, lasts: 15 * SECOND });
+    run(schedule, |client| async move {
+        if client.index() == 2 {
+            return probe(&client, 14 * SECOND, millis(20)).await;
+        }
+        let quorum = quorum(&client);
+        client.sleep(client.index() as u32 * SECOND).await;
+        let guard = quorum.red_lock("r").without_renewal().lock().await.unwrap();
+        client.sleep(if client.index() == 0 { SECOND } else { 8 * SECOND }).await;
+        let _unlocked = guard.unlock().await;
+    })
+}
+
+#[test]
+fn s28_an_unlock_that_comes_too_late_leaves_the_next_holder_alone() {
+    let report = unlock_by_the_last_holder();
+    assert_keeps(&report, &Promises::ALL);
+    assert!(granted(&report, 1)[0] < 11 * SECOND && granted(&report, 2)[0] > 17 * SECOND);
+    assert!(breaks(&breaking(Mutation::UnlockWithoutOwner, unlock_by_the_last_holder), Promise::Exclusion));
+}
+
+#[test]
+fn s29_a_node_that_hangs_is_waited_for_by_nobody() {
+    for node in 0..5 {
+        for hangs_from in [Duration::ZERO, millis(50)] {
+            let schedule = steady(5, 1).with(hangs_from, Fault::Hang { node, lasts: 60 * SECOND });
+            let report = run(schedule, |client| async move {
+                let quorum = quorum(&client);
+                client.sleep(millis(100)).await;
+                let guard = quorum.red_lock("r").lock().await.unwrap();
+                let _unlocked = guard.unlock().await.unwrap();
+            });
+            assert_keeps(&report, &Promises::ALL);
+            let began = when(&report, 0, |event| matches!(event, Event::Began { .. }));
+            // A round trip, or two if a token has to be raised.
+            assert!(granted(&report, 0)[0] <= began[0] + millis(4), "{}", report.schedule);
+        }
+    }
+}
