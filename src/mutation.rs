@@ -6,7 +6,6 @@
 
 /// One rule, broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(not(test), expect(dead_code, reason = "asked about everywhere, named only by tests"))]
 pub(crate) enum Mutation {
     /// An attempt takes the owner id of the one before it.
     ReuseOwnerId,
@@ -70,12 +69,14 @@ pub(crate) const fn is_on(_: Mutation) -> bool {
 
 /// Breaks a rule on this thread while it lives.
 #[cfg(test)]
+#[cfg_attr(not(feature = "sim"), allow(dead_code, reason = "most tests that break rules are simulations"))]
 #[must_use = "the rule is whole again when this is dropped"]
 #[derive(Debug)]
 pub(crate) struct Broken(Option<Mutation>);
 
 /// Breaks a rule, or none, on this thread, until what is returned is dropped.
 #[cfg(test)]
+#[cfg_attr(not(feature = "sim"), allow(dead_code, reason = "most tests that break rules are simulations"))]
 pub(crate) fn break_rule(mutation: Option<Mutation>) -> Broken {
     Broken(ON.replace(mutation))
 }
