@@ -32,6 +32,7 @@ use crate::{
 pub(crate) struct Held {
     pub(crate) id: LeaseId,
     /// The attempt that won it, as the observer calls it.
+    #[cfg_attr(not(feature = "sim"), expect(dead_code, reason = "asked for by the simulator's witness"))]
     pub(crate) attempt: u64,
     /// The first of the resources, to speak of the lease by.
     pub(crate) resource: Resource,

@@ -63,8 +63,7 @@ impl fmt::Display for Sign {
 /// Breaks a rule and runs cases until one shows it; the same case must be in order with the rule whole.
 #[expect(clippy::print_stdout, reason = "a line of the table")]
 fn is_caught(mutation: Mutation, sign: Sign, cases: &(impl Strategy<Value = Case> + Sync)) {
-    let seed = std::env::var("SEED").map_or(1, |seed| seed.parse().unwrap());
-    let campaign = Campaign::new(MOST_CASES).seed(seed).shrinks(100);
+    let campaign = Campaign::new(MOST_CASES).seed(1).shrinks(100);
     let found = {
         let _broken = break_rule(Some(mutation));
         campaign.run(cases, |case| sign.look_for(case))
