@@ -91,3 +91,26 @@ fn a_node_that_forgets_is_seen_to_break_exclusion() {
     let found = overlap(&Schedules::beyond().nodes([3, 5]), forgets);
     assert!(forgets(&found.case), "shrunk to what breaks it");
 }
+
+/// Cases that once broke a promise, as they were found.
+fn holds(case: &str) {
+    let case: Case = case.parse().unwrap();
+    if let Err(failure) = case.check() {
+        panic!("{failure}");
+    }
+}
+
+/// The node executed a lock when it thawed, 200 ms after the unlock was owed no more. That is as promised: the key ends one
+/// ttl after the node last executed something. The check was too strict.
+#[test]
+fn a_node_that_hangs_for_longer_than_the_longest_ttl_may_keep_a_key_for_a_ttl() {
+    holds(
+        r#"{"schedule":{"seed":12388048288611328645,"nodes":4,"clients":2,"latency":{"shortest":200,"longest":2000},
+        "faults":[{"at":697,"fault":{"Hang":{"node":0,"lasts":20676000}}},
+        {"at":0,"fault":{"Crash":{"node":1,"lasts":1000,"memory":"Kept"}}},
+        {"at":16161392,"fault":{"Hang":{"node":0,"lasts":24610000}}}]},
+        "programs":[[{"rest":0,"what":"One","how":"Lock","is_renewed":false,"hold":991000,"reenters":false,
+        "verifies":false,"ending":"Unlock"}],[{"rest":2000,"what":"One","how":"Lock","is_renewed":false,"hold":0,
+        "reenters":false,"verifies":false,"ending":"Unlock"}]]}"#,
+    );
+}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::sim::{Fault, Memory, Promise, Promises, Schedule};
+use crate::sim::{Fault, Memory, Promise, Promises, Schedule, Verdict};
 
 /// How far a node's clock may be stepped forward while a lease lives: the margin of the validity.
 const LARGEST_STEP: i64 = 2;
@@ -55,5 +55,17 @@ pub(crate) fn forgets_tombstones(fault: &Fault) -> bool {
         Fault::Flush { .. } => true,
         Fault::Step { by, .. } => *by > LARGEST_STEP,
         _ => false,
+    }
+}
+
+impl Schedule {
+    /// How late a request may come, if everything that holds it up comes one after the other.
+    pub(crate) fn longest_delay(&self) -> Duration {
+        let of_faults = self.faults.iter().map(|timed| timed.fault.lasts());
+        let of_messages = self.messages.iter().map(|message| match message.verdict {
+            Verdict::Delay(by) | Verdict::Overtaken(by) | Verdict::Duplicate(by) => by,
+            Verdict::Drop | Verdict::Reset => Duration::ZERO,
+        });
+        of_faults.chain(of_messages).sum()
     }
 }

@@ -267,8 +267,12 @@ fn message_fault() -> impl Strategy<Value = MessageFault> + Clone {
     ];
     // Most clients send few messages.
     let index = prop_oneof![0_u32..12, 0_u32..40];
-    (ANY, ANY, direction, index, verdict).prop_map(|(client, node, direction, index, verdict)| {
-        MessageFault { client, node, direction, index, verdict }
+    (ANY, ANY, direction, index, verdict).prop_map(|(client, node, direction, index, verdict)| MessageFault {
+        client,
+        node,
+        direction,
+        index,
+        verdict,
     })
 }
 

@@ -143,12 +143,15 @@ impl State {
     }
 
     /// Whether keys may outlive their attempts for one ttl: a killed client unlocks nothing, a request that comes a
-    /// second time may come after the unlock, and a node that forgets also forgets whose late requests to refuse.
+    /// second time may come after the unlock, a node that forgets also forgets whose late requests to refuse, and what
+    /// comes to a node later than the longest ttl comes when its unlock is owed no more.
     fn excuses_residue(&self) -> bool {
+        let owed_for = self.connections.iter().map(|connection| connection.terms.max_ttl).min();
         let repeats = |verdict: Verdict| matches!(verdict, Verdict::Duplicate(_));
         (0..self.schedule.clients).any(|client| self.is_killed(client))
             || self.schedule.messages.iter().any(|message| repeats(message.verdict))
             || self.schedule.faults.iter().any(|timed| forgets_tombstones(&timed.fault))
+            || owed_for.is_some_and(|owed_for| self.schedule.longest_delay() >= owed_for)
     }
 }
 
