@@ -1,8 +1,12 @@
 //! Thousands of random schedules over the real lock code: no promise is broken that its assumptions allow to keep, and
 //! a broken one is seen.
 
+use std::time::Duration;
+
+use proptest::strategy::Strategy;
 use redquorum::sim::{
-    Budget, Campaign, Fault, Found, Memory, Promise, Promises, Schedules, Summary, workload::Case,
+    Budget, Campaign, Fault, Found, Memory, Promise, Promises, Schedule, Schedules, Simulation, Summary,
+    workload::{Case, Ending, How, What},
 };
 
 /// So many schedules for each number of nodes, of which there are six.
@@ -81,15 +85,89 @@ fn clocks_that_are_off_by_twice_the_drift_are_seen_to_break_exclusion() {
     assert!(!found.case.schedule.promises(0.01).contains(Promise::Exclusion));
 }
 
+/// Whether all that is beyond the budget is that nodes forget.
+fn only_forgets(case: &Case) -> bool {
+    let clocks = case.schedule.client_rates.iter().chain(&case.schedule.node_rates);
+    let are_clocks_right = clocks.copied().all(|rate| rate.abs() <= 5_000);
+    let is_fault_tolerated = |fault: &Fault| match fault {
+        Fault::Freeze { .. } | Fault::Evict { .. } => false,
+        Fault::Step { by, .. } => *by <= 1,
+        _ => true,
+    };
+    are_clocks_right && case.schedule.faults.iter().all(|timed| is_fault_tolerated(&timed.fault))
+}
+
 #[test]
 fn a_node_that_forgets_is_seen_to_break_exclusion() {
-    let forgets = |case: &Case| {
-        let mut faults = case.schedule.faults.iter().map(|timed| &timed.fault);
-        let memory_is_lost = |fault| matches!(fault, &Fault::Crash { memory: Memory::Lost, .. });
-        faults.any(memory_is_lost)
+    let mut found = overlap(&Schedules::beyond().nodes([3, 5]), only_forgets);
+    assert!(!found.case.promises().contains(Promise::Exclusion), "something else broke it");
+    for timed in &mut found.case.schedule.faults {
+        if let Fault::Crash { memory, .. } = &mut timed.fault {
+            *memory = Memory::Kept;
+        }
+    }
+    found.case.schedule.faults.retain(|timed| !matches!(timed.fault, Fault::Flush { .. }));
+    if let Err(failure) = found.case.check() {
+        panic!("also with nodes that remember: {failure}");
+    }
+}
+
+/// As long as a waiter may sleep when notices are lost: the ttl of a lease that a killed client left behind, and the longest
+/// fallback poll with its jitter.
+const LONGEST_SLEEP: Duration = Duration::from_secs(20 + 8);
+
+/// Once all is calm, everybody gets the lock: after one longest sleep, all hand-offs are prompt.
+#[test]
+fn nobody_waits_for_longer_than_a_ttl_and_a_poll_once_all_is_calm() {
+    let briefly = |mut case: Case| {
+        for step in case.programs.iter_mut().flatten() {
+            step.how = How::Lock;
+            step.what = What::One;
+            step.hold = step.hold.min(Duration::from_millis(20));
+            step.rest = step.rest.min(Duration::from_millis(20));
+            step.ending = Ending::Unlock;
+        }
+        case
     };
-    let found = overlap(&Schedules::beyond().nodes([3, 5]), forgets);
-    assert!(forgets(&found.case), "shrunk to what breaks it");
+    // Messages may be delayed at any time, so the schedules have none that are.
+    let schedules = Schedules::tolerated().nodes([3, 5]).clients(2..=4).faults(6, 0);
+    let cases = Case::strategy(&schedules).prop_map(briefly);
+    let check = |case: &Case| {
+        let report = case.check()?;
+        let end = report.history.entries().last().map(|entry| entry.at).unwrap_or_default();
+        assert!(end <= case.schedule.calm_from() + LONGEST_SLEEP, "the last event is at {end:?}: {case}");
+        Ok(report)
+    };
+    let summary = Campaign::new(1_500).seed(3).run(&cases, check).unwrap_or_else(|found| panic!("{found}"));
+    assert!(summary.grants > 4_000, "hardly anything was locked: {summary:?}");
+}
+
+/// Where nothing goes wrong, a lock is never refused to one who waits, and every release wakes somebody.
+#[test]
+fn in_a_calm_world_a_release_is_followed_by_a_grant_within_some_round_trips() {
+    let schedules = Schedules::tolerated().nodes([1, 3, 5, 7]).clients(2..=6).faults(0, 0);
+    let check = |schedule: &Schedule| {
+        let report = Simulation::new(schedule.clone()).run(|client| async move {
+            let quorum = client.quorum().unwrap();
+            for _ in 0..5 {
+                let guard = quorum.red_lock("r").lock().await.unwrap();
+                client.sleep(Duration::from_millis(5)).await;
+                guard.unlock().await.unwrap();
+            }
+        });
+        report.check(&Promises::ALL)?;
+        let end = report.history.entries().last().map(|entry| entry.at).unwrap_or_default();
+        let turns = u32::try_from(5 * schedule.clients).unwrap();
+        let round_trip = 2 * schedule.latency.longest;
+        assert!(
+            end <= turns * (Duration::from_millis(25) + 12 * round_trip),
+            "{end:?} for {turns}: {schedule}"
+        );
+        Ok(report)
+    };
+    let summary =
+        Campaign::new(1_000).run(&schedules.strategy(), check).unwrap_or_else(|found| panic!("{found}"));
+    assert!(summary.grants >= 10_000, "{summary:?}");
 }
 
 /// Cases that once broke a promise, as they were found.
@@ -118,7 +196,8 @@ fn a_node_that_hangs_for_longer_than_the_longest_ttl_may_keep_a_key_for_a_ttl() 
 /// A node came up with what it knew six seconds before, a key that had been unlocked since included.
 #[test]
 fn a_node_that_goes_back_to_what_it_knew_may_bring_back_a_key_for_a_ttl() {
-    holds(r#"{"schedule":{"seed":11380492841604323859,"nodes":1,"clients":3,"latency":{"shortest":200,"longest":2000},
+    holds(
+        r#"{"schedule":{"seed":11380492841604323859,"nodes":1,"clients":3,"latency":{"shortest":200,"longest":2000},
         "client_rates":[0,869,-10000],
         "faults":[{"at":15027000,"fault":{"Crash":{"node":0,"lasts":1000,"memory":{"AsOf":6000}}}},
         {"at":8918000,"fault":{"Crash":{"node":0,"lasts":5271000,"memory":{"AsOf":1000}}}}]},
@@ -128,5 +207,6 @@ fn a_node_that_goes_back_to_what_it_knew_may_bring_back_a_key_for_a_ttl() {
         "is_renewed":false,"hold":0,"reenters":false,"verifies":false,"ending":"Unlock"},{"rest":1000,"what":"One",
         "how":"Lock","is_renewed":false,"hold":7558000,"reenters":false,"verifies":false,"ending":"Unlock"},
         {"rest":0,"what":"One","how":"Lock","is_renewed":false,"hold":2615000,"reenters":true,"verifies":false,
-        "ending":"Unlock"}]]}"#);
+        "ending":"Unlock"}]]}"#,
+    );
 }

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use crate::sim::{Fault, Memory, Promise, Promises, Schedule, Verdict};
+use crate::sim::{Direction, Fault, Memory, MessageFault, Promise, Promises, Schedule, TimedFault, Verdict};
 
 /// How far a node's clock may be stepped forward while a lease lives: the margin of the validity.
 const LARGEST_STEP: i64 = 2;
+
+/// How long it takes at most until a connection is given up and replaced, where node timeouts are a second or less.
+const REDIAL: Duration = Duration::from_secs(6);
 
 /// The promises that a schedule leaves standing, by the assumption that each fault breaks.
 pub(crate) fn promises(schedule: &Schedule, drift: f64) -> Promises {
@@ -48,24 +51,63 @@ fn keeps_rates(schedule: &Schedule, drift: f64) -> bool {
     rates.copied().all(|rate| f64::from(rate.saturating_abs()) <= drift / 2.0 * 1_000_000.0)
 }
 
-/// Whether a node may take a late request of an owner that was unlocked there.
-pub(crate) fn forgets_tombstones(fault: &Fault) -> bool {
-    match fault {
-        Fault::Crash { memory, .. } => *memory != Memory::Kept,
-        Fault::Flush { .. } => true,
-        Fault::Step { by, .. } => *by > LARGEST_STEP,
-        _ => false,
+impl Schedule {
+    /// Whether a node may take a late request of an owner that was unlocked there.
+    pub(crate) fn forgets_tombstones(&self, node: usize) -> bool {
+        self.faults.iter().any(|timed| match timed.fault {
+            Fault::Crash { node: of, memory, .. } => of == node && memory != Memory::Kept,
+            Fault::Flush { node: of } => of == node,
+            Fault::Step { node: of, by } => of == node && by > LARGEST_STEP,
+            _ => false,
+        })
+    }
+
+    /// Whether a node may be asked the same twice by a client.
+    pub(crate) fn repeats_requests(&self, client: usize, node: usize) -> bool {
+        self.of_messages(client, node).any(|message| {
+            message.direction == Direction::Request && matches!(message.verdict, Verdict::Duplicate(_))
+        })
+    }
+
+    /// From when on nothing stands between a client and a node.
+    pub(crate) fn calm_between(&self, client: usize, node: usize) -> Duration {
+        let ends = self.faults.iter().filter(|timed| timed.fault.stands_between(client, node));
+        let calm: Duration = ends.map(TimedFault::until).max().unwrap_or_default();
+        calm.saturating_add(self.delays(client, node))
+    }
+
+    /// How late a request of a client may come to a node, if everything that holds it up comes one after the other.
+    pub(crate) fn longest_delay(&self, client: usize, node: usize) -> Duration {
+        let between = self.faults.iter().filter(|timed| timed.fault.stands_between(client, node));
+        between.fold(self.delays(client, node), |sum, timed| sum.saturating_add(timed.fault.lasts()))
+    }
+
+    fn delays(&self, client: usize, node: usize) -> Duration {
+        let by = |message: &MessageFault| match message.verdict {
+            Verdict::Delay(by) | Verdict::Overtaken(by) | Verdict::Duplicate(by) => by,
+            // A connection that is silent, or broken, is given up and replaced.
+            Verdict::Drop | Verdict::Reset => REDIAL,
+        };
+        self.of_messages(client, node).map(by).fold(Duration::ZERO, Duration::saturating_add)
+    }
+
+    fn of_messages(&self, client: usize, node: usize) -> impl Iterator<Item = &MessageFault> {
+        self.messages.iter().filter(move |message| (message.client, message.node) == (client, node))
     }
 }
 
-impl Schedule {
-    /// How late a request may come, if everything that holds it up comes one after the other.
-    pub(crate) fn longest_delay(&self) -> Duration {
-        let of_faults = self.faults.iter().map(|timed| timed.fault.lasts());
-        let of_messages = self.messages.iter().map(|message| match message.verdict {
-            Verdict::Delay(by) | Verdict::Overtaken(by) | Verdict::Duplicate(by) => by,
-            Verdict::Drop | Verdict::Reset => Duration::ZERO,
-        });
-        of_faults.chain(of_messages).sum()
+impl Fault {
+    /// Whether it keeps a client's requests from a node.
+    fn stands_between(&self, client: usize, node: usize) -> bool {
+        match self {
+            Self::Pause { client: of, .. } | Self::Freeze { client: of, .. } | Self::Kill { client: of } => {
+                *of == client
+            }
+            Self::Crash { node: of, .. } | Self::Hang { node: of, .. } | Self::Slow { node: of, .. } => {
+                *of == node
+            }
+            Self::Partition { client: one, node: other, .. } => (*one, *other) == (client, node),
+            Self::Flush { .. } | Self::Evict { .. } | Self::Step { .. } => false,
+        }
     }
 }

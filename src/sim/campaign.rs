@@ -118,6 +118,7 @@ impl Campaign {
     /// # Panics
     ///
     /// If `run` does. A panic in a simulated process is a [`Failure`] instead.
+    /// As a [`Simulation`](super::Simulation) does, inside of a tokio runtime.
     pub fn run<S>(
         &self,
         cases: &S,

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use crate::sim::{
     Schedule,
-    history::{History, Promises, Violations},
+    history::{History, Promise, Promises, Violations},
     timeline::Timeline,
 };
 
@@ -72,6 +72,14 @@ impl Report {
         of_faults.fold(Timeline::new(&self.history), |timeline, timed| {
             timeline.with_fault(timed.at, timed.until(), timed.fault.lane(), timed.fault.to_string())
         })
+    }
+}
+
+impl Failure {
+    /// Whether this promise was broken.
+    #[must_use]
+    pub fn breaks(&self, promise: Promise) -> bool {
+        self.violations.as_ref().is_some_and(|violations| violations.breaks(promise))
     }
 }
 

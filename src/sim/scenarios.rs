@@ -141,7 +141,8 @@ fn assert_keeps_the_rest(report: &Report) {
 }
 
 fn breaks(report: &Report, promise: Promise) -> bool {
-    report.history.check(&Promises::NONE.with(promise)).is_err()
+    let violations = report.history.check(&Promises::NONE.with(promise)).err();
+    violations.is_some_and(|violations| violations.breaks(promise))
 }
 
 /// When something happened to a client.

@@ -10,6 +10,8 @@ use crate::sim::{
 
 /// Schedules drawn at random, as a proptest strategy: each shrinks to fewer and shorter faults that still fail.
 ///
+/// A fault lasts at most 25 s: give locks a ttl of 20 s or less, or a lease is hardly ever outlasted.
+///
 /// # Examples
 ///
 /// ```
@@ -71,7 +73,7 @@ impl Schedules {
         }
     }
 
-    /// How many nodes: one of these (default: 1, 2, 3, 4, 5 or 7).
+    /// How many nodes: one of these (default: 1, 2, 3, 4, 5 or 7). From an empty list nothing can be drawn.
     pub fn nodes(mut self, nodes: impl IntoIterator<Item = usize>) -> Self {
         self.nodes = nodes.into_iter().collect();
         self
@@ -280,7 +282,7 @@ fn way() -> impl Strategy<Value = Way> + Clone {
     prop_oneof![Just(Way::Requests), Just(Way::Replies), Just(Way::Both)]
 }
 
-/// Some milliseconds, some seconds, or more than a ttl.
+/// Some milliseconds, some seconds, or more than the ttl of 20 s or less that a lock under test should have.
 fn lasts() -> impl Strategy<Value = Duration> + Clone {
     prop_oneof![1_u64..=50, 50_u64..=3_000, 3_000_u64..=25_000].prop_map(Duration::from_millis)
 }

@@ -59,7 +59,12 @@ impl Simulation {
     ///
     /// A program is real code; only [`Client`] is not. It must not wait for anything outside of the simulation, and its
     /// time passes by [`Client::sleep`]: one millisecond of tokio's is one microsecond here. A panic in any task of a
-    /// process ends the run, and [`Report::check`] says so.
+    /// process ends the run, and [`Report::check`] says so; one in a destructor, when its process is killed or the run is
+    /// over, does not.
+    ///
+    /// # Panics
+    ///
+    /// Inside of a tokio runtime, as in a `#[tokio::test]`: the run has one of its own.
     pub fn run<Program>(&self, program: impl Fn(Client) -> Program) -> Report
     where
         Program: Future<Output = ()> + Send + 'static,

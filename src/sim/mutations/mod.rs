@@ -39,7 +39,7 @@ impl Sign {
             Self::Broken(promise) if !case.promises().contains(promise) => Ok(report),
             Self::Broken(promise) | Self::BrokenEvenSo(promise) => {
                 match report.check(&Promises::NONE.with(promise)) {
-                    Err(failure) if failure.violations.is_some() => Err(failure),
+                    Err(failure) if failure.breaks(promise) => Err(failure),
                     _ => Ok(report),
                 }
             }

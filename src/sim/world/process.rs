@@ -23,8 +23,9 @@ pub(crate) struct Process {
     /// How many faults keep it from running.
     paused: u32,
     is_killed: bool,
-    /// When it last went on after it stood still.
-    resumed_at: u64,
+    /// When it stood still, and when it went on again.
+    pauses: Vec<(u64, u64)>,
+    paused_at: u64,
     /// Tasks that were to run while it was paused.
     parked: Vec<Waker>,
     /// Sleeps whose end is unknown, because the clock stands still.
@@ -42,7 +43,8 @@ impl Process {
         Self {
             clock: Rated::new(since_boot, rate),
             paused: 0,
-            resumed_at: 0,
+            pauses: Vec::new(),
+            paused_at: 0,
             is_killed: false,
             parked: Vec::new(),
             sleepless: Vec::new(),
@@ -62,13 +64,17 @@ impl State {
         self.processes.get(client).map_or(0, |process| process.clock.local(self.now()))
     }
 
-    /// When a client last went on after it stood still.
-    pub(super) fn resumed_at(&self, client: usize) -> u64 {
-        self.processes.get(client).map_or(0, |process| process.resumed_at)
+    /// When a client went on that stood still at this time; `None` if it did not.
+    pub(super) fn resumed_after(&self, client: usize, at: u64) -> Option<u64> {
+        let pauses = &self.processes.get(client)?.pauses;
+        pauses.iter().find(|(from, until)| (*from..=*until).contains(&at)).map(|(_, until)| *until)
     }
 
     pub(super) fn pause(&mut self, client: usize, freezes: bool, now: u64) {
         if let Some(process) = self.processes.get_mut(client) {
+            if process.paused == 0 {
+                process.paused_at = now;
+            }
             process.paused += 1;
             if freezes {
                 process.clock.set_frozen(true, now);
@@ -80,7 +86,7 @@ impl State {
         let Some(process) = self.processes.get_mut(client) else { return };
         process.paused = process.paused.saturating_sub(1);
         if process.paused == 0 {
-            process.resumed_at = now;
+            process.pauses.push((process.paused_at, now));
             process.clock.set_frozen(false, now);
             woken.append(&mut process.parked);
             woken.append(&mut process.sleepless);

@@ -9,8 +9,6 @@ use crate::{
     node::Resources,
     owner_id::OwnerId,
     sim::{
-        Verdict,
-        budget::forgets_tombstones,
         clock::micros,
         history::{self, Attempt},
         report::End,
@@ -30,7 +28,8 @@ pub(crate) struct Leases {
     next_attempt: u64,
     by_owner: BTreeMap<OwnerId, (u64, usize)>,
     held: BTreeMap<u64, (usize, Arc<Held>)>,
-    ended_at: BTreeMap<u64, u64>,
+    /// When each attempt was lost, or its lease ended.
+    over_at: BTreeMap<u64, u64>,
     /// How often it was looked whether all that was left has gone away.
     looks: u32,
 }
@@ -47,8 +46,10 @@ impl Observer for Witness {
     }
 
     fn attempt_lost(&self, attempt: u64) {
-        let attempt = Attempt::new(attempt);
-        self.world.lock().note(self.client, history::Event::Lost { attempt });
+        let mut state = self.world.lock();
+        let now = state.now();
+        state.leases.over_at.insert(attempt, now);
+        state.note(self.client, history::Event::Lost { attempt: Attempt::new(attempt) });
     }
 
     fn lease_granted(&self, held: &Arc<Held>) {
@@ -98,15 +99,17 @@ impl State {
     fn end_lease(&mut self, attempt: u64, is_unlocked: bool) {
         if let Some((client, _)) = self.leases.held.remove(&attempt) {
             let now = self.now();
-            self.leases.ended_at.insert(attempt, now);
+            self.leases.over_at.insert(attempt, now);
             self.note(client, history::Event::Ended { attempt: Attempt::new(attempt), is_unlocked });
         }
     }
 
-    /// Notes that a holder was told of its loss, unless it stood still when the lease ended and could not be told in time.
+    /// Notes that a holder was told of its loss. One that stood still when the lease ended cannot be told before it goes on,
+    /// and is told in time if it is told then.
     pub(crate) fn announce(&mut self, client: usize, attempt: Attempt) {
-        let ended_at = self.leases.ended_at.get(&attempt.as_u64()).copied();
-        if ended_at.is_none_or(|ended_at| ended_at > self.resumed_at(client)) {
+        let ended_at = self.leases.over_at.get(&attempt.as_u64()).copied();
+        let resumed_at = ended_at.and_then(|ended_at| self.resumed_after(client, ended_at));
+        if resumed_at != Some(self.now()) {
             self.note(client, history::Event::Announced { attempt });
         }
     }
@@ -118,46 +121,54 @@ impl State {
         self.at(now.max(calm) + SETTLING, Event::Settle);
     }
 
-    /// Ends the run once nothing is under way, and notes whatever is left. Of a client that was killed, or where requests
-    /// came twice, only what is left after the longest ttl.
+    /// Ends the run once nothing is under way, and notes whatever outlived its attempt.
     pub(super) fn settle(&mut self) {
-        let now = self.now();
         self.leases.looks += 1;
-        let mut left = Vec::new();
-        for (node, server) in self.servers.iter().enumerate() {
-            for (_, held) in server.state.all_held(server.time(now)) {
-                left.push((node, self.leases.by_owner.get(&held.owner).copied()));
-            }
-        }
-        let may_wait = self.leases.looks < MOST_LOOKS;
-        let is_excused = !left.is_empty() && self.excuses_residue();
-        if may_wait && (self.network.under_way > 0 || is_excused) {
+        if self.network.under_way > 0 && self.leases.looks < MOST_LOOKS {
+            let now = self.now();
             self.at(now + SETTLING, Event::Settle);
             return;
         }
-        for (node, owner) in left {
-            let (attempt, client) = owner.unwrap_or((u64::MAX, 0));
+        for (attempt, client, node) in self.left() {
             self.note(client, history::Event::Left { attempt: Attempt::new(attempt), node });
         }
         self.finish(End::Done);
     }
 
-    /// Whether keys may outlive their attempts for one ttl: a killed client unlocks nothing, a request that comes a
-    /// second time may come after the unlock, a node that forgets also forgets whose late requests to refuse, and what
-    /// comes to a node later than the longest ttl comes when its unlock is owed no more.
-    fn excuses_residue(&self) -> bool {
+    /// Keys whose ttl ends, or ended, long after their attempt was over, when nothing stood between client and node any
+    /// more. A node keeps what is over until somebody else takes the resource, so this finds keys of long ago, too.
+    fn left(&self) -> Vec<(u64, usize, usize)> {
+        let mut left = Vec::new();
+        for (node, server) in self.servers.iter().enumerate() {
+            for held in server.state.locks_and_relics() {
+                let Some((attempt, client)) = self.leases.by_owner.get(&held.owner).copied() else {
+                    continue;
+                };
+                let Some(over_at) = self.leases.over_at.get(&attempt).copied() else { continue };
+                let due = over_at.max(micros(self.schedule.calm_between(client, node))) + SETTLING;
+                let expires_at = server.clock.global(micros(held.expires_at.since_epoch()));
+                if expires_at.is_some_and(|expires_at| expires_at > due) && !self.excuses(client, node) {
+                    left.push((attempt, client, node));
+                }
+            }
+        }
+        left
+    }
+
+    /// Whether a key may outlive its attempt, for one ttl: a killed client unlocks nothing, a request that comes a second
+    /// time may come after the unlock, a node that forgets also forgets whose late requests to refuse, and what comes to a
+    /// node later than the longest ttl comes when its unlock is owed no more.
+    fn excuses(&self, client: usize, node: usize) -> bool {
         let owed_for = self.connections.iter().map(|connection| connection.terms.max_ttl).min();
-        let repeats = |verdict: Verdict| matches!(verdict, Verdict::Duplicate(_));
-        (0..self.schedule.clients).any(|client| self.is_killed(client))
-            || self.schedule.messages.iter().any(|message| repeats(message.verdict))
-            || self.schedule.faults.iter().any(|timed| forgets_tombstones(&timed.fault))
-            || owed_for.is_some_and(|owed_for| self.schedule.longest_delay() >= owed_for)
+        self.is_killed(client)
+            || self.schedule.repeats_requests(client, node)
+            || self.schedule.forgets_tombstones(node)
+            || owed_for.is_some_and(|owed_for| self.schedule.longest_delay(client, node) >= owed_for)
     }
 }
 
-/// How long, in microseconds, until it is looked whether all has gone away: a silent connection is redialled, and what
-/// is owed sent again.
+/// How long, in microseconds, keys have to go away: a silent connection is redialled, and what is owed sent again.
 const SETTLING: u64 = 10_000_000;
 
-/// How often it is looked at most: until every ttl is over.
-const MOST_LOOKS: u32 = 10;
+/// How often it is looked at most whether messages are still under way.
+const MOST_LOOKS: u32 = 20;
