@@ -110,17 +110,17 @@ impl Schedules {
         let messages = prop::collection::vec(message_fault(), 0..=self.most_messages);
         let size = (select(self.nodes.clone()), self.clients.clone());
         let rates = (self.rates(), self.rates());
-        let most_splits = if self.most_faults == 0 { 0.0 } else { SPLITS };
-        let split = prop::option::weighted(most_splits, self.split());
+        let may_split = self.most_faults > 0;
+        let split = prop::option::weighted(SPLITS, self.split());
         (any::<u64>().no_shrink(), size, latency(), rates, (faults, split), messages).prop_map(
-            |(seed, (nodes, clients), latency, rates, (faults, split), messages)| {
+            move |(seed, (nodes, clients), latency, rates, (faults, split), messages)| {
                 let mut schedule = Schedule::calm(seed, nodes, clients);
                 schedule.latency = latency;
                 (schedule.client_rates, schedule.node_rates) = rates;
                 schedule.client_rates.truncate(clients);
                 schedule.node_rates.truncate(nodes);
                 schedule.faults = faults;
-                schedule.faults.extend(split.iter().flat_map(|split| split.faults(nodes, clients)));
+                schedule.faults.extend(split.iter().filter(|_| may_split).flat_map(|split| split.faults(nodes, clients)));
                 schedule.messages = messages;
                 schedule.fit();
                 schedule
