@@ -23,7 +23,7 @@ use crate::{
 #[must_use = "a builder does nothing until it is connected"]
 pub struct QuorumBuilder {
     nodes: Vec<String>,
-    settings: QuorumSettings,
+    pub(crate) settings: QuorumSettings,
 }
 
 impl QuorumBuilder {
@@ -122,30 +122,16 @@ impl QuorumBuilder {
         Ok(Quorum::new(client))
     }
 
-    /// A client of in-memory nodes, which needs no connecting. Its time is tokio's, so that a test may pause it.
+    /// A client of in-memory nodes, which needs no connecting; urls are not looked at. Its time is tokio's, so that a test may
+    /// pause it.
     ///
     /// # Errors
     ///
-    /// [`ConnectError::Config`] if the settings cannot work, urls were given as well, or there is no tokio runtime.
+    /// [`ConnectError::Config`] if the settings cannot work, or there is no tokio runtime.
     pub fn in_memory(self, cluster: &MemoryCluster) -> Result<Quorum, ConnectError> {
         let settings = self.settings.check(cluster.nodes())?;
         let surroundings = Surroundings::new(cluster.clock(), runtime()?);
         Ok(Quorum::new(Client::start(cluster.connect(&settings.terms), settings, surroundings)))
-    }
-
-    /// A client of a simulation's nodes, as one of its processes: it runs by that process's clock, and is paused and
-    /// killed with it. Returns at once; the connections are made while time passes.
-    ///
-    /// # Errors
-    ///
-    /// [`ConnectError::Config`] if the settings cannot work, or urls were given as well.
-    #[cfg(feature = "sim")]
-    pub fn simulated(self, client: &crate::sim::Client) -> Result<Quorum, ConnectError> {
-        let settings = self.settings.check(client.nodes().len())?;
-        let surroundings = client.surroundings();
-        let setup = setup(&settings, &surroundings);
-        let nodes = client.connect(&settings.terms, &setup);
-        Ok(Quorum::new(Client::start(nodes, settings, surroundings)))
     }
 
     fn transports(&self, settings: &CheckedQuorum) -> Result<Vec<RedisTransport>, ConfigError> {
@@ -163,7 +149,7 @@ impl QuorumBuilder {
     }
 }
 
-fn setup(settings: &CheckedQuorum, surroundings: &Surroundings) -> Setup {
+pub(crate) fn setup(settings: &CheckedQuorum, surroundings: &Surroundings) -> Setup {
     Setup {
         node_timeout: settings.node_timeout_for(settings.ttl),
         clock: Arc::clone(&surroundings.clock),

@@ -10,8 +10,9 @@ use crate::{
     clock::Clock,
     error::{ConfigError, ConnectError, RenewError},
     lock::{
-        LockGuard, Quorum, Verification,
-        core::{Entropy, Surroundings},
+        LockGuard, Quorum, QuorumBuilder, Verification,
+        builder::setup,
+        core::{Client as QuorumClient, Entropy, Surroundings},
     },
     node::{
         Node, Terms,
@@ -187,6 +188,22 @@ impl Client {
             Arc::new(RemoteNode::new(format!("sim:{node}").into(), transport, setup)) as Arc<dyn Node>
         };
         self.nodes().map(to).collect()
+    }
+}
+
+impl QuorumBuilder {
+    /// A client of a simulation's nodes, as one of its processes; urls are not looked at. It runs by that process's clock, and is paused and
+    /// killed with it. Returns at once; the connections are made while time passes.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::Config`] if the settings cannot work.
+    pub fn simulated(self, client: &Client) -> Result<Quorum, ConnectError> {
+        let settings = self.settings.check(client.nodes().len())?;
+        let surroundings = client.surroundings();
+        let setup = setup(&settings, &surroundings);
+        let nodes = client.connect(&settings.terms, &setup);
+        Ok(Quorum::new(QuorumClient::start(nodes, settings, surroundings)))
     }
 }
 

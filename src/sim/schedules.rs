@@ -120,7 +120,9 @@ impl Schedules {
                 schedule.client_rates.truncate(clients);
                 schedule.node_rates.truncate(nodes);
                 schedule.faults = faults;
-                schedule.faults.extend(split.iter().filter(|_| may_split).flat_map(|split| split.faults(nodes, clients)));
+                schedule.faults.extend(
+                    split.iter().filter(|_| may_split).flat_map(|split| split.faults(nodes, clients)),
+                );
                 schedule.messages = messages;
                 schedule.fit();
                 schedule
