@@ -132,7 +132,7 @@ impl Retry {
     ) {
         if self.pacing.strategy == Strategy::Jittered {
             let at = now + JITTER.mul_f64(jitter);
-            self.again_at = Some(Wake { at, plan: Plan::Parallel });
+            (self.not_before, self.poll_at) = (at, at);
             return;
         }
         self.note(seen, now);

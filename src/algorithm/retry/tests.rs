@@ -158,6 +158,8 @@ fn waiters_that_hear_no_notices_sleep_for_a_jitter_and_ask_all_at_once() {
     );
     lose(&mut retry, &[9000; 5].map(|remaining| held("a", remaining)), 10);
     assert_eq!(retry.next_wake(), Wake { at: at(110), plan: Plan::Parallel });
+    lose(&mut retry, &vec![Sighting::Unknown; 5], 600);
+    assert_eq!(retry.next_wake(), Wake { at: at(700), plan: Plan::Parallel });
 }
 
 #[test]
