@@ -16,6 +16,8 @@ pub(crate) mod lease;
 pub(crate) mod node_set;
 pub(crate) mod retry;
 pub(crate) mod round;
+pub(crate) mod sighting;
+pub(crate) mod stale;
 pub(crate) mod strategy;
 pub(crate) mod tally;
 pub(crate) mod validity;

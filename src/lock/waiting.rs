@@ -196,7 +196,7 @@ impl Turn {
                 at = at.min(end);
             }
             if at <= now {
-                retry.attempt_begins(now);
+                retry.attempt_begins(&plan, now);
                 return plan;
             }
             tokio::select! {
