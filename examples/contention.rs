@@ -83,7 +83,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                     nodes,
                     round_trip,
                     comes_at_once: true,
-                });
+                })?;
             }
         }
     }
@@ -95,7 +95,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for strategy in [Strategy::Jittered, Strategy::Parallel, Strategy::ArbiterFirst] {
             for contenders in CONTENDERS {
                 let cell = Cell { strategy, contenders, nodes: 5, round_trip: MILLISECOND, comes_at_once };
-                compared.extend(row(cell).map(|figures| (cell, figures)));
+                compared.extend(row(cell)?.map(|figures| (cell, figures)));
             }
         }
     }
@@ -111,27 +111,36 @@ fn heading() {
     );
 }
 
-/// Measures a cell and prints it. `None` if hardly anybody was granted anything.
-fn row(cell: Cell) -> Option<Figures> {
+/// Measures a cell and prints it. `None` if the grants were not enough in ten minutes.
+///
+/// # Errors
+///
+/// When the run ended in a panic or in a busy loop.
+fn row(cell: Cell) -> Result<Option<Figures>, Box<dyn Error>> {
     let figures = measure(cell);
     print!("{cell} | ");
     match &figures {
-        Some(figures) => println!("{figures}"),
-        None => println!("no progress: the contenders split the votes again and again"),
+        Ok(figures) => println!("{figures}"),
+        Err(end) => println!("{end:?}"),
     }
-    figures
+    match figures {
+        Ok(figures) => Ok(Some(figures)),
+        Err(End::Horizon) => Ok(None),
+        Err(end) => Err(format!("{cell}: {end:?}").into()),
+    }
 }
 
-fn measure(cell: Cell) -> Option<Figures> {
+/// The figures, or how else than it should the run ended.
+fn measure(cell: Cell) -> Result<Figures, End> {
     let grants = (2 * cell.contenders).max(100);
     let mut schedule = Schedule::calm(1, cell.nodes, cell.contenders);
     let one_way = cell.round_trip / 2;
     schedule.latency = Latency::between(one_way.mul_f64(0.8), one_way.mul_f64(1.2));
     let granted = Arc::new(Grants::default());
-    // Enough for every cell in which there is progress, and soon spent in the others.
+    // More than any cell needs.
     let simulation = Simulation::new(schedule).budget(1_700_000).horizon(Duration::from_secs(600));
     let report = simulation.run(|client| contend(client, cell, Arc::clone(&granted), grants));
-    (report.end == End::Done).then(|| figures(&report))
+    if report.end == End::Done { Ok(figures(&report)) } else { Err(report.end) }
 }
 
 async fn contend(client: Client, cell: Cell, granted: Arc<Grants>, enough: usize) {
