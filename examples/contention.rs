@@ -35,7 +35,7 @@ use plotters::{
 };
 use redquorum::{
     RetryPolicy,
-    sim::{Client, End, Latency, Report, Schedule, Simulation, Strategy, history::Event},
+    sim::{Client, End, Latency, Report, Schedule, Simulation, WaitingStrategy, history::Event},
 };
 use tokio::sync::Notify;
 
@@ -45,7 +45,7 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 /// One thing to measure.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
-    strategy: Strategy,
+    strategy: WaitingStrategy,
     contenders: usize,
     nodes: usize,
     round_trip: Duration,
@@ -78,7 +78,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for round_trip in [100, 1_000, 10_000, 100_000].map(Duration::from_micros) {
             for contenders in CONTENDERS {
                 row(Cell {
-                    strategy: Strategy::default(),
+                    strategy: WaitingStrategy::default(),
                     contenders,
                     nodes,
                     round_trip,
@@ -92,7 +92,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("\nstrategies; contenders come again {}", if comes_at_once { "at once" } else { "later" });
         heading();
         compared.clear();
-        for strategy in [Strategy::Jittered, Strategy::Parallel, Strategy::ArbiterFirst] {
+        for strategy in [WaitingStrategy::Jittered, WaitingStrategy::Parallel, WaitingStrategy::ArbiterFirst]
+        {
             for contenders in CONTENDERS {
                 let cell = Cell { strategy, contenders, nodes: 5, round_trip: MILLISECOND, comes_at_once };
                 compared.extend(row(cell)?.map(|figures| (cell, figures)));
@@ -246,8 +247,11 @@ fn panel(
         .set_label_area_size(LabelAreaPosition::Bottom, 40)
         .build_cartesian_2d((1.0..100.0).log_scale(), 0.0..most * 1.1)?;
     chart.configure_mesh().x_desc("contenders").draw()?;
-    let lines: [(Strategy, RGBColor); 3] =
-        [(Strategy::Jittered, RED), (Strategy::Parallel, BLUE), (Strategy::ArbiterFirst, GREEN)];
+    let lines: [(WaitingStrategy, RGBColor); 3] = [
+        (WaitingStrategy::Jittered, RED),
+        (WaitingStrategy::Parallel, BLUE),
+        (WaitingStrategy::ArbiterFirst, GREEN),
+    ];
     for (strategy, colour) in lines {
         let of_strategy = compared.iter().filter(|(cell, _)| cell.strategy == strategy);
         let points = of_strategy.map(|(cell, figures)| (cell.contenders as f64, value(figures)));

@@ -18,6 +18,6 @@ pub(crate) mod retry;
 pub(crate) mod round;
 pub(crate) mod sighting;
 pub(crate) mod stale;
-pub(crate) mod strategy;
 pub(crate) mod tally;
 pub(crate) mod validity;
+pub(crate) mod waiting_strategy;

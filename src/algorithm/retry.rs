@@ -8,8 +8,8 @@ use crate::{
         node_set::NodeSet,
         sighting::Sighting,
         stale::Stale,
-        strategy::Strategy,
         tally::Electorate,
+        waiting_strategy::WaitingStrategy,
     },
     clock::Instant,
 };
@@ -26,7 +26,7 @@ pub(crate) struct Pacing {
     pub(crate) longest_poll: Duration,
     /// The least delay after an attempt that failed or saw a split vote for a second time.
     pub(crate) floor: Duration,
-    pub(crate) strategy: Strategy,
+    pub(crate) strategy: WaitingStrategy,
 }
 
 /// How late a waiter tries again at most that hears no notices.
@@ -124,7 +124,7 @@ impl Retry {
         now: Instant,
         jitter: f64,
     ) {
-        if self.pacing.strategy == Strategy::Jittered {
+        if self.pacing.strategy == WaitingStrategy::Jittered {
             let at = now + JITTER.mul_f64(jitter);
             (self.not_before, self.poll_at) = (at, at);
             return;
@@ -202,7 +202,7 @@ impl Retry {
     }
 
     fn one_by_one(&self, order: Vec<usize>) -> Plan {
-        if self.presses || self.pacing.strategy != Strategy::ArbiterFirst {
+        if self.presses || self.pacing.strategy != WaitingStrategy::ArbiterFirst {
             Plan::Parallel
         } else {
             Plan::ArbiterFirst(order)

@@ -7,7 +7,7 @@ const PACING: Pacing = Pacing {
     first_poll: Duration::from_millis(500),
     longest_poll: Duration::from_secs(5),
     floor: Duration::from_millis(5),
-    strategy: Strategy::ArbiterFirst,
+    strategy: WaitingStrategy::ArbiterFirst,
 };
 const ROUND_TRIP: Duration = Duration::from_millis(1);
 
@@ -190,7 +190,7 @@ fn the_arbiters_vote_for_a_poll_of_all_nodes_is_no_reason_to_press() {
 fn waiters_that_hear_no_notices_sleep_for_a_jitter_and_ask_all_at_once() {
     let mut retry = Retry::new(
         Electorate::new(5, 3),
-        Pacing { strategy: Strategy::Jittered, ..PACING },
+        Pacing { strategy: WaitingStrategy::Jittered, ..PACING },
         vec![4, 2, 0, 1, 3],
         at(0),
     );
