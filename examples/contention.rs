@@ -35,7 +35,7 @@ use plotters::{
 };
 use redquorum::{
     RetryPolicy,
-    sim::{Client, End, Latency, Report, Schedule, Simulation, Strategy, history::Event},
+    sim::{Client, End, Latency, Report, Schedule, Simulation, WaitingStrategy, history::Event},
 };
 use tokio::sync::Notify;
 
@@ -45,7 +45,7 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 /// One thing to measure.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
-    strategy: Strategy,
+    strategy: WaitingStrategy,
     contenders: usize,
     nodes: usize,
     round_trip: Duration,
@@ -78,12 +78,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         for round_trip in [100, 1_000, 10_000, 100_000].map(Duration::from_micros) {
             for contenders in CONTENDERS {
                 row(Cell {
-                    strategy: Strategy::default(),
+                    strategy: WaitingStrategy::default(),
                     contenders,
                     nodes,
                     round_trip,
                     comes_at_once: true,
-                });
+                })?;
             }
         }
     }
@@ -92,10 +92,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("\nstrategies; contenders come again {}", if comes_at_once { "at once" } else { "later" });
         heading();
         compared.clear();
-        for strategy in [Strategy::Jittered, Strategy::Parallel, Strategy::ArbiterFirst] {
+        for strategy in [WaitingStrategy::Jittered, WaitingStrategy::Parallel, WaitingStrategy::ArbiterFirst]
+        {
             for contenders in CONTENDERS {
                 let cell = Cell { strategy, contenders, nodes: 5, round_trip: MILLISECOND, comes_at_once };
-                compared.extend(row(cell).map(|figures| (cell, figures)));
+                compared.extend(row(cell)?.map(|figures| (cell, figures)));
             }
         }
     }
@@ -111,27 +112,36 @@ fn heading() {
     );
 }
 
-/// Measures a cell and prints it. `None` if hardly anybody was granted anything.
-fn row(cell: Cell) -> Option<Figures> {
+/// Measures a cell and prints it. `None` if the grants were not enough in ten minutes.
+///
+/// # Errors
+///
+/// When the run ended in a panic or in a busy loop.
+fn row(cell: Cell) -> Result<Option<Figures>, Box<dyn Error>> {
     let figures = measure(cell);
     print!("{cell} | ");
     match &figures {
-        Some(figures) => println!("{figures}"),
-        None => println!("no progress: the contenders split the votes again and again"),
+        Ok(figures) => println!("{figures}"),
+        Err(end) => println!("{end:?}"),
     }
-    figures
+    match figures {
+        Ok(figures) => Ok(Some(figures)),
+        Err(End::Horizon) => Ok(None),
+        Err(end) => Err(format!("{cell}: {end:?}").into()),
+    }
 }
 
-fn measure(cell: Cell) -> Option<Figures> {
+/// The figures, or how else than it should the run ended.
+fn measure(cell: Cell) -> Result<Figures, End> {
     let grants = (2 * cell.contenders).max(100);
     let mut schedule = Schedule::calm(1, cell.nodes, cell.contenders);
     let one_way = cell.round_trip / 2;
     schedule.latency = Latency::between(one_way.mul_f64(0.8), one_way.mul_f64(1.2));
     let granted = Arc::new(Grants::default());
-    // Enough for every cell in which there is progress, and soon spent in the others.
+    // More than any cell needs.
     let simulation = Simulation::new(schedule).budget(1_700_000).horizon(Duration::from_secs(600));
     let report = simulation.run(|client| contend(client, cell, Arc::clone(&granted), grants));
-    (report.end == End::Done).then(|| figures(&report))
+    if report.end == End::Done { Ok(figures(&report)) } else { Err(report.end) }
 }
 
 async fn contend(client: Client, cell: Cell, granted: Arc<Grants>, enough: usize) {
@@ -237,8 +247,11 @@ fn panel(
         .set_label_area_size(LabelAreaPosition::Bottom, 40)
         .build_cartesian_2d((1.0..100.0).log_scale(), 0.0..most * 1.1)?;
     chart.configure_mesh().x_desc("contenders").draw()?;
-    let lines: [(Strategy, RGBColor); 3] =
-        [(Strategy::Jittered, RED), (Strategy::Parallel, BLUE), (Strategy::ArbiterFirst, GREEN)];
+    let lines: [(WaitingStrategy, RGBColor); 3] = [
+        (WaitingStrategy::Jittered, RED),
+        (WaitingStrategy::Parallel, BLUE),
+        (WaitingStrategy::ArbiterFirst, GREEN),
+    ];
     for (strategy, colour) in lines {
         let of_strategy = compared.iter().filter(|(cell, _)| cell.strategy == strategy);
         let points = of_strategy.map(|(cell, figures)| (cell.contenders as f64, value(figures)));

@@ -6,11 +6,12 @@ use crate::{
     algorithm::{
         attempt::{Loss, Plan},
         node_set::NodeSet,
-        strategy::Strategy,
+        sighting::Sighting,
+        stale::Stale,
         tally::Electorate,
+        waiting_strategy::WaitingStrategy,
     },
     clock::Instant,
-    owner_id::OwnerId,
 };
 
 #[cfg(test)]
@@ -25,7 +26,7 @@ pub(crate) struct Pacing {
     pub(crate) longest_poll: Duration,
     /// The least delay after an attempt that failed or saw a split vote for a second time.
     pub(crate) floor: Duration,
-    pub(crate) strategy: Strategy,
+    pub(crate) strategy: WaitingStrategy,
 }
 
 /// How late a waiter tries again at most that hears no notices.
@@ -33,20 +34,6 @@ const JITTER: Duration = Duration::from_millis(200);
 
 /// How often an arbiter is not believed after a split vote. Each doubt costs one more command, at one node.
 const MOST_DOUBTS: u32 = 2;
-
-/// What an attempt has seen at one node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Sighting {
-    /// Ours, and rolled back.
-    Free,
-    Held {
-        owner: Option<OwnerId>,
-        remaining: Duration,
-    },
-    /// Asked, but it gave no vote.
-    Unknown,
-    NotAsked,
-}
 
 /// When to try again, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +64,7 @@ pub(crate) struct Retry {
     free_from: Vec<Option<Instant>>,
     /// Nodes that gave notice since the attempt under way began.
     noticed: NodeSet,
+    stale: Stale,
     not_before: Instant,
     /// When to try again for want of any evidence: after a split vote or a failure.
     again_at: Option<Wake>,
@@ -84,6 +72,8 @@ pub(crate) struct Retry {
     poll: Duration,
     splits: u32,
     failures: u32,
+    /// Whether the attempt under way asks one node first.
+    asks_arbiter: bool,
     /// Whether to ask all nodes at once when woken, for having been overtaken by somebody who did.
     presses: bool,
 }
@@ -96,12 +86,14 @@ impl Retry {
             order,
             free_from: vec![None; electorate.nodes()],
             noticed: NodeSet::EMPTY,
+            stale: Stale::new(electorate.nodes()),
             not_before: now,
             again_at: None,
             poll_at: now + pacing.first_poll,
             poll: pacing.first_poll,
             splits: 0,
             failures: 0,
+            asks_arbiter: false,
             presses: false,
         }
     }
@@ -109,11 +101,13 @@ impl Retry {
     /// A node says that the resource was released there, or that releases may have gone unnoticed.
     pub(crate) fn notice(&mut self, node: usize, now: Instant) {
         self.noticed.insert(node);
+        self.stale.released(node);
         self.believe(node, Some(now));
     }
 
-    /// An attempt begins.
-    pub(crate) fn attempt_begins(&mut self, now: Instant) {
+    /// An attempt begins, with this plan.
+    pub(crate) fn attempt_begins(&mut self, plan: &Plan, now: Instant) {
+        self.asks_arbiter = matches!(plan, Plan::ArbiterFirst(_));
         self.noticed = NodeSet::EMPTY;
         self.again_at = None;
         if now >= self.poll_at {
@@ -130,9 +124,9 @@ impl Retry {
         now: Instant,
         jitter: f64,
     ) {
-        if self.pacing.strategy == Strategy::Jittered {
+        if self.pacing.strategy == WaitingStrategy::Jittered {
             let at = now + JITTER.mul_f64(jitter);
-            self.again_at = Some(Wake { at, plan: Plan::Parallel });
+            (self.not_before, self.poll_at) = (at, at);
             return;
         }
         self.note(seen, now);
@@ -144,14 +138,15 @@ impl Retry {
         self.not_before = now;
         if loss == Loss::Contended {
             self.failures = 0;
-            if self.is_split(seen) || self.may_be_split_still(seen) {
+            let is_split = self.is_split(seen);
+            self.stale.note(seen, is_split);
+            if is_split || self.may_be_split_still(seen) {
                 let range = if self.splits == 0 { round_trip } else { round_trip.max(self.pacing.floor) };
                 let delay = range.saturating_mul(1 << self.splits.min(6)).mul_f64(jitter);
                 self.splits += 1;
                 self.presses = false;
                 self.not_before = now + delay;
-                // All who split ask the same node, whatever each has seen there: those votes are being given back.
-                self.again_at = Some(Wake { at: self.not_before, plan: self.one_by_one(self.order.clone()) });
+                self.again_at = Some(Wake { at: self.not_before, plan: self.after_split() });
             } else {
                 self.splits = 0;
                 self.presses |= self.had_arbiter(seen);
@@ -199,8 +194,15 @@ impl Retry {
         self.one_by_one(self.order.iter().copied().filter(is_free).collect())
     }
 
+    /// All who split ask the same node, whatever each has seen there: those votes are being given back. Where one is not,
+    /// all of them find that out and go on to the same next node.
+    fn after_split(&self) -> Plan {
+        let stale = self.stale.nodes();
+        self.one_by_one(self.order.iter().copied().filter(|node| !stale.contains(*node)).collect())
+    }
+
     fn one_by_one(&self, order: Vec<usize>) -> Plan {
-        if self.presses || self.pacing.strategy == Strategy::Parallel {
+        if self.presses || self.pacing.strategy != WaitingStrategy::ArbiterFirst {
             Plan::Parallel
         } else {
             Plan::ArbiterFirst(order)
@@ -238,10 +240,12 @@ impl Retry {
         }
     }
 
-    /// Whether the first arbiter had granted. Of all who were woken, at most one can say so; if it lost the other nodes all
-    /// the same, then to a newcomer, whose first attempt is a round trip shorter.
+    /// Whether the first arbiter had granted before the others were asked. Of all who were woken together, at most one can say
+    /// so; if it lost the other nodes all the same, then to a newcomer, whose first attempt is a round trip shorter. A vote
+    /// that came of asking all nodes at once says nothing: an arbiter that lost its keys gives one to every poll.
     fn had_arbiter(&self, seen: &[Sighting]) -> bool {
-        self.order.first().and_then(|arbiter| seen.get(*arbiter)) == Some(&Sighting::Free)
+        let arbiter = self.order.first().and_then(|arbiter| seen.get(*arbiter));
+        self.asks_arbiter && arbiter == Some(&Sighting::Free)
     }
 
     /// Whether the arbiter's refusal, shortly after a split vote, may be for another who is about to give that vote back.
@@ -264,15 +268,5 @@ impl Retry {
             })
             .max();
         most.unwrap_or(0) + unknown < self.electorate.needed()
-    }
-}
-
-impl Sighting {
-    fn remaining(&self) -> Option<Duration> {
-        if let Self::Held { remaining, .. } = self { Some(*remaining) } else { None }
-    }
-
-    fn owner(&self) -> Option<&OwnerId> {
-        if let Self::Held { owner, .. } = self { owner.as_ref() } else { None }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{retry::Pacing, strategy::Strategy},
+    algorithm::{retry::Pacing, waiting_strategy::WaitingStrategy},
     error::ConfigError,
 };
 
@@ -16,7 +16,7 @@ pub struct RetryPolicy {
     first_poll: Duration,
     longest_poll: Duration,
     floor: Duration,
-    strategy: Strategy,
+    strategy: WaitingStrategy,
 }
 
 impl RetryPolicy {
@@ -43,7 +43,7 @@ impl RetryPolicy {
     /// it; each of them costs more commands, or more time, where many wait.
     #[cfg(feature = "sim")]
     #[must_use]
-    pub fn strategy(mut self, strategy: Strategy) -> Self {
+    pub fn strategy(mut self, strategy: WaitingStrategy) -> Self {
         self.strategy = strategy;
         self
     }
@@ -67,7 +67,7 @@ impl Default for RetryPolicy {
             first_poll: Duration::from_millis(500),
             longest_poll: Duration::from_secs(5),
             floor: Duration::from_millis(5),
-            strategy: Strategy::ArbiterFirst,
+            strategy: WaitingStrategy::ArbiterFirst,
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::{
         fencing::FencingToken,
         lease::LeaseTime,
         node_set::NodeSet,
-        retry::Sighting,
+        sighting::Sighting,
     },
     config::CheckedLock,
     lock::{

@@ -13,7 +13,7 @@ use crate::{
         attempt::{Loss, Plan},
         node_set::NodeSet,
         retry::{Retry, Wake},
-        strategy::Strategy,
+        waiting_strategy::WaitingStrategy,
     },
     clock::Instant,
     error::LockError,
@@ -196,7 +196,7 @@ impl Turn {
                 at = at.min(end);
             }
             if at <= now {
-                retry.attempt_begins(now);
+                retry.attempt_begins(&plan, now);
                 return plan;
             }
             tokio::select! {
@@ -235,7 +235,7 @@ impl Turn {
 impl Waiting {
     fn begin(core: &Core, target: &Target, bell: &Arc<Bell>, now: Instant) -> Self {
         let pacing = target.settings.pacing;
-        let to_hear: &[_] = if pacing.strategy == Strategy::Jittered { &[] } else { &core.nodes };
+        let to_hear: &[_] = if pacing.strategy == WaitingStrategy::Jittered { &[] } else { &core.nodes };
         let subscriptions = to_hear.iter().enumerate().flat_map(|(node, to)| {
             let listener = Arc::new(NodeBell { node, bell: Arc::clone(bell) });
             target.resources.iter().map(move |resource| to.subscribe(resource, Arc::clone(&listener) as _))

@@ -38,4 +38,4 @@ pub use self::{
     simulation::Simulation,
     store::Store,
 };
-pub use crate::algorithm::strategy::Strategy;
+pub use crate::algorithm::waiting_strategy::WaitingStrategy;

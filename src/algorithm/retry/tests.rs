@@ -1,12 +1,13 @@
 //! When a waiter tries again, told as stories.
 
 use super::*;
+use crate::owner_id::OwnerId;
 
 const PACING: Pacing = Pacing {
     first_poll: Duration::from_millis(500),
     longest_poll: Duration::from_secs(5),
     floor: Duration::from_millis(5),
-    strategy: Strategy::ArbiterFirst,
+    strategy: WaitingStrategy::ArbiterFirst,
 };
 const ROUND_TRIP: Duration = Duration::from_millis(1);
 
@@ -26,7 +27,11 @@ fn held(owner: &str, remaining: u64) -> Sighting {
 }
 
 fn lose(retry: &mut Retry, seen: &[Sighting], now: u64) {
-    retry.attempt_begins(at(now));
+    lose_by(&Plan::Parallel, retry, seen, now);
+}
+
+fn lose_by(plan: &Plan, retry: &mut Retry, seen: &[Sighting], now: u64) {
+    retry.attempt_begins(plan, at(now));
     retry.attempt_lost(Loss::Contended, seen, ROUND_TRIP, at(now), 0.5);
 }
 
@@ -47,7 +52,7 @@ fn a_waiter_wakes_when_a_quorum_is_believed_free() {
 #[test]
 fn a_notice_during_an_attempt_outlives_the_refusals_of_that_attempt() {
     let mut retry = retry();
-    retry.attempt_begins(at(0));
+    retry.attempt_begins(&Plan::Parallel, at(0));
     for node in 0..3 {
         retry.notice(node, at(1));
     }
@@ -85,10 +90,10 @@ fn after_a_split_vote_the_arbiters_refusal_alone_is_doubted_twice() {
     let mut retry = retry();
     let split = [held("a", 9000), held("a", 9000), held("b", 9000), Sighting::Free, Sighting::Free];
     let mut refusal = vec![Sighting::NotAsked; 5];
-    refusal[4] = held("a", 9000);
     lose(&mut retry, &split, 0);
     let mut gaps = Vec::new();
-    for now in [10, 100, 1000] {
+    for (now, owner) in [(10, "a"), (100, "c"), (1000, "d")] {
+        refusal[4] = held(owner, 9000);
         lose(&mut retry, &refusal, now);
         let wake = retry.next_wake();
         gaps.push(wake.at.saturating_duration_since(at(now)).as_millis());
@@ -96,6 +101,27 @@ fn after_a_split_vote_the_arbiters_refusal_alone_is_doubted_twice() {
         assert_eq!(is_whole, now < 1000, "{:?} after {now} ms", wake.plan);
     }
     assert_eq!(gaps, [5, 10, 500]);
+}
+
+#[test]
+fn after_a_split_vote_a_node_that_still_names_the_same_owner_is_left_out() {
+    let split = |owner| {
+        let other = held(owner, 9000);
+        [other.clone(), Sighting::Free, other, Sighting::Free, held("stale", 9000)]
+    };
+    let mut refusal = vec![Sighting::NotAsked; 5];
+    refusal[4] = held("stale", 9000);
+    let others = Plan::ArbiterFirst(vec![2, 0, 1, 3]);
+    let mut retry = retry();
+    lose(&mut retry, &split("a"), 0);
+    assert_eq!(retry.next_wake().plan, Plan::ArbiterFirst(vec![4, 2, 0, 1, 3]));
+    lose(&mut retry, &refusal, 10);
+    assert_eq!(retry.next_wake(), Wake { at: at(15), plan: others.clone() });
+    lose(&mut retry, &split("b"), 100);
+    assert_eq!(retry.next_wake().plan, others, "remembered at the next split");
+    retry.notice(4, at(101));
+    lose(&mut retry, &split("c"), 102);
+    assert_eq!(retry.next_wake().plan, Plan::ArbiterFirst(vec![4, 2, 0, 1, 3]));
 }
 
 #[test]
@@ -112,6 +138,10 @@ fn overtaken() -> [Sighting; 5] {
         .map(|remaining| remaining.map_or(Sighting::Free, |remaining| held("newcomer", remaining)))
 }
 
+fn arbiters() -> Plan {
+    Plan::ArbiterFirst(vec![4, 2, 0, 1, 3])
+}
+
 fn woken_plan(retry: &mut Retry, now: u64) -> Plan {
     for node in 0..5 {
         retry.notice(node, at(now));
@@ -122,7 +152,7 @@ fn woken_plan(retry: &mut Retry, now: u64) -> Plan {
 #[test]
 fn a_waiter_that_had_the_arbiter_and_was_overtaken_asks_all_at_once_from_then_on() {
     let mut retry = retry();
-    lose(&mut retry, &overtaken(), 0);
+    lose_by(&arbiters(), &mut retry, &overtaken(), 0);
     assert_eq!(woken_plan(&mut retry, 10), Plan::Parallel);
     lose(&mut retry, &[9000; 5].map(|remaining| held("newcomer", remaining)), 11);
     assert_eq!(woken_plan(&mut retry, 20), Plan::Parallel);
@@ -132,10 +162,10 @@ fn a_waiter_that_had_the_arbiter_and_was_overtaken_asks_all_at_once_from_then_on
 fn a_split_vote_or_a_lease_of_its_own_ends_the_pressing() {
     let split = [held("a", 9000), held("a", 9000), held("b", 9000), held("b", 9000), Sighting::Free];
     let mut retry = retry();
-    lose(&mut retry, &overtaken(), 0);
+    lose_by(&arbiters(), &mut retry, &overtaken(), 0);
     lose(&mut retry, &split, 10);
     assert!(matches!(woken_plan(&mut retry, 20), Plan::ArbiterFirst(_)));
-    lose(&mut retry, &overtaken(), 21);
+    lose_by(&arbiters(), &mut retry, &overtaken(), 21);
     retry.won(at(30), Duration::from_secs(30));
     assert!(matches!(woken_plan(&mut retry, 40), Plan::ArbiterFirst(_)));
 }
@@ -144,7 +174,15 @@ fn a_split_vote_or_a_lease_of_its_own_ends_the_pressing() {
 fn a_minority_of_votes_without_the_arbiter_is_no_reason_to_press() {
     let mut retry = retry();
     let [holder, ..] = overtaken();
-    lose(&mut retry, &[Sighting::Free, holder.clone(), holder.clone(), holder.clone(), holder], 0);
+    let seen = [Sighting::Free, holder.clone(), holder.clone(), holder.clone(), holder];
+    lose_by(&arbiters(), &mut retry, &seen, 0);
+    assert!(matches!(woken_plan(&mut retry, 10), Plan::ArbiterFirst(_)));
+}
+
+#[test]
+fn the_arbiters_vote_for_a_poll_of_all_nodes_is_no_reason_to_press() {
+    let mut retry = retry();
+    lose_by(&Plan::Parallel, &mut retry, &overtaken(), 0);
     assert!(matches!(woken_plan(&mut retry, 10), Plan::ArbiterFirst(_)));
 }
 
@@ -152,12 +190,14 @@ fn a_minority_of_votes_without_the_arbiter_is_no_reason_to_press() {
 fn waiters_that_hear_no_notices_sleep_for_a_jitter_and_ask_all_at_once() {
     let mut retry = Retry::new(
         Electorate::new(5, 3),
-        Pacing { strategy: Strategy::Jittered, ..PACING },
+        Pacing { strategy: WaitingStrategy::Jittered, ..PACING },
         vec![4, 2, 0, 1, 3],
         at(0),
     );
     lose(&mut retry, &[9000; 5].map(|remaining| held("a", remaining)), 10);
     assert_eq!(retry.next_wake(), Wake { at: at(110), plan: Plan::Parallel });
+    lose(&mut retry, &vec![Sighting::Unknown; 5], 600);
+    assert_eq!(retry.next_wake(), Wake { at: at(700), plan: Plan::Parallel });
 }
 
 #[test]
@@ -183,7 +223,7 @@ fn failures_are_tried_again_no_sooner_than_the_floor_and_ever_later() {
     let mut retry = retry();
     let mut delays = Vec::new();
     for _ in 0..9 {
-        retry.attempt_begins(at(0));
+        retry.attempt_begins(&Plan::Parallel, at(0));
         retry.attempt_lost(Loss::NoQuorum, &vec![Sighting::Unknown; 5], ROUND_TRIP, at(0), 0.0);
         delays.push(retry.next_wake().at.since_origin().as_millis());
     }

@@ -6,7 +6,7 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[cfg_attr(not(feature = "sim"), expect(unreachable_pub, reason = "only simulations can choose"))]
-pub enum Strategy {
+pub enum WaitingStrategy {
     /// Waiters are woken by notices of releases, and ask one node first, on which all of them agree.
     #[default]
     ArbiterFirst,

@@ -1,0 +1,51 @@
+//! Which nodes keep a key that nobody is about to take back.
+
+use crate::{
+    algorithm::{node_set::NodeSet, sighting::Sighting},
+    owner_id::OwnerId,
+};
+
+/// Nodes that name the same owner as they did in a split vote.
+///
+/// Whoever splits the votes takes its own back within a round trip, and never asks again as the same owner. So an owner
+/// that is named again was killed, or is cut off, or has become the holder: none of them is worth asking for first.
+#[derive(Clone, Debug)]
+pub(crate) struct Stale {
+    /// Whom each node named in the last split vote.
+    named: Vec<Option<OwnerId>>,
+    nodes: NodeSet,
+}
+
+impl Stale {
+    pub(crate) fn new(nodes: usize) -> Self {
+        Self { named: vec![None; nodes], nodes: NodeSet::EMPTY }
+    }
+
+    pub(crate) fn nodes(&self) -> NodeSet {
+        self.nodes
+    }
+
+    /// The resource was released at this node.
+    pub(crate) fn released(&mut self, node: usize) {
+        self.nodes.remove(node);
+        if let Some(named) = self.named.get_mut(node) {
+            *named = None;
+        }
+    }
+
+    /// An attempt has seen this.
+    pub(crate) fn note(&mut self, seen: &[Sighting], is_split: bool) {
+        for (node, (named, sighting)) in self.named.iter_mut().zip(seen).enumerate() {
+            if matches!(sighting, Sighting::Unknown | Sighting::NotAsked) {
+                continue;
+            }
+            let owner = sighting.owner();
+            if owner.is_some() && owner == named.as_ref() {
+                self.nodes.insert(node);
+            } else {
+                self.nodes.remove(node);
+                *named = if is_split { owner.cloned() } else { None };
+            }
+        }
+    }
+}
