@@ -263,10 +263,15 @@ impl Schedule {
         self
     }
 
-    /// From when on nothing happens any more, the faults of messages apart.
+    /// From when on nothing changes any more, the faults of messages apart. What never ends has changed everything by its
+    /// beginning.
     #[must_use]
     pub fn calm_from(&self) -> Duration {
-        self.faults.iter().map(TimedFault::until).max().unwrap_or_default()
+        let last_change = |timed: &TimedFault| match timed.until() {
+            Duration::MAX => timed.at,
+            until => until,
+        };
+        self.faults.iter().map(last_change).max().unwrap_or_default()
     }
 
     /// Which promises hold under this schedule, with clocks that may be off by `drift`.
@@ -298,7 +303,7 @@ impl TimedFault {
         Self { at, fault }
     }
 
-    /// When it is over.
+    /// When it is over; [`Duration::MAX`] if it never is.
     #[must_use]
     pub fn until(&self) -> Duration {
         self.at.saturating_add(self.fault.lasts())
@@ -306,7 +311,7 @@ impl TimedFault {
 }
 
 impl Fault {
-    /// How long it lasts; zero for what happens in an instant.
+    /// How long it lasts: zero for what happens in an instant, [`Duration::MAX`] for what never ends.
     #[must_use]
     pub fn lasts(&self) -> Duration {
         match self {
@@ -322,6 +327,23 @@ impl Fault {
 }
 
 impl Fault {
+    /// Whether it is over before it begins. A crash never is: even if it takes no time, what comes up again is another
+    /// run of the server.
+    pub(crate) fn is_nothing(&self) -> bool {
+        match self {
+            Self::Pause { lasts, .. }
+            | Self::Freeze { lasts, .. }
+            | Self::Hang { lasts, .. }
+            | Self::Slow { lasts, .. }
+            | Self::Partition { lasts, .. } => lasts.is_zero(),
+            Self::Crash { .. }
+            | Self::Kill { .. }
+            | Self::Flush { .. }
+            | Self::Evict { .. }
+            | Self::Step { .. } => false,
+        }
+    }
+
     /// Whom it happens to.
     pub(crate) fn lane(&self) -> String {
         match self {

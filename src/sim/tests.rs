@@ -5,6 +5,8 @@ use std::time::Duration;
 use super::*;
 use crate::sim::history::{Event, Promises};
 
+mod faults;
+
 const SECOND: Duration = Duration::from_secs(1);
 
 fn millis(millis: u64) -> Duration {

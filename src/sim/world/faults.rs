@@ -1,6 +1,6 @@
 //! The faults of the schedule, as they come.
 
-use std::{task::Waker, time::Duration};
+use std::task::Waker;
 
 use super::{State, event::Event, server::Server};
 use crate::sim::{Direction, Fault, Memory, clock::micros};
@@ -10,11 +10,14 @@ impl State {
     pub(super) fn schedule_faults(&mut self) {
         let schedule = std::sync::Arc::clone(&self.schedule);
         for (index, timed) in schedule.faults.iter().enumerate() {
+            if timed.fault.is_nothing() {
+                continue;
+            }
             if let Fault::Crash { memory: Memory::AsOf(ago), .. } = timed.fault {
                 self.at(micros(timed.at.saturating_sub(ago)), Event::Remember(index));
             }
             self.at(micros(timed.at), Event::Begin(index));
-            if timed.fault.lasts() > Duration::ZERO {
+            if !timed.fault.lasts().is_zero() {
                 self.at(micros(timed.until()), Event::End(index));
             }
         }
@@ -51,7 +54,7 @@ impl State {
             Fault::Evict { node } => self.with_server(node, |server| server.state.evict_locks()),
             Fault::Step { node, by } => self.with_server(node, |server| server.clock.step(by, now)),
             Fault::Partition { client, node, way, lasts } => {
-                let until = now + micros(lasts);
+                let until = now.saturating_add(micros(lasts));
                 for direction in [Direction::Request, Direction::Reply] {
                     if way.covers(direction) {
                         let cut = self.network.cut_until.entry((client, node, direction)).or_default();

@@ -135,14 +135,14 @@ impl State {
         let latency = self.latency(client, node, direction, index);
         let verdict = self.network.verdicts.get(&(client, node, direction, index)).copied();
         let cut_until = self.network.cut_until.get(&(client, node, direction)).copied().unwrap_or(0);
-        let mut at = now.max(cut_until) + latency;
+        let mut at = now.max(cut_until).saturating_add(latency);
         let mut keeps_order = true;
         match verdict {
             Some(Verdict::Drop) => return,
             Some(Verdict::Reset) => return self.reset(number, at),
-            Some(Verdict::Delay(by)) => at += micros(by),
+            Some(Verdict::Delay(by)) => at = at.saturating_add(micros(by)),
             Some(Verdict::Overtaken(by)) => {
-                at += micros(by);
+                at = at.saturating_add(micros(by));
                 keeps_order = false;
             }
             Some(Verdict::Duplicate(_)) | None => {}
@@ -154,12 +154,16 @@ impl State {
         }
         if let Some(Verdict::Duplicate(later)) = verdict {
             let again = Delivery { connection: number, payload: payload.clone() };
-            self.deliver(at + micros(later), again);
+            self.deliver(at.saturating_add(micros(later)), again);
         }
         self.deliver(at, Delivery { connection: number, payload });
     }
 
     fn deliver(&mut self, at: u64, delivery: Delivery) {
+        // What never arrives is not under way.
+        if at == u64::MAX {
+            return;
+        }
         self.network.under_way += 1;
         self.at(at, Event::Arrive(delivery));
     }
@@ -281,8 +285,9 @@ impl State {
     fn latency(&self, client: usize, node: usize, direction: Direction, index: u32) -> u64 {
         let latency = self.schedule.latency;
         let (shortest, longest) = (micros(latency.shortest), micros(latency.longest));
-        let spread = longest.saturating_sub(shortest) + 1;
-        shortest + hash_of(self.schedule.seed, (client, node, direction, index)) % spread
+        let spread = longest.saturating_sub(shortest).saturating_add(1);
+        let beyond = hash_of(self.schedule.seed, (client, node, direction, index)) % spread;
+        shortest.saturating_add(beyond)
     }
 }
 

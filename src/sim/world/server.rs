@@ -75,7 +75,7 @@ impl Server {
         } else if self.hung > 0 {
             Admission::Hung
         } else if self.slowness > 0 || self.busy_until > now {
-            self.busy_until = self.busy_until.max(now) + self.slowness;
+            self.busy_until = self.busy_until.max(now).saturating_add(self.slowness);
             Admission::Busy { until: self.busy_until }
         } else {
             Admission::Ready
