@@ -1,6 +1,7 @@
 //! Faults at their edges: those that take no time, those that never end, and several at once.
 
 use super::*;
+use crate::clock::Clock;
 
 const NEVER: Duration = Duration::MAX;
 
@@ -76,4 +77,65 @@ fn a_message_that_is_delayed_for_ever_keeps_no_run_from_ending() {
             assert_eq!(report.end, End::Done, "{verdict:?} of a {direction:?}");
         }
     }
+}
+
+/// How long one attempt of client 0 takes, which begins at one second.
+fn attempt_under(schedule: Schedule) -> Duration {
+    let report = Simulation::new(schedule).run(|client| async move {
+        client.sleep(SECOND).await;
+        drop(client.quorum().unwrap().red_lock("r").lock().await.unwrap());
+    });
+    report.check(&Promises::ALL).unwrap();
+    let granted = report.history.entries().iter().find(|entry| matches!(entry.event, Event::Granted { .. }));
+    granted.unwrap().at - SECOND
+}
+
+#[test]
+fn a_node_stays_slow_until_the_last_of_several_faults_is_over() {
+    let slow = |lasts, by| Fault::Slow { node: 0, lasts, by };
+    let (long, short) = (slow(10 * SECOND, millis(200)), slow(SECOND / 2, millis(100)));
+    let one = Schedule::calm(1, 1, 1).with(Duration::ZERO, long.clone());
+    let both_for_a_while = one.clone().with(Duration::ZERO, short.clone());
+    assert_eq!(attempt_under(both_for_a_while), attempt_under(one.clone()));
+    let both = one.clone().with(SECOND / 2, slow(10 * SECOND, millis(100)));
+    assert!(attempt_under(both) >= attempt_under(one) + millis(100));
+}
+
+#[test]
+fn a_node_that_hangs_does_not_come_to_what_it_was_slow_to_come_to() {
+    let schedule = Schedule::calm(1, 1, 1)
+        .with(Duration::ZERO, Fault::Slow { node: 0, lasts: 2 * SECOND, by: millis(300) })
+        .with(SECOND + millis(200), Fault::Hang { node: 0, lasts: millis(500) });
+    let took = attempt_under(schedule);
+    assert!(took >= millis(1000), "it hung until 700 ms and takes 300 ms from there: {took:?}");
+}
+
+#[test]
+fn a_node_that_is_down_welcomes_nobody_it_was_slow_to_come_to() {
+    let schedule = Schedule::calm(1, 1, 1)
+        .with(Duration::ZERO, Fault::Slow { node: 0, lasts: 10 * SECOND, by: millis(300) })
+        .with(SECOND + millis(200), Fault::Crash { node: 0, lasts: SECOND, memory: Memory::Kept });
+    let report = Simulation::new(schedule).run(|client| async move {
+        client.sleep(SECOND).await;
+        let began = client.clock().now().since_origin();
+        let failed = client.quorum().unwrap().red_lock("r").try_lock().await;
+        assert!(failed.is_err(), "the node is down");
+        let took = client.clock().now().since_origin() - began;
+        assert!(took < millis(300), "refused when the node went down, not answered later: {took:?}");
+    });
+    assert_eq!(report.end, End::Done);
+}
+
+#[test]
+fn a_clock_stands_still_only_while_a_freeze_lasts() {
+    let schedule = Schedule::calm(1, 1, 1)
+        .with(SECOND, Fault::Freeze { client: 0, lasts: SECOND })
+        .with(SECOND + SECOND / 2, Fault::Pause { client: 0, lasts: 10 * SECOND });
+    let report = Simulation::new(schedule).run(|client| async move {
+        let began = client.clock().now().since_origin();
+        client.sleep(SECOND + millis(1)).await;
+        let counted = client.clock().now().since_origin() - began;
+        assert_eq!(counted, 10 * SECOND + SECOND / 2, "all but the second for which it was frozen");
+    });
+    assert_eq!(report.end, End::Done);
 }

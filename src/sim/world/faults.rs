@@ -35,20 +35,28 @@ impl State {
         let now = self.now();
         let Some(fault) = self.fault(index) else { return };
         match fault {
-            Fault::Pause { client, .. } => self.pause(client, false, now),
-            Fault::Freeze { client, .. } => self.pause(client, true, now),
+            Fault::Pause { client, .. } => self.pause(client, now),
+            Fault::Freeze { client, .. } => {
+                self.freeze(client, now);
+                self.pause(client, now);
+            }
             Fault::Kill { client } => self.kill(client, woken),
             Fault::Crash { node, lasts, memory } => {
                 self.break_connections(node);
+                let not_come_to = self.withdraw(node);
                 let Some(server) = self.servers.get_mut(node) else { return };
-                server.go_down(memory, index);
+                let lost = server.go_down(memory, index);
                 if lasts.is_zero() {
                     server.come_up();
                 }
+                lost.into_iter().chain(not_come_to).for_each(|delivery| self.refuse(&delivery));
             }
-            Fault::Hang { node, .. } => self.with_server(node, Server::hang),
+            Fault::Hang { node, .. } => {
+                let not_come_to = self.withdraw(node);
+                self.with_server(node, |server| server.hang(not_come_to));
+            }
             Fault::Slow { node, by, .. } => {
-                self.with_server(node, |server| server.set_slowness(micros(by)));
+                self.with_server(node, |server| server.slow_down(micros(by)));
             }
             Fault::Flush { node } => self.with_server(node, Server::flush),
             Fault::Evict { node } => self.with_server(node, |server| server.state.evict_locks()),
@@ -69,16 +77,18 @@ impl State {
         let now = self.now();
         let Some(fault) = self.fault(index) else { return };
         match fault {
-            Fault::Pause { client, .. } | Fault::Freeze { client, .. } => self.resume(client, now, woken),
+            Fault::Pause { client, .. } => self.resume(client, now, woken),
+            Fault::Freeze { client, .. } => {
+                self.unfreeze(client, now, woken);
+                self.resume(client, now, woken);
+            }
             Fault::Crash { node, .. } => self.with_server(node, Server::come_up),
             Fault::Hang { node, .. } => {
                 let Some(server) = self.servers.get_mut(node) else { return };
-                for delivery in server.thaw() {
-                    self.network.under_way += 1;
-                    self.execute(delivery);
-                }
+                // What it was sent meanwhile comes as if it came now: it may still be slow.
+                server.thaw().into_iter().for_each(|delivery| self.arrive_at_node(delivery, now));
             }
-            Fault::Slow { node, .. } => self.with_server(node, |server| server.set_slowness(0)),
+            Fault::Slow { node, by, .. } => self.with_server(node, |server| server.speed_up(micros(by))),
             // The network keeps count of the ends of cuts.
             _ => {}
         }

@@ -206,16 +206,11 @@ impl State {
         }
     }
 
-    fn arrive_at_node(&mut self, delivery: Delivery, now: u64) {
+    pub(super) fn arrive_at_node(&mut self, delivery: Delivery, now: u64) {
         let Some(connection) = self.connections.get(delivery.connection) else { return };
         let Some(server) = self.servers.get_mut(connection.node) else { return };
         match server.admit(now) {
-            Admission::Down => {
-                if matches!(delivery.payload, Payload::Outbound(Outbound::Hello)) {
-                    let refused = Inbound::Refused(Fault::Unreachable("connection refused".into()));
-                    self.send(delivery.connection, Payload::Inbound(refused));
-                }
-            }
+            Admission::Down => self.refuse(&delivery),
             Admission::Hung => server.backlog.push_back(delivery),
             Admission::Busy { until } => {
                 self.network.under_way += 1;
@@ -228,7 +223,33 @@ impl State {
         }
     }
 
-    /// The node comes to a message.
+    /// A node that is down does nothing with a message, but its machine refuses new connections.
+    pub(super) fn refuse(&mut self, delivery: &Delivery) {
+        if matches!(delivery.payload, Payload::Outbound(Outbound::Hello)) {
+            let refused = Inbound::Refused(Fault::Unreachable("connection refused".into()));
+            self.send(delivery.connection, Payload::Inbound(refused));
+        }
+    }
+
+    /// Takes back what a node was slow to come to, in order.
+    pub(super) fn withdraw(&mut self, node: usize) -> Vec<Delivery> {
+        let is_of_node = |delivery: &Delivery| {
+            self.connections.get(delivery.connection).is_some_and(|connection| connection.node == node)
+        };
+        let waiting = self.queue.iter().filter_map(|(key, event)| match event {
+            Event::Execute(delivery) if is_of_node(delivery) => Some((*key, delivery.clone())),
+            _ => None,
+        });
+        let (keys, deliveries): (Vec<_>, Vec<_>) = waiting.unzip();
+        for key in keys {
+            // No waker is in it, so it may be dropped here.
+            drop(self.queue.remove(&key));
+            self.network.under_way -= 1;
+        }
+        deliveries
+    }
+
+    /// The node comes to a message. It is up and not hung: otherwise the message would have been withdrawn.
     pub(super) fn execute(&mut self, delivery: Delivery) {
         self.network.under_way -= 1;
         let now = self.now();

@@ -20,8 +20,9 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(super) clock: Rated,
-    /// How many faults keep it from running.
+    /// How many faults keep it from running, and how many of them its clock from counting: they may overlap.
     paused: u32,
+    frozen: u32,
     is_killed: bool,
     /// When it stood still, and when it went on again.
     pauses: Vec<(u64, u64)>,
@@ -43,6 +44,7 @@ impl Process {
         Self {
             clock: Rated::new(since_boot, rate),
             paused: 0,
+            frozen: 0,
             pauses: Vec::new(),
             paused_at: 0,
             is_killed: false,
@@ -70,15 +72,29 @@ impl State {
         pauses.iter().find(|(from, until)| (*from..=*until).contains(&at)).map(|(_, until)| *until)
     }
 
-    pub(super) fn pause(&mut self, client: usize, freezes: bool, now: u64) {
+    pub(super) fn pause(&mut self, client: usize, now: u64) {
         if let Some(process) = self.processes.get_mut(client) {
             if process.paused == 0 {
                 process.paused_at = now;
             }
             process.paused += 1;
-            if freezes {
-                process.clock.set_frozen(true, now);
-            }
+        }
+    }
+
+    pub(super) fn freeze(&mut self, client: usize, now: u64) {
+        if let Some(process) = self.processes.get_mut(client) {
+            process.frozen += 1;
+            process.clock.set_frozen(true, now);
+        }
+    }
+
+    pub(super) fn unfreeze(&mut self, client: usize, now: u64, woken: &mut Vec<Waker>) {
+        let Some(process) = self.processes.get_mut(client) else { return };
+        process.frozen = process.frozen.saturating_sub(1);
+        if process.frozen == 0 {
+            process.clock.set_frozen(false, now);
+            woken.append(&mut process.sleepless);
+            self.look_at_leases_of(client);
         }
     }
 
@@ -87,10 +103,7 @@ impl State {
         process.paused = process.paused.saturating_sub(1);
         if process.paused == 0 {
             process.pauses.push((process.paused_at, now));
-            process.clock.set_frozen(false, now);
             woken.append(&mut process.parked);
-            woken.append(&mut process.sleepless);
-            self.look_at_leases_of(client);
         }
     }
 
