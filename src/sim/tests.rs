@@ -6,6 +6,7 @@ use super::*;
 use crate::sim::history::{Event, Promises};
 
 mod faults;
+mod stores;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -2,7 +2,7 @@
 
 use std::task::Waker;
 
-use super::{State, network::Delivery};
+use super::{State, network::Delivery, stores::Access};
 
 /// What happens at a time.
 #[derive(Debug)]
@@ -13,6 +13,10 @@ pub(crate) enum Event {
     Arrive(Delivery),
     /// A node comes to a message that it was slow to come to.
     Execute(Delivery),
+    /// An access arrives at a store.
+    Access(Access),
+    /// A client hears what came of an access.
+    Accessed { client: usize, number: u64, outcome: Option<u64> },
     /// A fault of the schedule, by its index.
     Begin(usize),
     /// Its end.
@@ -31,6 +35,8 @@ impl State {
             Event::Wake(waker) => woken.push(waker),
             Event::Arrive(delivery) => self.arrive(delivery, woken),
             Event::Execute(delivery) => self.execute(delivery),
+            Event::Access(access) => self.access(access),
+            Event::Accessed { client, number, outcome } => self.reply(client, number, outcome, woken),
             Event::Begin(fault) => self.begin_fault(fault, woken),
             Event::End(fault) => self.end_fault(fault, woken),
             Event::Remember(fault) => self.remember(fault),

@@ -25,15 +25,14 @@ use self::{
     network::{Connection, Network},
     process::Process,
     server::Server,
+    stores::Stores,
     witness::Leases,
 };
 use crate::{
     mutex,
-    resource::Resource,
     sim::{
         Schedule,
         history::{self, History},
-        register::Register,
         report::{End, Report},
     },
 };
@@ -45,9 +44,16 @@ mod network;
 mod process;
 mod server;
 mod sleep;
+mod stores;
 mod witness;
 
-pub(crate) use self::{link::SimTransport, process::ProcessSpawner, sleep::SimClock, witness::Witness};
+pub(crate) use self::{
+    link::SimTransport,
+    process::ProcessSpawner,
+    sleep::SimClock,
+    stores::{Operation, RoundTrip},
+    witness::Witness,
+};
 
 /// The world, shared by all that live in it.
 #[derive(Clone, Debug)]
@@ -67,7 +73,7 @@ pub(crate) struct State {
     servers: Vec<Server>,
     processes: Vec<Process>,
     leases: Leases,
-    stores: BTreeMap<Resource, Register>,
+    stores: Stores,
     /// How many clients of quorums each process has made.
     clients: BTreeMap<usize, u64>,
     history: History,
@@ -98,7 +104,7 @@ impl World {
             servers: (0..schedule.nodes).map(|node| Server::new(&schedule, node)).collect(),
             processes: (0..schedule.clients).map(|client| Process::new(&schedule, client)).collect(),
             leases: Leases::default(),
-            stores: BTreeMap::new(),
+            stores: Stores::default(),
             clients: BTreeMap::new(),
             history: History::new(),
             trace: DefaultHasher::new(),
@@ -218,11 +224,6 @@ impl State {
         let next = self.clients.entry(process).or_default();
         *next += 1;
         *next
-    }
-
-    /// The store of this name.
-    pub(crate) fn store(&mut self, name: &Resource) -> &mut Register {
-        self.stores.entry(name.clone()).or_default()
     }
 
     /// Something was done. Too much of it is a busy loop.
