@@ -14,7 +14,7 @@ use crate::{
         transport::{BatchId, LinkEvent},
     },
     resource::Resource,
-    sim::{Direction, Schedule, Verdict, chance::hash_of, clock::micros},
+    sim::{Direction, Schedule, Verdict, chance::{Purpose, hash_of, part}, clock::micros},
 };
 
 /// One connection, from its first packet on. Its number never changes.
@@ -307,7 +307,12 @@ impl State {
         let latency = self.schedule.latency;
         let (shortest, longest) = (micros(latency.shortest), micros(latency.longest));
         let spread = longest.saturating_sub(shortest).saturating_add(1);
-        let beyond = hash_of(self.schedule.seed, (client, node, direction, index)) % spread;
+        let way = match direction {
+            Direction::Request => 0,
+            Direction::Reply => 1,
+        };
+        let parts = [part(client), part(node), way, u64::from(index)];
+        let beyond = hash_of(self.schedule.seed, Purpose::Latency, parts) % spread;
         shortest.saturating_add(beyond)
     }
 }

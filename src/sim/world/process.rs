@@ -13,7 +13,7 @@ use tokio::{runtime::Handle, task::AbortHandle};
 
 use super::{State, World};
 use crate::{
-    sim::{Schedule, chance::hash_of, clock::Rated, report::End},
+    sim::{Schedule, chance::{Purpose, hash_of, part}, clock::Rated, report::End},
     spawner::Spawner,
 };
 
@@ -39,10 +39,10 @@ pub(crate) struct Process {
 impl Process {
     pub(super) fn new(schedule: &Schedule, client: usize) -> Self {
         // Clients' clocks have nothing in common.
-        let since_boot = Duration::from_micros(hash_of(schedule.seed, ("boot", client)) % 1_000_000_000);
+        let since_boot = hash_of(schedule.seed, Purpose::Boot, [part(client)]) % 1_000_000_000;
         let rate = schedule.client_rates.get(client).copied().unwrap_or(0);
         Self {
-            clock: Rated::new(since_boot, rate),
+            clock: Rated::new(Duration::from_micros(since_boot), rate),
             paused: 0,
             frozen: 0,
             pauses: Vec::new(),

@@ -9,7 +9,7 @@ use crate::{
         state::{NodeState, NodeTime},
     },
     resource::Resource,
-    sim::{Memory, Schedule, chance::hash_of, clock::Rated},
+    sim::{Memory, Schedule, chance::{Purpose, hash_of, part}, clock::Rated},
 };
 
 /// Nodes' clocks begin in 2023, as tokens then have the size of real ones.
@@ -48,11 +48,11 @@ pub(super) enum Admission {
 
 impl Server {
     pub(super) fn new(schedule: &Schedule, number: usize) -> Self {
-        let ahead = Duration::from_millis(hash_of(schedule.seed, ("node clock", number)) % SPREAD);
+        let ahead = hash_of(schedule.seed, Purpose::NodeClock, [part(number)]) % SPREAD;
         let rate = schedule.node_rates.get(number).copied().unwrap_or(0);
         Self {
             state: NodeState::new(&run_id(number, 0)),
-            clock: Rated::new(EPOCH + ahead, rate),
+            clock: Rated::new(EPOCH + Duration::from_millis(ahead), rate),
             epoch: 0,
             down: 0,
             hung: 0,

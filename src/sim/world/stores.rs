@@ -10,7 +10,7 @@ use super::{State, World, event::Event};
 use crate::{
     algorithm::fencing::FencingToken,
     resource::Resource,
-    sim::{chance::hash_of, history, register::Register},
+    sim::{chance::{Purpose, hash_of, part}, history, register::Register},
 };
 
 /// How long an access takes, one way, in microseconds: from here on ...
@@ -108,7 +108,7 @@ impl State {
     }
 
     fn store_latency(&self, client: usize, number: u64, way: u64) -> u64 {
-        SHORTEST + hash_of(self.schedule.seed, ("store", client, number, way)) % SPREAD
+        SHORTEST + hash_of(self.schedule.seed, Purpose::Store, [part(client), number, way]) % SPREAD
     }
 }
 
