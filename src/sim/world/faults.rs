@@ -1,8 +1,6 @@
 //! The faults of the schedule, as they come.
 
-use std::task::Waker;
-
-use super::{State, event::Event, server::Server};
+use super::{State, aftermath::Aftermath, event::Event, server::Server};
 use crate::sim::{Direction, Fault, Memory, clock::micros};
 
 impl State {
@@ -31,7 +29,7 @@ impl State {
         }
     }
 
-    pub(super) fn begin_fault(&mut self, index: usize, woken: &mut Vec<Waker>) {
+    pub(super) fn begin_fault(&mut self, index: usize, after: &mut Aftermath) {
         let now = self.now();
         let Some(fault) = self.fault(index) else { return };
         match fault {
@@ -40,7 +38,7 @@ impl State {
                 self.freeze(client, now);
                 self.pause(client, now);
             }
-            Fault::Kill { client } => self.kill(client, woken),
+            Fault::Kill { client } => self.kill(client, after),
             Fault::Crash { node, lasts, memory } => {
                 self.break_connections(node);
                 let not_come_to = self.withdraw(node);
@@ -73,14 +71,14 @@ impl State {
         }
     }
 
-    pub(super) fn end_fault(&mut self, index: usize, woken: &mut Vec<Waker>) {
+    pub(super) fn end_fault(&mut self, index: usize, after: &mut Aftermath) {
         let now = self.now();
         let Some(fault) = self.fault(index) else { return };
         match fault {
-            Fault::Pause { client, .. } => self.resume(client, now, woken),
+            Fault::Pause { client, .. } => self.resume(client, now, after),
             Fault::Freeze { client, .. } => {
-                self.unfreeze(client, now, woken);
-                self.resume(client, now, woken);
+                self.unfreeze(client, now, after);
+                self.resume(client, now, after);
             }
             Fault::Crash { node, .. } => self.with_server(node, Server::come_up),
             Fault::Hang { node, .. } => {

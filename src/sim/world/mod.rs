@@ -21,6 +21,7 @@ use std::{
 use futures::future::poll_fn;
 
 use self::{
+    aftermath::Aftermath,
     event::Event,
     network::{Connection, Network},
     process::Process,
@@ -37,6 +38,7 @@ use crate::{
     },
 };
 
+mod aftermath;
 mod event;
 mod faults;
 mod link;
@@ -149,7 +151,8 @@ impl World {
         let horizon = crate::sim::clock::micros(horizon);
         let mut timer: Option<(u64, Pin<Box<tokio::time::Sleep>>)> = None;
         poll_fn(|context| self.poll_pass(context, horizon, &mut timer)).await;
-        self.lock().driver = None;
+        let driver = self.lock().driver.take();
+        drop(driver);
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is where simulated time passes")]
@@ -160,25 +163,25 @@ impl World {
         timer: &mut Option<(u64, Pin<Box<tokio::time::Sleep>>)>,
     ) -> Poll<()> {
         loop {
-            let wakers = {
+            let (after, is_over) = {
                 let mut state = self.lock();
-                let woken = state.run_due();
-                if state.end.is_some() || state.now() >= horizon {
-                    return Poll::Ready(());
-                }
-                woken
+                let after = state.run_due();
+                (after, state.end.is_some() || state.now() >= horizon)
             };
-            let has_woken = !wakers.is_empty();
-            // Outside of the mutex: a waker may be anybody's code.
-            wakers.into_iter().for_each(Waker::wake);
-            if has_woken {
+            if is_over {
+                return Poll::Ready(());
+            }
+            if !after.is_empty() {
+                after.settle();
                 continue;
             }
-            let next = {
+            let driver = context.waker().clone();
+            let (stale, next) = {
                 let mut state = self.lock();
-                state.driver = Some(context.waker().clone());
-                state.queue.keys().next().map_or(horizon, |(at, _)| (*at).min(horizon))
+                let next = state.queue.keys().next().map_or(horizon, |(at, _)| (*at).min(horizon));
+                (state.driver.replace(driver), next)
             };
+            drop(stale);
             if timer.as_ref().is_none_or(|(until, _)| *until != next) {
                 let until = self.lock().origin + Duration::from_millis(next);
                 *timer = Some((next, Box::pin(tokio::time::sleep_until(until))));
@@ -244,18 +247,18 @@ impl State {
         }
     }
 
-    /// Runs every event whose time has come, and returns those who are to be woken.
-    fn run_due(&mut self) -> Vec<Waker> {
+    /// Runs every event whose time has come.
+    fn run_due(&mut self) -> Aftermath {
         let now = self.now();
-        let mut woken = Vec::new();
+        let mut after = Aftermath::default();
         while self.end.is_none()
             && let Some(first) = self.queue.first_entry()
             && first.key().0 <= now
         {
             let event = first.remove();
             self.spend();
-            self.run(event, &mut woken);
+            self.run(event, &mut after);
         }
-        woken
+        after
     }
 }

@@ -7,7 +7,7 @@ use std::{
     task::Waker,
 };
 
-use super::{State, event::Event, server::Admission};
+use super::{State, aftermath::Aftermath, event::Event, server::Admission};
 use crate::{
     node::{
         Answer, Entry, Fault, Terms, names,
@@ -109,14 +109,13 @@ impl State {
         connection
     }
 
-    /// The client closes a connection. What it has sent is still on its way.
-    pub(super) fn close(&mut self, connection: usize) {
-        if let Some(connection) = self.connections.get_mut(connection) {
-            connection.is_closed_by_client = true;
-            connection.subscriptions.clear();
-            connection.inbox.clear();
-            connection.waker = None;
-        }
+    /// The client closes a connection, and returns whoever waited for it. What it has sent is still on its way.
+    pub(super) fn close(&mut self, connection: usize) -> Option<Waker> {
+        let connection = self.connections.get_mut(connection)?;
+        connection.is_closed_by_client = true;
+        connection.subscriptions.clear();
+        connection.inbox.clear();
+        connection.waker.take()
     }
 
     /// Puts a message on its way.
@@ -189,7 +188,7 @@ impl State {
         }
     }
 
-    pub(super) fn arrive(&mut self, delivery: Delivery, woken: &mut Vec<Waker>) {
+    pub(super) fn arrive(&mut self, delivery: Delivery, after: &mut Aftermath) {
         self.network.under_way -= 1;
         let now = self.now();
         let Delivery { connection: number, payload } = delivery;
@@ -200,7 +199,7 @@ impl State {
                 if !connection.is_closed_by_client {
                     (now, number).hash(&mut self.trace);
                     connection.inbox.push_back(inbound);
-                    woken.extend(connection.waker.take());
+                    after.woken.extend(connection.waker.take());
                 }
             }
         }

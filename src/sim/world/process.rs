@@ -11,7 +11,7 @@ use std::{
 use futures::future::BoxFuture;
 use tokio::{runtime::Handle, task::AbortHandle};
 
-use super::{State, World};
+use super::{State, World, aftermath::Aftermath};
 use crate::{
     sim::{Schedule, chance::{Purpose, hash_of, part}, clock::Rated, report::End},
     spawner::Spawner,
@@ -88,37 +88,35 @@ impl State {
         }
     }
 
-    pub(super) fn unfreeze(&mut self, client: usize, now: u64, woken: &mut Vec<Waker>) {
+    pub(super) fn unfreeze(&mut self, client: usize, now: u64, after: &mut Aftermath) {
         let Some(process) = self.processes.get_mut(client) else { return };
         process.frozen = process.frozen.saturating_sub(1);
         if process.frozen == 0 {
             process.clock.set_frozen(false, now);
-            woken.append(&mut process.sleepless);
+            after.woken.append(&mut process.sleepless);
             self.look_at_leases_of(client);
         }
     }
 
-    pub(super) fn resume(&mut self, client: usize, now: u64, woken: &mut Vec<Waker>) {
+    pub(super) fn resume(&mut self, client: usize, now: u64, after: &mut Aftermath) {
         let Some(process) = self.processes.get_mut(client) else { return };
         process.paused = process.paused.saturating_sub(1);
         if process.paused == 0 {
             process.pauses.push((process.paused_at, now));
-            woken.append(&mut process.parked);
+            after.woken.append(&mut process.parked);
         }
     }
 
     /// Ends a process as `SIGKILL` does: nothing of it runs again, and nothing it has not sent is sent.
-    pub(super) fn kill(&mut self, client: usize, woken: &mut Vec<Waker>) {
+    pub(super) fn kill(&mut self, client: usize, after: &mut Aftermath) {
         let Some(process) = self.processes.get_mut(client) else { return };
         process.is_killed = true;
         process.is_running = false;
-        woken.append(&mut process.parked);
-        for task in process.tasks.drain(..) {
-            task.abort();
-        }
+        after.woken.append(&mut process.parked);
+        after.aborted.append(&mut process.tasks);
         for connection in 0..self.connections.len() {
             if self.connections.get(connection).is_some_and(|connection| connection.client == client) {
-                self.close(connection);
+                after.forgotten.extend(self.close(connection));
             }
         }
         self.end_leases_of(client);

@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use super::{State, World, event::Event};
+use super::{State, World, aftermath::Aftermath, event::Event};
 use crate::{
     algorithm::fencing::FencingToken,
     resource::Resource,
@@ -100,10 +100,10 @@ impl State {
     }
 
     /// The reply of a store arrives, if anybody still waits for it.
-    pub(super) fn reply(&mut self, client: usize, number: u64, outcome: Option<u64>, woken: &mut Vec<Waker>) {
+    pub(super) fn reply(&mut self, client: usize, number: u64, outcome: Option<u64>, after: &mut Aftermath) {
         if let Some(waiting) = self.stores.waiting.get_mut(&(client, number)) {
             waiting.reply = Some(outcome);
-            woken.extend(waiting.waker.take());
+            after.woken.extend(waiting.waker.take());
         }
     }
 
