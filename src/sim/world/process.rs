@@ -31,6 +31,7 @@ pub(crate) struct Process {
     parked: Vec<Waker>,
     /// Sleeps whose end is unknown, because the clock stands still.
     pub(super) sleepless: Vec<Waker>,
+    /// Those that may not be over.
     tasks: Vec<AbortHandle>,
     /// Whether its program is still running.
     pub(super) is_running: bool,
@@ -159,6 +160,7 @@ impl Spawner for ProcessSpawner {
         let gated = Gated { world, client, task: Some(task) };
         let handle = Handle::current().spawn(gated).abort_handle();
         if let Some(process) = self.world.lock().processes.get_mut(client) {
+            process.tasks.retain(|task| !task.is_finished());
             process.tasks.push(handle.clone());
         }
         handle
@@ -184,6 +186,14 @@ impl Gated {
         }
         !has_ended && !process.is_killed && process.paused == 0
     }
+
+    /// Drops the task. What it holds is dropped even if it was killed, and may panic as well.
+    fn discard(&mut self) {
+        let Some(task) = self.task.take() else { return };
+        if let Err(panic) = std::panic::catch_unwind(AssertUnwindSafe(|| drop(task))) {
+            self.world.lock().finish(End::Panicked(message(&*panic)));
+        }
+    }
 }
 
 impl Future for Gated {
@@ -197,15 +207,42 @@ impl Future for Gated {
         match std::panic::catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(context))) {
             Ok(poll) => poll,
             Err(panic) => {
-                self.task = None;
                 self.world.lock().finish(End::Panicked(message(&*panic)));
+                self.discard();
                 Poll::Ready(())
             }
         }
     }
 }
 
+impl Drop for Gated {
+    fn drop(&mut self) {
+        self.discard();
+    }
+}
+
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without words".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures::future::FutureExt;
+
+    use super::*;
+    use crate::sim::world::Limits;
+
+    #[tokio::test]
+    async fn tasks_that_are_over_are_forgotten() {
+        let world = World::new(Arc::new(Schedule::calm(1, 1, 1)), Limits { budget: 10_000 });
+        let spawner = ProcessSpawner { world: world.clone(), client: 0 };
+        for _ in 0..100 {
+            drop(spawner.spawn(async {}.boxed()));
+            tokio::task::yield_now().await;
+        }
+        assert!(world.lock().processes.iter().all(|process| process.tasks.len() <= 2));
+    }
 }
