@@ -17,7 +17,11 @@ use proptest::{
 
 use crate::{
     mutex,
-    sim::{Failure, Report, chance::{Purpose, hash_of}, history::Event},
+    sim::{
+        Failure, Report,
+        chance::{Purpose, hash_of},
+        history::Event,
+    },
 };
 
 /// Many cases drawn from one seed, run on several threads, and the failing one shrunk.

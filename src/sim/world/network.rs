@@ -14,7 +14,11 @@ use crate::{
         transport::{BatchId, LinkEvent},
     },
     resource::Resource,
-    sim::{Direction, Schedule, Verdict, chance::{Purpose, hash_of, part}, clock::micros},
+    sim::{
+        Direction, Schedule, Verdict,
+        chance::{Purpose, hash_of, part},
+        clock::micros,
+    },
 };
 
 /// One connection, from its first packet on. Its number never changes.

@@ -13,7 +13,12 @@ use tokio::{runtime::Handle, task::AbortHandle};
 
 use super::{State, World, aftermath::Aftermath};
 use crate::{
-    sim::{Schedule, chance::{Purpose, hash_of, part}, clock::Rated, report::End},
+    sim::{
+        Schedule,
+        chance::{Purpose, hash_of, part},
+        clock::Rated,
+        report::End,
+    },
     spawner::Spawner,
 };
 

@@ -9,7 +9,11 @@ use crate::{
         state::{NodeState, NodeTime},
     },
     resource::Resource,
-    sim::{Memory, Schedule, chance::{Purpose, hash_of, part}, clock::Rated},
+    sim::{
+        Memory, Schedule,
+        chance::{Purpose, hash_of, part},
+        clock::Rated,
+    },
 };
 
 /// Nodes' clocks begin in 2023, as tokens then have the size of real ones.

@@ -10,7 +10,11 @@ use super::{State, World, aftermath::Aftermath, event::Event};
 use crate::{
     algorithm::fencing::FencingToken,
     resource::Resource,
-    sim::{chance::{Purpose, hash_of, part}, history, register::Register},
+    sim::{
+        chance::{Purpose, hash_of, part},
+        history,
+        register::Register,
+    },
 };
 
 /// How long an access takes, one way, in microseconds: from here on ...
