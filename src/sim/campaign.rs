@@ -17,7 +17,11 @@ use proptest::{
 
 use crate::{
     mutex,
-    sim::{Failure, Report, chance::hash_of, history::Event},
+    sim::{
+        Failure, Report,
+        chance::{Purpose, hash_of},
+        history::Event,
+    },
 };
 
 /// Many cases drawn from one seed, run on several threads, and the failing one shrunk.
@@ -183,8 +187,8 @@ impl Campaign {
     /// Case `number`, and the smaller ones behind it.
     fn draw<S: Strategy>(&self, cases: &S, number: u64) -> S::Tree {
         let mut seed = [0; 32];
-        for (part, bytes) in seed.chunks_exact_mut(8).enumerate() {
-            bytes.copy_from_slice(&hash_of(self.seed, (number, part)).to_le_bytes());
+        for (part, bytes) in (0..).zip(seed.chunks_exact_mut(8)) {
+            bytes.copy_from_slice(&hash_of(self.seed, Purpose::Case, [number, part]).to_le_bytes());
         }
         let config = Config { failure_persistence: None, ..Config::default() };
         let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &seed));

@@ -1,12 +1,85 @@
 //! Chance without order: numbers that follow from a seed and from what they are for.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+/// What a number is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Purpose {
+    /// The generator of one case of a campaign.
+    Case,
+    /// Whatever a program wants one for.
+    Program,
+    /// The identity and the jitter of a client of a quorum.
+    Identity,
+    /// What a client's clock shows at the beginning.
+    Boot,
+    /// The same for a node.
+    NodeClock,
+    /// How long a message takes.
+    Latency,
+    /// How long an access of a store takes, one way.
+    Store,
+}
 
-/// A number for a purpose. It does not depend on how many others were asked for before.
-pub(crate) fn hash_of(seed: u64, purpose: impl Hash) -> u64 {
-    // Its keys are fixed, so it gives the same on every machine that has the same standard library.
-    let mut hasher = DefaultHasher::new();
-    seed.hash(&mut hasher);
-    purpose.hash(&mut hasher);
-    hasher.finish()
+/// A number for a purpose and its `parts`. It does not depend on how many others were asked for before.
+///
+/// It is the same on every machine and with every toolchain, so that a kept case stays the case that it was: hence no
+/// hasher of the standard library.
+pub(crate) fn hash_of<const N: usize>(seed: u64, purpose: Purpose, parts: [u64; N]) -> u64 {
+    // Kept cases depend on these.
+    let purpose = match purpose {
+        Purpose::Case => 1,
+        Purpose::Program => 2,
+        Purpose::Identity => 3,
+        Purpose::Boot => 4,
+        Purpose::NodeClock => 5,
+        Purpose::Latency => 6,
+        Purpose::Store => 7,
+    };
+    parts.iter().fold(mix(mix(seed) ^ purpose), |hash, part| mix(hash ^ part))
+}
+
+/// The number of a node or of a client, as a part of a purpose.
+pub(crate) fn part(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+/// One step of `SplitMix64` (Steele, Lea and Flood 2014): every bit depends on every bit.
+fn mix(state: u64) -> u64 {
+    let state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// From the reference implementation of `SplitMix64`, begun at 1234567.
+    #[test]
+    fn the_mixer_is_splitmix64() {
+        assert_eq!(mix(1_234_567), 6_457_827_717_110_365_317);
+    }
+
+    #[test]
+    fn numbers_stay_the_same_for_kept_cases() {
+        assert_eq!(hash_of(0, Purpose::Case, [0, 0]), 0xd1c0_2706_8798_4b37);
+        assert_eq!(hash_of(7, Purpose::Latency, [1, 2, 0, 14]), 0xe34c_fdf6_e40f_df3e);
+        assert_eq!(hash_of(u64::MAX, Purpose::Store, [u64::MAX]), 0x37d3_ac04_44fa_3348);
+    }
+
+    #[test]
+    fn every_part_matters_and_so_does_its_place() {
+        let mut drawn = BTreeSet::new();
+        for seed in 0..10 {
+            for first in 0..10 {
+                for second in 0..10 {
+                    drawn.insert(hash_of(seed, Purpose::Program, [first, second]));
+                    drawn.insert(hash_of(seed, Purpose::Identity, [first, second]));
+                }
+            }
+        }
+        assert_eq!(drawn.len(), 2000);
+    }
 }

@@ -20,7 +20,7 @@ use crate::{
     },
     resource::Resource,
     sim::{
-        chance::hash_of,
+        chance::{Purpose, hash_of, part},
         history::{Attempt, Event},
         store::Store,
         world::{ProcessSpawner, SimClock, SimTransport, Witness, World},
@@ -83,7 +83,7 @@ impl Client {
     /// A number that follows from the seed of the run, this process and `purpose`.
     #[must_use]
     pub fn random(&self, purpose: u64) -> u64 {
-        hash_of(self.seed, ("program", self.index, purpose))
+        hash_of(self.seed, Purpose::Program, [part(self.index), purpose])
     }
 
     /// The fenced store of this name, which all processes share.
@@ -168,7 +168,7 @@ impl Client {
     pub(crate) fn surroundings(&self) -> Surroundings {
         // Every client of a process has an identity of its own.
         let number = self.world.lock().next_client(self.index);
-        let id = |half: u64| hash_of(self.seed, ("client", self.index, number, half));
+        let id = |half: u64| hash_of(self.seed, Purpose::Identity, [part(self.index), number, half]);
         Surroundings {
             clock: Arc::new(self.clock()),
             spawner: Arc::new(self.spawner()),

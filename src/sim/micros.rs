@@ -1,4 +1,6 @@
 //! Durations in schedules that are printed: whole microseconds, which is what simulated time counts.
+//!
+//! The largest number is [`Duration::MAX`]: for ever.
 
 use std::time::Duration;
 
@@ -11,5 +13,6 @@ pub(crate) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Re
 }
 
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    u64::deserialize(deserializer).map(Duration::from_micros)
+    let from_micros = |micros| if micros == u64::MAX { Duration::MAX } else { Duration::from_micros(micros) };
+    u64::deserialize(deserializer).map(from_micros)
 }

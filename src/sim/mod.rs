@@ -9,6 +9,7 @@ mod campaign;
 mod chance;
 mod client;
 mod clock;
+mod fault;
 pub mod history;
 mod micros;
 mod millis;
@@ -32,8 +33,9 @@ pub use self::history::{Promise, Promises};
 pub use self::{
     campaign::{Campaign, Found, Summary},
     client::Client,
+    fault::{Fault, Memory, Way},
     report::{End, Failure, Report},
-    schedule::{Budget, Direction, Fault, Latency, Memory, MessageFault, Schedule, TimedFault, Verdict, Way},
+    schedule::{Budget, Direction, Latency, MessageFault, Schedule, TimedFault, Verdict},
     schedules::Schedules,
     simulation::Simulation,
     store::Store,

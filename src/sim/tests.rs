@@ -5,6 +5,9 @@ use std::time::Duration;
 use super::*;
 use crate::sim::history::{Event, Promises};
 
+mod faults;
+mod stores;
+
 const SECOND: Duration = Duration::from_secs(1);
 
 fn millis(millis: u64) -> Duration {
@@ -129,4 +132,20 @@ fn a_schedule_survives_being_printed() {
         Verdict::Delay(SECOND),
     );
     assert_eq!(schedule.to_string().parse::<Schedule>().unwrap(), schedule);
+}
+
+#[test]
+fn a_panic_while_a_killed_process_is_dropped_fails_the_run() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("on the way out");
+        }
+    }
+    let schedule = Schedule::calm(1, 3, 1).with(SECOND, Fault::Kill { client: 0 });
+    let report = Simulation::new(schedule).run(|_| async {
+        let _bomb = Bomb;
+        std::future::pending::<()>().await;
+    });
+    assert_eq!(report.end, End::Panicked("on the way out".into()));
 }

@@ -2,7 +2,7 @@
 
 use std::task::Waker;
 
-use super::{State, network::Delivery};
+use super::{State, aftermath::Aftermath, network::Delivery, stores::Access};
 
 /// What happens at a time.
 #[derive(Debug)]
@@ -13,6 +13,10 @@ pub(crate) enum Event {
     Arrive(Delivery),
     /// A node comes to a message that it was slow to come to.
     Execute(Delivery),
+    /// An access arrives at a store.
+    Access(Access),
+    /// A client hears what came of an access.
+    Accessed { client: usize, number: u64, outcome: Option<u64> },
     /// A fault of the schedule, by its index.
     Begin(usize),
     /// Its end.
@@ -26,13 +30,15 @@ pub(crate) enum Event {
 }
 
 impl State {
-    pub(super) fn run(&mut self, event: Event, woken: &mut Vec<Waker>) {
+    pub(super) fn run(&mut self, event: Event, after: &mut Aftermath) {
         match event {
-            Event::Wake(waker) => woken.push(waker),
-            Event::Arrive(delivery) => self.arrive(delivery, woken),
+            Event::Wake(waker) => after.woken.push(waker),
+            Event::Arrive(delivery) => self.arrive(delivery, after),
             Event::Execute(delivery) => self.execute(delivery),
-            Event::Begin(fault) => self.begin_fault(fault, woken),
-            Event::End(fault) => self.end_fault(fault, woken),
+            Event::Access(access) => self.access(access),
+            Event::Accessed { client, number, outcome } => self.reply(client, number, outcome, after),
+            Event::Begin(fault) => self.begin_fault(fault, after),
+            Event::End(fault) => self.end_fault(fault, after),
             Event::Remember(fault) => self.remember(fault),
             Event::Validity(attempt) => self.look_at_lease(attempt),
             Event::Settle => self.settle(),

@@ -1,8 +1,6 @@
 //! The faults of the schedule, as they come.
 
-use std::{task::Waker, time::Duration};
-
-use super::{State, event::Event, server::Server};
+use super::{State, aftermath::Aftermath, event::Event, server::Server};
 use crate::sim::{Direction, Fault, Memory, clock::micros};
 
 impl State {
@@ -10,11 +8,14 @@ impl State {
     pub(super) fn schedule_faults(&mut self) {
         let schedule = std::sync::Arc::clone(&self.schedule);
         for (index, timed) in schedule.faults.iter().enumerate() {
+            if timed.fault.is_nothing() {
+                continue;
+            }
             if let Fault::Crash { memory: Memory::AsOf(ago), .. } = timed.fault {
                 self.at(micros(timed.at.saturating_sub(ago)), Event::Remember(index));
             }
             self.at(micros(timed.at), Event::Begin(index));
-            if timed.fault.lasts() > Duration::ZERO {
+            if !timed.fault.lasts().is_zero() {
                 self.at(micros(timed.until()), Event::End(index));
             }
         }
@@ -28,30 +29,38 @@ impl State {
         }
     }
 
-    pub(super) fn begin_fault(&mut self, index: usize, woken: &mut Vec<Waker>) {
+    pub(super) fn begin_fault(&mut self, index: usize, after: &mut Aftermath) {
         let now = self.now();
         let Some(fault) = self.fault(index) else { return };
         match fault {
-            Fault::Pause { client, .. } => self.pause(client, false, now),
-            Fault::Freeze { client, .. } => self.pause(client, true, now),
-            Fault::Kill { client } => self.kill(client, woken),
+            Fault::Pause { client, .. } => self.pause(client, now),
+            Fault::Freeze { client, .. } => {
+                self.freeze(client, now);
+                self.pause(client, now);
+            }
+            Fault::Kill { client } => self.kill(client, after),
             Fault::Crash { node, lasts, memory } => {
                 self.break_connections(node);
+                let not_come_to = self.withdraw(node);
                 let Some(server) = self.servers.get_mut(node) else { return };
-                server.go_down(memory, index);
+                let lost = server.go_down(memory, index);
                 if lasts.is_zero() {
                     server.come_up();
                 }
+                lost.into_iter().chain(not_come_to).for_each(|delivery| self.refuse(&delivery));
             }
-            Fault::Hang { node, .. } => self.with_server(node, Server::hang),
+            Fault::Hang { node, .. } => {
+                let not_come_to = self.withdraw(node);
+                self.with_server(node, |server| server.hang(not_come_to));
+            }
             Fault::Slow { node, by, .. } => {
-                self.with_server(node, |server| server.set_slowness(micros(by)));
+                self.with_server(node, |server| server.slow_down(micros(by)));
             }
             Fault::Flush { node } => self.with_server(node, Server::flush),
             Fault::Evict { node } => self.with_server(node, |server| server.state.evict_locks()),
             Fault::Step { node, by } => self.with_server(node, |server| server.clock.step(by, now)),
             Fault::Partition { client, node, way, lasts } => {
-                let until = now + micros(lasts);
+                let until = now.saturating_add(micros(lasts));
                 for direction in [Direction::Request, Direction::Reply] {
                     if way.covers(direction) {
                         let cut = self.network.cut_until.entry((client, node, direction)).or_default();
@@ -62,20 +71,22 @@ impl State {
         }
     }
 
-    pub(super) fn end_fault(&mut self, index: usize, woken: &mut Vec<Waker>) {
+    pub(super) fn end_fault(&mut self, index: usize, after: &mut Aftermath) {
         let now = self.now();
         let Some(fault) = self.fault(index) else { return };
         match fault {
-            Fault::Pause { client, .. } | Fault::Freeze { client, .. } => self.resume(client, now, woken),
+            Fault::Pause { client, .. } => self.resume(client, now, after),
+            Fault::Freeze { client, .. } => {
+                self.unfreeze(client, now, after);
+                self.resume(client, now, after);
+            }
             Fault::Crash { node, .. } => self.with_server(node, Server::come_up),
             Fault::Hang { node, .. } => {
                 let Some(server) = self.servers.get_mut(node) else { return };
-                for delivery in server.thaw() {
-                    self.network.under_way += 1;
-                    self.execute(delivery);
-                }
+                // What it was sent meanwhile comes as if it came now: it may still be slow.
+                server.thaw().into_iter().for_each(|delivery| self.arrive_at_node(delivery, now));
             }
-            Fault::Slow { node, .. } => self.with_server(node, |server| server.set_slowness(0)),
+            Fault::Slow { node, by, .. } => self.with_server(node, |server| server.speed_up(micros(by))),
             // The network keeps count of the ends of cuts.
             _ => {}
         }

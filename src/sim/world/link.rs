@@ -67,15 +67,17 @@ impl Future for Dial {
 
 impl SimLink {
     fn poll_inbox(&self, context: &Context<'_>) -> Poll<Inbound> {
+        let waker = context.waker().clone();
         let mut state = self.world.lock();
         let Some(connection) = state.connections.get_mut(self.number) else { return Poll::Pending };
-        match connection.inbox.pop_front() {
-            Some(inbound) => Poll::Ready(inbound),
-            None => {
-                connection.waker = Some(context.waker().clone());
-                Poll::Pending
-            }
+        if let Some(inbound) = connection.inbox.pop_front() {
+            return Poll::Ready(inbound);
         }
+        let stale = connection.waker.replace(waker);
+        drop(state);
+        // Outside of the mutex: a waker may be anybody's code.
+        drop(stale);
+        Poll::Pending
     }
 
     fn send(&self, outbound: Outbound) {
@@ -115,6 +117,8 @@ impl Link for SimLink {
 
 impl Drop for SimLink {
     fn drop(&mut self) {
-        self.world.lock().close(self.number);
+        let waker = self.world.lock().close(self.number);
+        // Outside of the mutex, as in `poll_inbox`.
+        drop(waker);
     }
 }

@@ -21,23 +21,24 @@ use std::{
 use futures::future::poll_fn;
 
 use self::{
+    aftermath::Aftermath,
     event::Event,
     network::{Connection, Network},
     process::Process,
     server::Server,
+    stores::Stores,
     witness::Leases,
 };
 use crate::{
     mutex,
-    resource::Resource,
     sim::{
         Schedule,
         history::{self, History},
-        register::Register,
         report::{End, Report},
     },
 };
 
+mod aftermath;
 mod event;
 mod faults;
 mod link;
@@ -45,9 +46,16 @@ mod network;
 mod process;
 mod server;
 mod sleep;
+mod stores;
 mod witness;
 
-pub(crate) use self::{link::SimTransport, process::ProcessSpawner, sleep::SimClock, witness::Witness};
+pub(crate) use self::{
+    link::SimTransport,
+    process::ProcessSpawner,
+    sleep::SimClock,
+    stores::{Operation, RoundTrip},
+    witness::Witness,
+};
 
 /// The world, shared by all that live in it.
 #[derive(Clone, Debug)]
@@ -67,7 +75,7 @@ pub(crate) struct State {
     servers: Vec<Server>,
     processes: Vec<Process>,
     leases: Leases,
-    stores: BTreeMap<Resource, Register>,
+    stores: Stores,
     /// How many clients of quorums each process has made.
     clients: BTreeMap<usize, u64>,
     history: History,
@@ -98,7 +106,7 @@ impl World {
             servers: (0..schedule.nodes).map(|node| Server::new(&schedule, node)).collect(),
             processes: (0..schedule.clients).map(|client| Process::new(&schedule, client)).collect(),
             leases: Leases::default(),
-            stores: BTreeMap::new(),
+            stores: Stores::default(),
             clients: BTreeMap::new(),
             history: History::new(),
             trace: DefaultHasher::new(),
@@ -143,7 +151,8 @@ impl World {
         let horizon = crate::sim::clock::micros(horizon);
         let mut timer: Option<(u64, Pin<Box<tokio::time::Sleep>>)> = None;
         poll_fn(|context| self.poll_pass(context, horizon, &mut timer)).await;
-        self.lock().driver = None;
+        let driver = self.lock().driver.take();
+        drop(driver);
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is where simulated time passes")]
@@ -154,25 +163,25 @@ impl World {
         timer: &mut Option<(u64, Pin<Box<tokio::time::Sleep>>)>,
     ) -> Poll<()> {
         loop {
-            let wakers = {
+            let (after, is_over) = {
                 let mut state = self.lock();
-                let woken = state.run_due();
-                if state.end.is_some() || state.now() >= horizon {
-                    return Poll::Ready(());
-                }
-                woken
+                let after = state.run_due();
+                (after, state.end.is_some() || state.now() >= horizon)
             };
-            let has_woken = !wakers.is_empty();
-            // Outside of the mutex: a waker may be anybody's code.
-            wakers.into_iter().for_each(Waker::wake);
-            if has_woken {
+            if is_over {
+                return Poll::Ready(());
+            }
+            if !after.is_empty() {
+                after.settle();
                 continue;
             }
-            let next = {
+            let driver = context.waker().clone();
+            let (stale, next) = {
                 let mut state = self.lock();
-                state.driver = Some(context.waker().clone());
-                state.queue.keys().next().map_or(horizon, |(at, _)| (*at).min(horizon))
+                let next = state.queue.keys().next().map_or(horizon, |(at, _)| (*at).min(horizon));
+                (state.driver.replace(driver), next)
             };
+            drop(stale);
             if timer.as_ref().is_none_or(|(until, _)| *until != next) {
                 let until = self.lock().origin + Duration::from_millis(next);
                 *timer = Some((next, Box::pin(tokio::time::sleep_until(until))));
@@ -220,11 +229,6 @@ impl State {
         *next
     }
 
-    /// The store of this name.
-    pub(crate) fn store(&mut self, name: &Resource) -> &mut Register {
-        self.stores.entry(name.clone()).or_default()
-    }
-
     /// Something was done. Too much of it is a busy loop.
     pub(crate) fn spend(&mut self) {
         self.spent += 1;
@@ -243,18 +247,18 @@ impl State {
         }
     }
 
-    /// Runs every event whose time has come, and returns those who are to be woken.
-    fn run_due(&mut self) -> Vec<Waker> {
+    /// Runs every event whose time has come.
+    fn run_due(&mut self) -> Aftermath {
         let now = self.now();
-        let mut woken = Vec::new();
+        let mut after = Aftermath::default();
         while self.end.is_none()
             && let Some(first) = self.queue.first_entry()
             && first.key().0 <= now
         {
             let event = first.remove();
             self.spend();
-            self.run(event, &mut woken);
+            self.run(event, &mut after);
         }
-        woken
+        after
     }
 }

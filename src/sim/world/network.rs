@@ -7,14 +7,18 @@ use std::{
     task::Waker,
 };
 
-use super::{State, event::Event, server::Admission};
+use super::{State, aftermath::Aftermath, event::Event, server::Admission};
 use crate::{
     node::{
         Answer, Entry, Fault, Terms, names,
         transport::{BatchId, LinkEvent},
     },
     resource::Resource,
-    sim::{Direction, Schedule, Verdict, chance::hash_of, clock::micros},
+    sim::{
+        Direction, Schedule, Verdict,
+        chance::{Purpose, hash_of, part},
+        clock::micros,
+    },
 };
 
 /// One connection, from its first packet on. Its number never changes.
@@ -109,14 +113,13 @@ impl State {
         connection
     }
 
-    /// The client closes a connection. What it has sent is still on its way.
-    pub(super) fn close(&mut self, connection: usize) {
-        if let Some(connection) = self.connections.get_mut(connection) {
-            connection.is_closed_by_client = true;
-            connection.subscriptions.clear();
-            connection.inbox.clear();
-            connection.waker = None;
-        }
+    /// The client closes a connection, and returns whoever waited for it. What it has sent is still on its way.
+    pub(super) fn close(&mut self, connection: usize) -> Option<Waker> {
+        let connection = self.connections.get_mut(connection)?;
+        connection.is_closed_by_client = true;
+        connection.subscriptions.clear();
+        connection.inbox.clear();
+        connection.waker.take()
     }
 
     /// Puts a message on its way.
@@ -135,14 +138,14 @@ impl State {
         let latency = self.latency(client, node, direction, index);
         let verdict = self.network.verdicts.get(&(client, node, direction, index)).copied();
         let cut_until = self.network.cut_until.get(&(client, node, direction)).copied().unwrap_or(0);
-        let mut at = now.max(cut_until) + latency;
+        let mut at = now.max(cut_until).saturating_add(latency);
         let mut keeps_order = true;
         match verdict {
             Some(Verdict::Drop) => return,
             Some(Verdict::Reset) => return self.reset(number, at),
-            Some(Verdict::Delay(by)) => at += micros(by),
+            Some(Verdict::Delay(by)) => at = at.saturating_add(micros(by)),
             Some(Verdict::Overtaken(by)) => {
-                at += micros(by);
+                at = at.saturating_add(micros(by));
                 keeps_order = false;
             }
             Some(Verdict::Duplicate(_)) | None => {}
@@ -154,12 +157,16 @@ impl State {
         }
         if let Some(Verdict::Duplicate(later)) = verdict {
             let again = Delivery { connection: number, payload: payload.clone() };
-            self.deliver(at + micros(later), again);
+            self.deliver(at.saturating_add(micros(later)), again);
         }
         self.deliver(at, Delivery { connection: number, payload });
     }
 
     fn deliver(&mut self, at: u64, delivery: Delivery) {
+        // What never arrives is not under way.
+        if at == u64::MAX {
+            return;
+        }
         self.network.under_way += 1;
         self.at(at, Event::Arrive(delivery));
     }
@@ -185,7 +192,7 @@ impl State {
         }
     }
 
-    pub(super) fn arrive(&mut self, delivery: Delivery, woken: &mut Vec<Waker>) {
+    pub(super) fn arrive(&mut self, delivery: Delivery, after: &mut Aftermath) {
         self.network.under_way -= 1;
         let now = self.now();
         let Delivery { connection: number, payload } = delivery;
@@ -196,22 +203,17 @@ impl State {
                 if !connection.is_closed_by_client {
                     (now, number).hash(&mut self.trace);
                     connection.inbox.push_back(inbound);
-                    woken.extend(connection.waker.take());
+                    after.woken.extend(connection.waker.take());
                 }
             }
         }
     }
 
-    fn arrive_at_node(&mut self, delivery: Delivery, now: u64) {
+    pub(super) fn arrive_at_node(&mut self, delivery: Delivery, now: u64) {
         let Some(connection) = self.connections.get(delivery.connection) else { return };
         let Some(server) = self.servers.get_mut(connection.node) else { return };
         match server.admit(now) {
-            Admission::Down => {
-                if matches!(delivery.payload, Payload::Outbound(Outbound::Hello)) {
-                    let refused = Inbound::Refused(Fault::Unreachable("connection refused".into()));
-                    self.send(delivery.connection, Payload::Inbound(refused));
-                }
-            }
+            Admission::Down => self.refuse(&delivery),
             Admission::Hung => server.backlog.push_back(delivery),
             Admission::Busy { until } => {
                 self.network.under_way += 1;
@@ -224,7 +226,33 @@ impl State {
         }
     }
 
-    /// The node comes to a message.
+    /// A node that is down does nothing with a message, but its machine refuses new connections.
+    pub(super) fn refuse(&mut self, delivery: &Delivery) {
+        if matches!(delivery.payload, Payload::Outbound(Outbound::Hello)) {
+            let refused = Inbound::Refused(Fault::Unreachable("connection refused".into()));
+            self.send(delivery.connection, Payload::Inbound(refused));
+        }
+    }
+
+    /// Takes back what a node was slow to come to, in order.
+    pub(super) fn withdraw(&mut self, node: usize) -> Vec<Delivery> {
+        let is_of_node = |delivery: &Delivery| {
+            self.connections.get(delivery.connection).is_some_and(|connection| connection.node == node)
+        };
+        let waiting = self.queue.iter().filter_map(|(key, event)| match event {
+            Event::Execute(delivery) if is_of_node(delivery) => Some((*key, delivery.clone())),
+            _ => None,
+        });
+        let (keys, deliveries): (Vec<_>, Vec<_>) = waiting.unzip();
+        for key in keys {
+            // No waker is in it, so it may be dropped here.
+            drop(self.queue.remove(&key));
+            self.network.under_way -= 1;
+        }
+        deliveries
+    }
+
+    /// The node comes to a message. It is up and not hung: otherwise the message would have been withdrawn.
     pub(super) fn execute(&mut self, delivery: Delivery) {
         self.network.under_way -= 1;
         let now = self.now();
@@ -281,8 +309,14 @@ impl State {
     fn latency(&self, client: usize, node: usize, direction: Direction, index: u32) -> u64 {
         let latency = self.schedule.latency;
         let (shortest, longest) = (micros(latency.shortest), micros(latency.longest));
-        let spread = longest.saturating_sub(shortest) + 1;
-        shortest + hash_of(self.schedule.seed, (client, node, direction, index)) % spread
+        let spread = longest.saturating_sub(shortest).saturating_add(1);
+        let way = match direction {
+            Direction::Request => 0,
+            Direction::Reply => 1,
+        };
+        let parts = [part(client), part(node), way, u64::from(index)];
+        let beyond = hash_of(self.schedule.seed, Purpose::Latency, parts) % spread;
+        shortest.saturating_add(beyond)
     }
 }
 

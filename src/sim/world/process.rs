@@ -11,17 +11,23 @@ use std::{
 use futures::future::BoxFuture;
 use tokio::{runtime::Handle, task::AbortHandle};
 
-use super::{State, World};
+use super::{State, World, aftermath::Aftermath};
 use crate::{
-    sim::{Schedule, chance::hash_of, clock::Rated, report::End},
+    sim::{
+        Schedule,
+        chance::{Purpose, hash_of, part},
+        clock::Rated,
+        report::End,
+    },
     spawner::Spawner,
 };
 
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(super) clock: Rated,
-    /// How many faults keep it from running.
+    /// How many faults keep it from running, and how many of them its clock from counting: they may overlap.
     paused: u32,
+    frozen: u32,
     is_killed: bool,
     /// When it stood still, and when it went on again.
     pauses: Vec<(u64, u64)>,
@@ -30,6 +36,7 @@ pub(crate) struct Process {
     parked: Vec<Waker>,
     /// Sleeps whose end is unknown, because the clock stands still.
     pub(super) sleepless: Vec<Waker>,
+    /// Those that may not be over.
     tasks: Vec<AbortHandle>,
     /// Whether its program is still running.
     pub(super) is_running: bool,
@@ -38,11 +45,12 @@ pub(crate) struct Process {
 impl Process {
     pub(super) fn new(schedule: &Schedule, client: usize) -> Self {
         // Clients' clocks have nothing in common.
-        let since_boot = Duration::from_micros(hash_of(schedule.seed, ("boot", client)) % 1_000_000_000);
+        let since_boot = hash_of(schedule.seed, Purpose::Boot, [part(client)]) % 1_000_000_000;
         let rate = schedule.client_rates.get(client).copied().unwrap_or(0);
         Self {
-            clock: Rated::new(since_boot, rate),
+            clock: Rated::new(Duration::from_micros(since_boot), rate),
             paused: 0,
+            frozen: 0,
             pauses: Vec::new(),
             paused_at: 0,
             is_killed: false,
@@ -70,42 +78,51 @@ impl State {
         pauses.iter().find(|(from, until)| (*from..=*until).contains(&at)).map(|(_, until)| *until)
     }
 
-    pub(super) fn pause(&mut self, client: usize, freezes: bool, now: u64) {
+    pub(super) fn pause(&mut self, client: usize, now: u64) {
         if let Some(process) = self.processes.get_mut(client) {
             if process.paused == 0 {
                 process.paused_at = now;
             }
             process.paused += 1;
-            if freezes {
-                process.clock.set_frozen(true, now);
-            }
         }
     }
 
-    pub(super) fn resume(&mut self, client: usize, now: u64, woken: &mut Vec<Waker>) {
+    pub(super) fn freeze(&mut self, client: usize, now: u64) {
+        if let Some(process) = self.processes.get_mut(client) {
+            process.frozen += 1;
+            process.clock.set_frozen(true, now);
+        }
+    }
+
+    pub(super) fn unfreeze(&mut self, client: usize, now: u64, after: &mut Aftermath) {
         let Some(process) = self.processes.get_mut(client) else { return };
-        process.paused = process.paused.saturating_sub(1);
-        if process.paused == 0 {
-            process.pauses.push((process.paused_at, now));
+        process.frozen = process.frozen.saturating_sub(1);
+        if process.frozen == 0 {
             process.clock.set_frozen(false, now);
-            woken.append(&mut process.parked);
-            woken.append(&mut process.sleepless);
+            after.woken.append(&mut process.sleepless);
             self.look_at_leases_of(client);
         }
     }
 
+    pub(super) fn resume(&mut self, client: usize, now: u64, after: &mut Aftermath) {
+        let Some(process) = self.processes.get_mut(client) else { return };
+        process.paused = process.paused.saturating_sub(1);
+        if process.paused == 0 {
+            process.pauses.push((process.paused_at, now));
+            after.woken.append(&mut process.parked);
+        }
+    }
+
     /// Ends a process as `SIGKILL` does: nothing of it runs again, and nothing it has not sent is sent.
-    pub(super) fn kill(&mut self, client: usize, woken: &mut Vec<Waker>) {
+    pub(super) fn kill(&mut self, client: usize, after: &mut Aftermath) {
         let Some(process) = self.processes.get_mut(client) else { return };
         process.is_killed = true;
         process.is_running = false;
-        woken.append(&mut process.parked);
-        for task in process.tasks.drain(..) {
-            task.abort();
-        }
+        after.woken.append(&mut process.parked);
+        after.aborted.append(&mut process.tasks);
         for connection in 0..self.connections.len() {
             if self.connections.get(connection).is_some_and(|connection| connection.client == client) {
-                self.close(connection);
+                after.forgotten.extend(self.close(connection));
             }
         }
         self.end_leases_of(client);
@@ -148,6 +165,7 @@ impl Spawner for ProcessSpawner {
         let gated = Gated { world, client, task: Some(task) };
         let handle = Handle::current().spawn(gated).abort_handle();
         if let Some(process) = self.world.lock().processes.get_mut(client) {
+            process.tasks.retain(|task| !task.is_finished());
             process.tasks.push(handle.clone());
         }
         handle
@@ -173,6 +191,14 @@ impl Gated {
         }
         !has_ended && !process.is_killed && process.paused == 0
     }
+
+    /// Drops the task. What it holds is dropped even if it was killed, and may panic as well.
+    fn discard(&mut self) {
+        let Some(task) = self.task.take() else { return };
+        if let Err(panic) = std::panic::catch_unwind(AssertUnwindSafe(|| drop(task))) {
+            self.world.lock().finish(End::Panicked(message(&*panic)));
+        }
+    }
 }
 
 impl Future for Gated {
@@ -186,15 +212,42 @@ impl Future for Gated {
         match std::panic::catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(context))) {
             Ok(poll) => poll,
             Err(panic) => {
-                self.task = None;
                 self.world.lock().finish(End::Panicked(message(&*panic)));
+                self.discard();
                 Poll::Ready(())
             }
         }
     }
 }
 
+impl Drop for Gated {
+    fn drop(&mut self) {
+        self.discard();
+    }
+}
+
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without words".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures::future::FutureExt;
+
+    use super::*;
+    use crate::sim::world::Limits;
+
+    #[tokio::test]
+    async fn tasks_that_are_over_are_forgotten() {
+        let world = World::new(Arc::new(Schedule::calm(1, 1, 1)), Limits { budget: 10_000 });
+        let spawner = ProcessSpawner { world: world.clone(), client: 0 };
+        for _ in 0..100 {
+            drop(spawner.spawn(async {}.boxed()));
+            tokio::task::yield_now().await;
+        }
+        assert!(world.lock().processes.iter().all(|process| process.tasks.len() <= 2));
+    }
 }

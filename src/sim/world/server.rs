@@ -9,7 +9,11 @@ use crate::{
         state::{NodeState, NodeTime},
     },
     resource::Resource,
-    sim::{Memory, Schedule, chance::hash_of, clock::Rated},
+    sim::{
+        Memory, Schedule,
+        chance::{Purpose, hash_of, part},
+        clock::Rated,
+    },
 };
 
 /// Nodes' clocks begin in 2023, as tokens then have the size of real ones.
@@ -28,8 +32,8 @@ pub(crate) struct Server {
     /// How many faults keep it down, or hung: they may overlap.
     down: u32,
     hung: u32,
-    /// How much longer each call takes.
-    slowness: u64,
+    /// How much longer each call takes, by every fault that slows it down now: they add up.
+    slowness: Vec<u64>,
     busy_until: u64,
     /// What came while it hung.
     pub(super) backlog: VecDeque<Delivery>,
@@ -48,15 +52,15 @@ pub(super) enum Admission {
 
 impl Server {
     pub(super) fn new(schedule: &Schedule, number: usize) -> Self {
-        let ahead = Duration::from_millis(hash_of(schedule.seed, ("node clock", number)) % SPREAD);
+        let ahead = hash_of(schedule.seed, Purpose::NodeClock, [part(number)]) % SPREAD;
         let rate = schedule.node_rates.get(number).copied().unwrap_or(0);
         Self {
             state: NodeState::new(&run_id(number, 0)),
-            clock: Rated::new(EPOCH + ahead, rate),
+            clock: Rated::new(EPOCH + Duration::from_millis(ahead), rate),
             epoch: 0,
             down: 0,
             hung: 0,
-            slowness: 0,
+            slowness: Vec::new(),
             busy_until: 0,
             backlog: VecDeque::new(),
             remembered: Vec::new(),
@@ -74,8 +78,9 @@ impl Server {
             Admission::Down
         } else if self.hung > 0 {
             Admission::Hung
-        } else if self.slowness > 0 || self.busy_until > now {
-            self.busy_until = self.busy_until.max(now) + self.slowness;
+        } else if !self.slowness.is_empty() || self.busy_until > now {
+            let from = self.busy_until.max(now);
+            self.busy_until = self.slowness.iter().fold(from, |until, by| until.saturating_add(*by));
             Admission::Busy { until: self.busy_until }
         } else {
             Admission::Ready
@@ -100,11 +105,11 @@ impl Server {
         (answers, released)
     }
 
-    /// This run of the server ends. The next one will remember what `memory` says.
-    pub(super) fn go_down(&mut self, memory: Memory, fault: usize) {
+    /// This run of the server ends, and what it was sent is lost with it. The next one will remember what `memory` says.
+    pub(super) fn go_down(&mut self, memory: Memory, fault: usize) -> VecDeque<Delivery> {
         self.down += 1;
         self.epoch += 1;
-        self.backlog.clear();
+        let lost = std::mem::take(&mut self.backlog);
         self.busy_until = 0;
         let run_id = run_id(self.number, self.epoch);
         let kept = match memory {
@@ -116,6 +121,7 @@ impl Server {
             }
         };
         self.state = kept.map_or_else(|| NodeState::new(&run_id), |state| state.restarted(&run_id));
+        lost
     }
 
     pub(super) fn come_up(&mut self) {
@@ -130,8 +136,11 @@ impl Server {
         self.state = NodeState::new(&run_id(self.number, self.epoch));
     }
 
-    pub(super) fn hang(&mut self) {
+    /// It does nothing with what it is sent, nor with what it was slow to come to.
+    pub(super) fn hang(&mut self, not_come_to: impl IntoIterator<Item = Delivery>) {
         self.hung += 1;
+        self.busy_until = 0;
+        self.backlog.extend(not_come_to);
     }
 
     /// What it was sent meanwhile, if nothing else keeps it hung.
@@ -140,8 +149,14 @@ impl Server {
         if self.hung == 0 { std::mem::take(&mut self.backlog) } else { VecDeque::new() }
     }
 
-    pub(super) fn set_slowness(&mut self, slowness: u64) {
-        self.slowness = slowness;
+    pub(super) fn slow_down(&mut self, by: u64) {
+        self.slowness.push(by);
+    }
+
+    pub(super) fn speed_up(&mut self, by: u64) {
+        if let Some(over) = self.slowness.iter().position(|slowness| *slowness == by) {
+            self.slowness.swap_remove(over);
+        }
     }
 }
 

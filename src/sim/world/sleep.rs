@@ -50,29 +50,31 @@ impl Future for Sleep {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
+        let waker = context.waker().clone();
         let mut state = this.world.lock();
         if state.local(this.client) >= this.until {
             return Poll::Ready(());
         }
-        let mut stale = None;
-        if let Some((key, waker)) = &this.queued {
-            if waker.will_wake(context.waker()) && state.queue.contains_key(key) {
-                return Poll::Pending;
-            }
-            stale = state.queue.remove(key);
+        if let Some((key, queued)) = &this.queued
+            && queued.will_wake(&waker)
+            && state.queue.contains_key(key)
+        {
+            return Poll::Pending;
         }
-        let Some(process) = state.processes.get_mut(this.client) else { return Poll::Pending };
-        let waker = context.waker().clone();
-        match process.clock.global(this.until) {
-            Some(at) => {
-                let key = state.at(at, Event::Wake(waker.clone()));
-                this.queued = Some((key, waker));
+        let stale = this.queued.take();
+        let removed = stale.as_ref().and_then(|(key, _)| state.queue.remove(key));
+        if let Some(process) = state.processes.get_mut(this.client) {
+            match process.clock.global(this.until) {
+                Some(at) => {
+                    let key = state.at(at, Event::Wake(waker.clone()));
+                    this.queued = Some((key, waker));
+                }
+                None => process.sleepless.push(waker),
             }
-            None => process.sleepless.push(waker),
         }
         drop(state);
         // Outside of the mutex, as in `drop`.
-        drop(stale);
+        drop((stale, removed));
         Poll::Pending
     }
 }

@@ -1,0 +1,198 @@
+//! What can happen at a time to a machine, or to the network.
+
+use std::{fmt, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use crate::sim::Direction;
+
+/// What can happen to a machine or to the network between two of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Fault {
+    /// A client stands still while its clock counts on: a garbage collector, a blocked executor, `SIGSTOP`, or a
+    /// suspended machine with a clock that counts suspends.
+    Pause {
+        /// Which client.
+        client: usize,
+        /// For how long.
+        #[serde(with = "crate::sim::micros")]
+        lasts: Duration,
+    },
+    /// A client stands still, and its clock with it: a virtual machine that is paused without knowing.
+    Freeze {
+        /// Which client.
+        client: usize,
+        /// For how long.
+        #[serde(with = "crate::sim::micros")]
+        lasts: Duration,
+    },
+    /// A client is killed. It does not come back.
+    Kill {
+        /// Which client.
+        client: usize,
+    },
+    /// A node goes down, breaking its connections, and comes up again as another run of the server.
+    Crash {
+        /// Which node.
+        node: usize,
+        /// For how long it is down.
+        #[serde(with = "crate::sim::micros")]
+        lasts: Duration,
+        /// What it remembers afterwards.
+        memory: Memory,
+    },
+    /// A node takes what it is sent, and does nothing with it until this is over.
+    Hang {
+        /// Which node.
+        node: usize,
+        /// For how long.
+        #[serde(with = "crate::sim::micros")]
+        lasts: Duration,
+    },
+    /// A node takes longer for every call.
+    Slow {
+        /// Which node.
+        node: usize,
+        /// For how long.
+        #[serde(with = "crate::sim::micros")]
+        lasts: Duration,
+        /// By how much, for each call.
+        #[serde(with = "crate::sim::micros")]
+        by: Duration,
+    },
+    /// All data of a node is deleted under living connections.
+    Flush {
+        /// Which node.
+        node: usize,
+    },
+    /// The locks of a node are evicted, and nothing else.
+    Evict {
+        /// Which node.
+        node: usize,
+    },
+    /// A node's clock is stepped, by so many milliseconds.
+    Step {
+        /// Which node.
+        node: usize,
+        /// Forward, or back if negative.
+        by: i64,
+    },
+    /// Nothing gets through between a client and a node. What is sent meanwhile arrives afterwards, as the network keeps
+    /// trying.
+    Partition {
+        /// Which client.
+        client: usize,
+        /// Which node.
+        node: usize,
+        /// Which way.
+        way: Way,
+        /// For how long.
+        #[serde(with = "crate::sim::micros")]
+        lasts: Duration,
+    },
+}
+
+/// What a node remembers when it comes up again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Memory {
+    /// Everything, as with `appendfsync always`.
+    Kept,
+    /// Nothing.
+    Lost,
+    /// What it knew so long ago: a snapshot, a lagging replica that was promoted.
+    AsOf(#[serde(with = "crate::sim::micros")] Duration),
+}
+
+/// The direction, or both, of a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Way {
+    /// From the client to the node.
+    Requests,
+    /// From the node to the client.
+    Replies,
+    /// Both.
+    Both,
+}
+
+impl Fault {
+    /// How long it lasts: zero for what happens in an instant, [`Duration::MAX`] for what never ends.
+    #[must_use]
+    pub fn lasts(&self) -> Duration {
+        match self {
+            Self::Pause { lasts, .. }
+            | Self::Freeze { lasts, .. }
+            | Self::Crash { lasts, .. }
+            | Self::Hang { lasts, .. }
+            | Self::Slow { lasts, .. }
+            | Self::Partition { lasts, .. } => *lasts,
+            Self::Kill { .. } | Self::Flush { .. } | Self::Evict { .. } | Self::Step { .. } => Duration::ZERO,
+        }
+    }
+
+    /// Whether it is over before it begins. A crash never is: even if it takes no time, what comes up again is another
+    /// run of the server.
+    pub(crate) fn is_nothing(&self) -> bool {
+        match self {
+            Self::Pause { lasts, .. }
+            | Self::Freeze { lasts, .. }
+            | Self::Hang { lasts, .. }
+            | Self::Slow { lasts, .. }
+            | Self::Partition { lasts, .. } => lasts.is_zero(),
+            Self::Crash { .. }
+            | Self::Kill { .. }
+            | Self::Flush { .. }
+            | Self::Evict { .. }
+            | Self::Step { .. } => false,
+        }
+    }
+
+    /// Whom it happens to.
+    pub(crate) fn lane(&self) -> String {
+        match self {
+            Self::Pause { client, .. } | Self::Freeze { client, .. } | Self::Kill { client } => {
+                format!("client {client}")
+            }
+            Self::Crash { node, .. }
+            | Self::Hang { node, .. }
+            | Self::Slow { node, .. }
+            | Self::Flush { node }
+            | Self::Evict { node }
+            | Self::Step { node, .. } => format!("node {node}"),
+            Self::Partition { client, node, .. } => format!("client {client} - node {node}"),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pause { .. } => f.write_str("paused"),
+            Self::Freeze { .. } => f.write_str("frozen, with its clock"),
+            Self::Kill { .. } => f.write_str("killed"),
+            Self::Crash { memory: Memory::Kept, .. } => f.write_str("down"),
+            Self::Crash { memory: Memory::Lost, .. } => f.write_str("down, forgets all"),
+            Self::Crash { memory: Memory::AsOf(ago), .. } => write!(f, "down, goes back by {ago:?}"),
+            Self::Hang { .. } => f.write_str("hangs"),
+            Self::Slow { by, .. } => write!(f, "slower by {by:?}"),
+            Self::Flush { .. } => f.write_str("flushed"),
+            Self::Evict { .. } => f.write_str("evicts its locks"),
+            Self::Step { by, .. } => write!(f, "clock stepped by {by} ms"),
+            Self::Partition { way: Way::Requests, .. } => f.write_str("no requests"),
+            Self::Partition { way: Way::Replies, .. } => f.write_str("no replies"),
+            Self::Partition { way: Way::Both, .. } => f.write_str("cut off"),
+        }
+    }
+}
+
+impl Way {
+    pub(crate) fn covers(self, direction: Direction) -> bool {
+        match self {
+            Self::Requests => direction == Direction::Request,
+            Self::Replies => direction == Direction::Reply,
+            Self::Both => true,
+        }
+    }
+}

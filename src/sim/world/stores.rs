@@ -1,0 +1,161 @@
+//! Stores, and the accesses on their way to them and back.
+
+use std::{
+    collections::BTreeMap,
+    pin::Pin,
+    task::{Context, Poll, Waker},
+};
+
+use super::{State, World, aftermath::Aftermath, event::Event};
+use crate::{
+    algorithm::fencing::FencingToken,
+    resource::Resource,
+    sim::{
+        chance::{Purpose, hash_of, part},
+        history,
+        register::Register,
+    },
+};
+
+/// How long an access takes, one way, in microseconds: from here on ...
+const SHORTEST: u64 = 100;
+
+/// ... and up to so much longer.
+const SPREAD: u64 = 900;
+
+/// All stores of a run, and the accesses that are not over.
+#[derive(Debug, Default)]
+pub(crate) struct Stores {
+    registers: BTreeMap<Resource, Register>,
+    /// How many accesses each process has sent.
+    sent: BTreeMap<usize, u64>,
+    /// Whoever waits for an access, by client and number.
+    waiting: BTreeMap<(usize, u64), Waiting>,
+}
+
+/// What is done to a register; without a token as careless code does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Operation {
+    Read(Option<FencingToken>),
+    Write(Option<FencingToken>, u64),
+}
+
+/// An access on its way to its store.
+#[derive(Debug)]
+pub(crate) struct Access {
+    client: usize,
+    number: u64,
+    name: Resource,
+    operation: Operation,
+}
+
+/// Someone who waits for the reply.
+#[derive(Debug, Default)]
+struct Waiting {
+    waker: Option<Waker>,
+    /// What came of it: the value read or written, or that it was refused.
+    reply: Option<Option<u64>>,
+}
+
+impl Operation {
+    fn perform(self, register: &mut Register) -> Option<u64> {
+        match self {
+            Self::Read(Some(token)) => register.read(token),
+            Self::Read(None) => Some(register.read_unfenced()),
+            Self::Write(Some(token), value) => register.write(token, value).then_some(value),
+            Self::Write(None, value) => {
+                register.write_unfenced(value);
+                Some(value)
+            }
+        }
+    }
+
+    fn noted(self, register: Resource, outcome: Option<u64>) -> history::Event {
+        match self {
+            Self::Read(token) => history::Event::Read { register, token, value: outcome },
+            Self::Write(token, value) => {
+                history::Event::Written { register, token, value, is_accepted: outcome.is_some() }
+            }
+        }
+    }
+}
+
+impl State {
+    /// Puts an access on its way. From now on it arrives whatever becomes of its process.
+    fn send_access(&mut self, client: usize, name: Resource, operation: Operation) -> u64 {
+        let sent = self.stores.sent.entry(client).or_default();
+        let number = *sent;
+        *sent += 1;
+        self.stores.waiting.insert((client, number), Waiting::default());
+        self.network.under_way += 1;
+        let at = self.now().saturating_add(self.store_latency(client, number, 0));
+        self.at(at, Event::Access(Access { client, number, name, operation }));
+        number
+    }
+
+    /// An access arrives at its store.
+    pub(super) fn access(&mut self, access: Access) {
+        self.network.under_way -= 1;
+        let Access { client, number, name, operation } = access;
+        let outcome = operation.perform(self.stores.registers.entry(name.clone()).or_default());
+        self.note(client, operation.noted(name, outcome));
+        let at = self.now().saturating_add(self.store_latency(client, number, 1));
+        self.at(at, Event::Accessed { client, number, outcome });
+    }
+
+    /// The reply of a store arrives, if anybody still waits for it.
+    pub(super) fn reply(&mut self, client: usize, number: u64, outcome: Option<u64>, after: &mut Aftermath) {
+        if let Some(waiting) = self.stores.waiting.get_mut(&(client, number)) {
+            waiting.reply = Some(outcome);
+            after.woken.extend(waiting.waker.take());
+        }
+    }
+
+    fn store_latency(&self, client: usize, number: u64, way: u64) -> u64 {
+        SHORTEST + hash_of(self.schedule.seed, Purpose::Store, [part(client), number, way]) % SPREAD
+    }
+}
+
+/// Waits for the reply to an access, which is sent at once.
+#[derive(Debug)]
+#[must_use = "the access is sent, but its outcome comes later"]
+pub(crate) struct RoundTrip {
+    world: World,
+    client: usize,
+    number: u64,
+}
+
+impl RoundTrip {
+    pub(crate) fn begin(world: &World, client: usize, name: Resource, operation: Operation) -> Self {
+        let number = world.lock().send_access(client, name, operation);
+        Self { world: world.clone(), client, number }
+    }
+}
+
+impl Future for RoundTrip {
+    type Output = Option<u64>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let waker = context.waker().clone();
+        let mut state = self.world.lock();
+        let Some(waiting) = state.stores.waiting.get_mut(&(self.client, self.number)) else {
+            return Poll::Pending;
+        };
+        if let Some(outcome) = waiting.reply {
+            return Poll::Ready(outcome);
+        }
+        let stale = waiting.waker.replace(waker);
+        drop(state);
+        // Outside of the mutex: a waker may be anybody's code.
+        drop(stale);
+        Poll::Pending
+    }
+}
+
+impl Drop for RoundTrip {
+    fn drop(&mut self) {
+        let waiting = self.world.lock().stores.waiting.remove(&(self.client, self.number));
+        // Outside of the mutex, as in `poll`.
+        drop(waiting);
+    }
+}
