@@ -4,7 +4,8 @@
 //! is longer, unlocks, and comes again, until all of them together had a fixed number of grants. Measured are
 //!
 //! * attempts per grant, and messages per grant: everything that is sent either way, connecting included;
-//! * the hand-off, from an unlock to the next grant: the median, and the 99th percentile;
+//! * the hand-off, from an unlock to the next grant, which may be to the same contender: the median, and the 99th
+//!   percentile. Where the others sleep, as in the customary way, it mostly is, so read it together with the spread;
 //! * the spread: how many grants the unluckiest and the luckiest contender had.
 //!
 //! The first table is of the default strategy. The others compare it with the rest, for contenders that come again at

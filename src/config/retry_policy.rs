@@ -40,7 +40,7 @@ impl RetryPolicy {
     }
 
     /// What waiters do when they are refused (default: ask one node first). The others are there to be measured against
-    /// it; each of them costs more commands, or more time, where many wait.
+    /// it: one costs more commands where many wait, the other is unfair.
     #[cfg(feature = "sim")]
     #[must_use]
     pub fn strategy(mut self, strategy: WaitingStrategy) -> Self {
