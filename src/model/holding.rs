@@ -40,7 +40,7 @@ impl World {
         standing.open_renewals = standing.open_renewals.saturating_sub(1);
         standing.is_renewed |= counts.is_some();
         let Some(open) = lease.round.filter(|_| round == lease.rounds) else { return };
-        standing.renewal = standing.renewal.or(Some(counts == Some(true)));
+        standing.renewal.get_or_insert(counts == Some(true));
         if self.count(|site| site.standing[client].renewal == Some(true)) >= model.needed {
             self.complete(model, client, lease, open);
         }
