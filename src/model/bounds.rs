@@ -92,14 +92,20 @@ impl Bounds {
         matches!(self.promise, Promise::TokensAreUniqueAndGrow | Promise::ProofsHold)
     }
 
-    /// Whether it makes a difference that a client hears of a refusal. It keeps the client from unlocking that node, as if
-    /// the unlock were never delivered: so it does only where all has to be, or where the client learns a hint.
-    pub(super) fn are_refusals_heard(&self) -> bool {
-        self.are_hints_given || self.promise == Promise::NothingIsLeftBehind
+    /// Whether everything has to be delivered in the end. Only there do tombstones matter, and whom an unlock is sent to:
+    /// elsewhere a request that a tombstone refuses, and an unlock that is not sent, are as if they were never delivered,
+    /// and that is searched anyway.
+    pub(super) fn is_all_delivered(&self) -> bool {
+        self.promise == Promise::NothingIsLeftBehind
     }
 
-    /// Whether it makes a difference that a client gives up its last attempt. It frees keys, as if they expired, and
-    /// leaves tombstones, which refuse: so it does only where keys do not expire anyway.
+    /// Whether anybody asks what a quorum said to a renewal.
+    pub(super) fn are_renewals_counted(&self) -> bool {
+        self.promise == Promise::ProofsHold || self.timing.is_some()
+    }
+
+    /// Whether it makes a difference that a client gives up its last attempt. It frees keys, which adds
+    /// nothing where they may expire anyway.
     pub(super) fn is_last_rollback_of_use(&self) -> bool {
         self.expiries != Expiries::Any
     }

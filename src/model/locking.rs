@@ -6,7 +6,7 @@ use crate::{
         bounds::Promise,
         message::{Ask, Say},
         protocol::Protocol,
-        site::{Ballot, Raising},
+        site::{Ballot, Raising, Standing},
         world::{Flaw, Lease, Phase, World},
     },
     mutation::Mutation,
@@ -55,7 +55,9 @@ impl World {
             let leave = match self.sites[site].standing[client].lock {
                 Ballot::Refused => continue,
                 Ballot::Granted(_) => false,
-                Ballot::Unanswered => !model.rules.is_broken(Mutation::NoTombstoneForLock),
+                Ballot::Unanswered => {
+                    model.bounds.is_all_delivered() && !model.rules.is_broken(Mutation::NoTombstoneForLock)
+                }
             };
             self.send(client, site, Ask::Unlock { token: 0, leave });
         }
@@ -108,6 +110,11 @@ impl World {
         state.phase = Phase::Holding(Lease { token, valid_until, rounds: 0, round: None });
         let floor = std::mem::take(&mut state.floor);
         state.start = 0;
+        if !model.bounds.is_all_delivered() {
+            for site in &mut self.sites {
+                site.open().standing[client] = Standing::default();
+            }
+        }
         match model.bounds.promise {
             Promise::TokensAreUniqueAndGrow => {
                 if token <= floor {

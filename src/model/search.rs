@@ -14,7 +14,7 @@ use crate::model::{
 ///
 /// Depth first: that keeps only a path in memory, beside one word for each state.
 pub(super) fn assert_holds(bounds: Bounds, rules: Rules) {
-    let search = Protocol::new(bounds, rules).checker().spawn_dfs().join();
+    let search = Protocol::new(bounds, rules).checker().threads(full_or(2, 1)).spawn_dfs().join();
     let found = trace(&search);
     let (states, depth) = (search.unique_state_count(), search.max_depth());
     eprintln!("{:?} holds: {states} states, depth {depth}", bounds.promise);

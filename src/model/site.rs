@@ -109,9 +109,8 @@ impl Site {
         self.replies.insert(place, reply);
     }
 
-    /// The client has no use for further votes.
-    pub(super) fn drop_votes(&mut self, client: usize) {
-        self.replies.retain(|reply| reply.to.client != client || !matches!(reply.say, Say::Granted { .. }));
+    pub(super) fn keep_replies(&mut self, is_of_use: impl Fn(Reply) -> bool) {
+        self.replies.retain(|reply| is_of_use(*reply));
     }
 
     /// The client listens for nothing that its attempt still waits for.
