@@ -32,7 +32,7 @@ impl World {
         let (round, counts) = match say {
             Say::Renewed { round, counts } => (round, Some(counts)),
             Say::NotRenewed { round } => (round, None),
-            Say::Granted { .. } | Say::Refused { .. } | Say::Raised(_) => {
+            Say::Granted { .. } | Say::Refused | Say::Raised(_) => {
                 unreachable!("no answer to a renewal")
             }
         };

@@ -16,12 +16,11 @@ impl World {
     pub(super) fn begin(&mut self, model: &Protocol, client: usize) {
         let floor = if model.bounds.are_tokens_counted() { self.largest_granted() } else { 0 };
         let start = self.now;
-        let hint = self.clients[client].seen;
         let state = &mut self.clients[client];
         (state.begun, state.phase, state.start, state.floor) =
             (state.begun + 1, Phase::Locking, start, floor);
         for site in 0..NODES {
-            self.send(client, site, Ask::Lock { hint });
+            self.send(client, site, Ask::Lock { hint: model.bounds.hints[client] });
         }
     }
 
@@ -30,12 +29,7 @@ impl World {
         let standing = &mut self.sites[site].open().standing[client];
         match say {
             Say::Granted { vote } => standing.lock = Ballot::Granted(vote),
-            Say::Refused { counter } => {
-                standing.lock = Ballot::Refused;
-                if counter > 0 {
-                    self.clients[client].seen = self.clients[client].seen.max(counter + 1);
-                }
-            }
+            Say::Refused => standing.lock = Ballot::Refused,
             Say::Raised(is_raised) => {
                 standing.raise = if is_raised { Raising::Raised } else { Raising::Refused };
             }

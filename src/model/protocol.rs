@@ -165,7 +165,7 @@ impl Protocol {
         let Reply { to, say } = reply;
         world.sites[site].open().take(reply);
         match say {
-            Say::Granted { .. } | Say::Refused { .. } | Say::Raised(_) => {
+            Say::Granted { .. } | Say::Refused | Say::Raised(_) => {
                 world.hear_vote(self, to.client, site, say);
             }
             Say::Renewed { .. } | Say::NotRenewed { .. } => world.hear_renewal(self, to.client, site, say),

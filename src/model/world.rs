@@ -44,8 +44,6 @@ pub(super) struct Client {
     pub(super) start: u8,
     /// The largest token that had been granted then.
     pub(super) floor: u64,
-    /// The largest counter that refusals have told it.
-    pub(super) seen: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -76,7 +74,7 @@ pub(super) struct Round {
 
 impl World {
     pub(super) fn new(model: &Protocol, counters: [u64; NODES]) -> Self {
-        let client = Client { begun: 0, phase: Phase::Idle, start: 0, floor: 0, seen: 0 };
+        let client = Client { begun: 0, phase: Phase::Idle, start: 0, floor: 0 };
         let world = Self {
             sites: counters.map(|counter| Sealed::new(Site::new(counter))),
             clients: [client; CLIENTS],
@@ -129,8 +127,8 @@ impl World {
         for site in &mut self.sites {
             site.open().forget_attempt(client);
         }
-        let Client { begun, seen, .. } = self.clients[client];
-        self.clients[client] = Client { begun, phase: Phase::Idle, start: 0, floor: 0, seen };
+        let Client { begun, .. } = self.clients[client];
+        self.clients[client] = Client { begun, phase: Phase::Idle, start: 0, floor: 0 };
     }
 
     /// Whether hearing this changes anything. A node's first answer stands; and what comes after a decision matters only
@@ -140,14 +138,13 @@ impl World {
         let is_voting = standing.lock == Ballot::Unanswered;
         if model.bounds.is_all_delivered() {
             return match say {
-                Say::Granted { .. } | Say::Refused { .. } => is_voting,
+                Say::Granted { .. } | Say::Refused => is_voting,
                 Say::Raised(_) => standing.raise == Raising::Unanswered,
                 Say::Renewed { .. } | Say::NotRenewed { .. } => standing.open_renewals > 0,
             };
         }
         match (say, self.clients[to.client].phase) {
             (Say::Granted { .. }, Phase::Locking | Phase::Confirming { .. }) => is_voting,
-            (Say::Refused { .. }, _) => is_voting && model.bounds.are_hints_given,
             (Say::Raised(is_raised), Phase::Confirming { .. }) => {
                 is_raised && standing.raise == Raising::Unanswered
             }
