@@ -31,8 +31,8 @@ pub(super) struct Bounds {
     pub(super) expiries: Expiries,
     /// The counters of the nodes at the start, one search from each. Nodes can change places.
     pub(super) starts: &'static [[u64; NODES]],
-    /// Whether a refused client tells the next node the largest counter it has seen.
-    pub(super) are_hints_given: bool,
+    /// What each client tells the nodes of counters that it has seen, or 0.
+    pub(super) hints: [u64; CLIENTS],
     /// Nodes that lose their counter, and nothing else.
     pub(super) losses: u8,
     /// Whether a counter that was lost comes back above all that it ever gave.
@@ -79,7 +79,7 @@ impl Bounds {
             duplicates: 0,
             expiries: Expiries::AtMost(0),
             starts: IN_STEP,
-            are_hints_given: false,
+            hints: [0; CLIENTS],
             losses: 0,
             is_regained_above: false,
             crashes: 0,
@@ -92,25 +92,33 @@ impl Bounds {
         matches!(self.promise, Promise::TokensAreUniqueAndGrow | Promise::ProofsHold)
     }
 
-    /// Whether it makes a difference that a client hears of a refusal. It keeps the client from unlocking that node, as if
-    /// the unlock were never delivered: so it does only where all has to be, or where the client learns a hint.
-    pub(super) fn are_refusals_heard(&self) -> bool {
-        self.are_hints_given || self.promise == Promise::NothingIsLeftBehind
+    /// Whether everything has to be delivered in the end. Only there do tombstones matter, and whom an unlock is sent to:
+    /// elsewhere a request that a tombstone refuses, and an unlock that is not sent, are as if they were never delivered,
+    /// and that is searched anyway.
+    pub(super) fn is_all_delivered(&self) -> bool {
+        self.promise == Promise::NothingIsLeftBehind
     }
 
-    /// Whether it makes a difference that a client gives up its last attempt. It frees keys, as if they expired, and
-    /// leaves tombstones, which refuse: so it does only where keys do not expire anyway.
+    /// Whether anybody asks what a quorum said to a renewal.
+    pub(super) fn are_renewals_counted(&self) -> bool {
+        self.promise == Promise::ProofsHold || self.timing.is_some()
+    }
+
+    /// Whether it makes a difference that a client gives up its last attempt. It frees keys, which adds nothing where they
+    /// may expire anyway.
     pub(super) fn is_last_rollback_of_use(&self) -> bool {
         self.expiries != Expiries::Any
     }
 
     /// Whether clients can change places.
     pub(super) fn are_clients_alike(&self) -> bool {
-        !self.is_held_at_start && self.attempts[0] == self.attempts[1] && self.renewals[0] == self.renewals[1]
+        let are_same = |[first, second]: [u8; CLIENTS]| first == second;
+        let are_hints_same = self.hints[0] == self.hints[1];
+        !self.is_held_at_start && are_hints_same && are_same(self.attempts) && are_same(self.renewals)
     }
 }
 
-/// The larger of two bounds if the whole search was asked for, with `REDQUORUM_MODEL=full`.
+/// What the full search takes if it was asked for, with `REDQUORUM_MODEL=full`.
 pub(super) fn full_or<T>(full: T, quick: T) -> T {
     if std::env::var_os("REDQUORUM_MODEL").is_some_and(|wish| wish == "full") { full } else { quick }
 }

@@ -13,7 +13,7 @@ use crate::{
 
 impl World {
     /// Begins a renewal round.
-    pub(super) fn renew(&mut self, client: usize, lease: Lease) {
+    pub(super) fn renew(&mut self, model: &Protocol, client: usize, lease: Lease) {
         let floor = self.largest_granted();
         let Lease { token, rounds, .. } = lease;
         let round = Some(Round { start: self.now, floor });
@@ -21,7 +21,7 @@ impl World {
         for site in 0..NODES {
             let standing = &mut self.sites[site].open().standing[client];
             standing.renewal = None;
-            standing.open_renewals += 1;
+            standing.open_renewals += u8::from(model.bounds.is_all_delivered());
             self.send(client, site, Ask::Renew { round: rounds + 1, token });
         }
     }
@@ -32,15 +32,15 @@ impl World {
         let (round, counts) = match say {
             Say::Renewed { round, counts } => (round, Some(counts)),
             Say::NotRenewed { round } => (round, None),
-            Say::Granted { .. } | Say::Refused { .. } | Say::Raised(_) => {
+            Say::Granted { .. } | Say::Refused | Say::Raised(_) => {
                 unreachable!("no answer to a renewal")
             }
         };
         let standing = &mut self.sites[site].open().standing[client];
         standing.open_renewals = standing.open_renewals.saturating_sub(1);
-        standing.is_renewed |= counts.is_some();
+        standing.is_renewed |= counts.is_some() && model.bounds.is_all_delivered();
         let Some(open) = lease.round.filter(|_| round == lease.rounds) else { return };
-        standing.renewal = standing.renewal.or_else(|| Some(counts == Some(true)));
+        standing.renewal.get_or_insert_with(|| counts == Some(true));
         if self.count(|site| site.standing[client].renewal == Some(true)) >= model.needed {
             self.complete(model, client, lease, open);
         }
@@ -54,6 +54,7 @@ impl World {
             let is_renewal_open = standing.open_renewals > 0;
             let leave = (is_lock_open && !model.rules.is_broken(Mutation::NoTombstoneForLock))
                 || (is_renewal_open && !model.rules.is_broken(Mutation::NoTombstoneForRenewal));
+            let leave = leave && model.bounds.is_all_delivered();
             if standing.lock != Ballot::Refused || is_renewal_open || standing.is_renewed {
                 self.send(client, site, Ask::Unlock { token: lease.token, leave });
             }

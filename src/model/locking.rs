@@ -6,7 +6,7 @@ use crate::{
         bounds::Promise,
         message::{Ask, Say},
         protocol::Protocol,
-        site::{Ballot, Raising},
+        site::{Ballot, Raising, Standing},
         world::{Flaw, Lease, Phase, World},
     },
     mutation::Mutation,
@@ -16,12 +16,11 @@ impl World {
     pub(super) fn begin(&mut self, model: &Protocol, client: usize) {
         let floor = if model.bounds.are_tokens_counted() { self.largest_granted() } else { 0 };
         let start = self.now;
-        let hint = self.clients[client].seen;
         let state = &mut self.clients[client];
         (state.begun, state.phase, state.start, state.floor) =
             (state.begun + 1, Phase::Locking, start, floor);
         for site in 0..NODES {
-            self.send(client, site, Ask::Lock { hint });
+            self.send(client, site, Ask::Lock { hint: model.bounds.hints[client] });
         }
     }
 
@@ -30,12 +29,7 @@ impl World {
         let standing = &mut self.sites[site].open().standing[client];
         match say {
             Say::Granted { vote } => standing.lock = Ballot::Granted(vote),
-            Say::Refused { counter } => {
-                standing.lock = Ballot::Refused;
-                if counter > 0 {
-                    self.clients[client].seen = self.clients[client].seen.max(counter + 1);
-                }
-            }
+            Say::Refused => standing.lock = Ballot::Refused,
             Say::Raised(is_raised) => {
                 standing.raise = if is_raised { Raising::Raised } else { Raising::Refused };
             }
@@ -55,7 +49,9 @@ impl World {
             let leave = match self.sites[site].standing[client].lock {
                 Ballot::Refused => continue,
                 Ballot::Granted(_) => false,
-                Ballot::Unanswered => !model.rules.is_broken(Mutation::NoTombstoneForLock),
+                Ballot::Unanswered => {
+                    model.bounds.is_all_delivered() && !model.rules.is_broken(Mutation::NoTombstoneForLock)
+                }
             };
             self.send(client, site, Ask::Unlock { token: 0, leave });
         }
@@ -108,6 +104,11 @@ impl World {
         state.phase = Phase::Holding(Lease { token, valid_until, rounds: 0, round: None });
         let floor = std::mem::take(&mut state.floor);
         state.start = 0;
+        if !model.bounds.is_all_delivered() {
+            for site in &mut self.sites {
+                site.open().standing[client] = Standing::default();
+            }
+        }
         match model.bounds.promise {
             Promise::TokensAreUniqueAndGrow => {
                 if token <= floor {

@@ -46,9 +46,7 @@ pub(super) enum Say {
     Granted {
         vote: u64,
     },
-    Refused {
-        counter: u64,
-    },
+    Refused,
     Raised(bool),
     /// `counts`: for the quorum that the round is about.
     Renewed {

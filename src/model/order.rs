@@ -13,7 +13,10 @@ const BOUNDS: Bounds = Bounds { expiries: Expiries::Any, ..Bounds::of(Promise::T
 
 #[test]
 fn tokens_are_unique_and_grow_from_attempt_to_attempt() {
-    assert_holds(Bounds { attempts: full_or([2, 1], [1, 1]), ..BOUNDS }, Rules::WHOLE);
+    assert_holds(BOUNDS, Rules::WHOLE);
+    let (attempts, is_held_at_start) = full_or(([2, 1], true), ([1, 1], true));
+    assert_holds(Bounds { attempts, is_held_at_start, ..BOUNDS }, Rules::WHOLE);
+    assert_holds(Bounds { attempts: full_or([1, 2], [1, 1]), is_held_at_start, ..BOUNDS }, Rules::WHOLE);
 }
 
 #[test]
@@ -33,9 +36,11 @@ fn tokens_are_unique_and_grow_although_leases_are_renewed() {
 }
 
 #[test]
-fn tokens_are_unique_and_grow_although_refused_clients_give_hints() {
-    let (attempts, expiries) = full_or(([2, 1], Expiries::Any), ([1, 1], Expiries::AtMost(1)));
-    assert_holds(Bounds { are_hints_given: true, attempts, expiries, ..BOUNDS }, Rules::WHOLE);
+fn tokens_are_unique_and_grow_whatever_hints_are_given() {
+    let starts = full_or(NEARLY_IN_STEP, IN_STEP);
+    for hints in [[2, 0], [2, 2], [3, 2]] {
+        assert_holds(Bounds { hints, starts, ..BOUNDS }, Rules::WHOLE);
+    }
 }
 
 #[test]

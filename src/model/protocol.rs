@@ -11,8 +11,8 @@ use crate::{
         bounds::{Bounds, Expiries, Promise},
         message::{Reply, Request, Say},
         rules::Rules,
-        site::{Ballot, Raising, Sealed},
-        world::{Client, Phase, World},
+        site::Sealed,
+        world::{Phase, World},
     },
     node::{Terms, entries::terms},
 };
@@ -49,7 +49,7 @@ impl Protocol {
             Action::Renew(client) | Action::Unlock(client) => {
                 let Phase::Holding(lease) = world.clients[client].phase else { return None };
                 if matches!(action, Action::Renew(_)) {
-                    world.renew(client, lease);
+                    world.renew(self, client, lease);
                 } else {
                     world.unlock(self, client, lease);
                 }
@@ -155,45 +155,22 @@ impl Protocol {
             here.arrive(request);
         }
         let Some(say) = here.execute(self, request, now).filter(|_| is_heard) else { return };
-        let standing = here.standing[client];
-        // The first answer stands, so another need not be delivered. Nor need one that changes nothing.
-        let is_of_use = match say {
-            Say::Refused { .. } if !self.bounds.are_refusals_heard() => false,
-            Say::Granted { .. } if self.is_late_vote_useless(world, client) => false,
-            Say::Granted { .. } | Say::Refused { .. } => standing.lock == Ballot::Unanswered,
-            Say::Raised(is_raised) => is_raised && standing.raise == Raising::Unanswered,
-            Say::Renewed { .. } | Say::NotRenewed { .. } => standing.open_renewals > 0,
-        };
-        if is_of_use {
-            world.sites[site].open().answer(Reply { to: request.of, say });
+        let reply = Reply { to: request.of, say };
+        if world.is_of_use(self, site, reply) {
+            world.sites[site].open().answer(reply);
         }
-    }
-
-    /// A vote that comes after the decision only keeps an unlock from leaving a tombstone. Where leases must not overlap,
-    /// nobody asks what comes after the last of them.
-    fn is_late_vote_useless(&self, world: &World, client: usize) -> bool {
-        let Client { begun, phase, .. } = world.clients[client];
-        self.bounds.promise == Promise::LeasesDoNotOverlap
-            && begun == self.bounds.attempts[client]
-            && matches!(phase, Phase::Holding(_))
     }
 
     fn hear(&self, world: &mut World, site: usize, reply: Reply) {
         let Reply { to, say } = reply;
-        let here = world.sites[site].open();
-        here.take(reply);
-        let standing = here.standing[to.client];
+        world.sites[site].open().take(reply);
         match say {
-            Say::Granted { .. } | Say::Refused { .. } if standing.lock != Ballot::Unanswered => {}
-            Say::Raised(_) if standing.raise != Raising::Unanswered => {}
-            Say::Granted { .. } | Say::Refused { .. } | Say::Raised(_) => {
+            Say::Granted { .. } | Say::Refused | Say::Raised(_) => {
                 world.hear_vote(self, to.client, site, say);
-                if self.is_late_vote_useless(world, to.client) {
-                    world.sites.iter_mut().for_each(|site| site.open().drop_votes(to.client));
-                }
             }
             Say::Renewed { .. } | Say::NotRenewed { .. } => world.hear_renewal(self, to.client, site, say),
         }
+        world.drop_useless(self);
     }
 
     fn tick(&self, world: &mut World) {

@@ -109,12 +109,11 @@ impl Site {
         self.replies.insert(place, reply);
     }
 
-    /// The client has no use for further votes.
-    pub(super) fn drop_votes(&mut self, client: usize) {
-        self.replies.retain(|reply| reply.to.client != client || !matches!(reply.say, Say::Granted { .. }));
+    pub(super) fn keep_replies(&mut self, is_of_use: impl Fn(Reply) -> bool) {
+        self.replies.retain(|reply| is_of_use(*reply));
     }
 
-    /// The client listens for nothing that its attempt still waits for.
+    /// The client's attempt is over: whatever it would have heard, nobody listens to.
     pub(super) fn forget_attempt(&mut self, client: usize) {
         self.standing[client] = Standing::default();
         self.replies.retain(|reply| reply.to.client != client);
@@ -124,7 +123,7 @@ impl Site {
     pub(super) fn execute(&mut self, model: &Protocol, request: Request, now: u8) -> Option<Say> {
         let Request { of, ask } = request;
         if matches!(ask, Ask::Lock { .. }) && self.restarted.is_some() {
-            return Some(Say::Refused { counter: 0 });
+            return Some(Say::Refused);
         }
         let owner =
             if model.rules.is_broken(Mutation::ReuseOwnerId) { Attempt { number: 1, ..of } } else { of };
@@ -150,11 +149,7 @@ impl Site {
                 Some(Say::Renewed { round, counts })
             }
             (Ask::Renew { round, .. }, _) => Some(Say::NotRenewed { round }),
-            (_, Answer::Held(holder)) => {
-                let is_told = model.bounds.are_hints_given;
-                Some(Say::Refused { counter: if is_told { holder.counter } else { 0 } })
-            }
-            (_, Answer::Gone) => Some(Say::Refused { counter: 0 }),
+            (_, Answer::Held(_) | Answer::Gone) => Some(Say::Refused),
             (ask, answer) => panic!("a node said {answer:?} to {ask:?}"),
         }
     }

@@ -3,9 +3,9 @@
 use crate::model::{
     CLIENTS, NODES,
     bounds::{Expiries, Promise},
-    message::{Ask, Attempt, Request},
+    message::{Ask, Attempt, Reply, Request, Say},
     protocol::Protocol,
-    site::{Sealed, Site},
+    site::{Ballot, Raising, Sealed, Site},
 };
 
 /// Everything at one moment.
@@ -44,8 +44,6 @@ pub(super) struct Client {
     pub(super) start: u8,
     /// The largest token that had been granted then.
     pub(super) floor: u64,
-    /// The largest counter that refusals have told it.
-    pub(super) seen: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -76,7 +74,7 @@ pub(super) struct Round {
 
 impl World {
     pub(super) fn new(model: &Protocol, counters: [u64; NODES]) -> Self {
-        let client = Client { begun: 0, phase: Phase::Idle, start: 0, floor: 0, seen: 0 };
+        let client = Client { begun: 0, phase: Phase::Idle, start: 0, floor: 0 };
         let world = Self {
             sites: counters.map(|counter| Sealed::new(Site::new(counter))),
             clients: [client; CLIENTS],
@@ -129,8 +127,44 @@ impl World {
         for site in &mut self.sites {
             site.open().forget_attempt(client);
         }
-        let Client { begun, seen, .. } = self.clients[client];
-        self.clients[client] = Client { begun, phase: Phase::Idle, start: 0, floor: 0, seen };
+        let Client { begun, .. } = self.clients[client];
+        self.clients[client] = Client { begun, phase: Phase::Idle, start: 0, floor: 0 };
+    }
+
+    /// Whether hearing this changes anything. A node's first answer stands; and what comes after a decision matters only
+    /// where it tells an unlock whether to leave a tombstone.
+    pub(super) fn is_of_use(&self, model: &Protocol, site: usize, Reply { to, say }: Reply) -> bool {
+        let standing = self.sites[site].standing[to.client];
+        let is_voting = standing.lock == Ballot::Unanswered;
+        if model.bounds.is_all_delivered() {
+            return match say {
+                Say::Granted { .. } | Say::Refused => is_voting,
+                Say::Raised(_) => standing.raise == Raising::Unanswered,
+                Say::Renewed { .. } | Say::NotRenewed { .. } => standing.open_renewals > 0,
+            };
+        }
+        match (say, self.clients[to.client].phase) {
+            (Say::Granted { .. }, Phase::Locking | Phase::Confirming { .. }) => is_voting,
+            (Say::Raised(is_raised), Phase::Confirming { .. }) => {
+                is_raised && standing.raise == Raising::Unanswered
+            }
+            (Say::Renewed { round, counts }, Phase::Holding(lease)) => {
+                let is_open = lease.round.is_some() && round == lease.rounds;
+                counts && is_open && standing.renewal.is_none() && model.bounds.are_renewals_counted()
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn drop_useless(&mut self, model: &Protocol) {
+        for site in 0..NODES {
+            let is_of_use = |reply: &Reply| self.is_of_use(model, site, *reply);
+            if !self.sites[site].replies().iter().all(is_of_use) {
+                let mut kept = self.sites[site].clone();
+                kept.open().keep_replies(|reply| is_of_use(&reply));
+                self.sites[site] = kept;
+            }
+        }
     }
 
     pub(super) fn is_holding(&self, model: &Protocol, client: usize) -> bool {

@@ -118,7 +118,7 @@ impl State {
     pub(super) fn wind_down(&mut self) {
         let now = self.now();
         let calm = micros(self.schedule.calm_from());
-        self.at(now.max(calm) + SETTLING, Event::Settle);
+        self.at(now.max(calm).saturating_add(SETTLING), Event::Settle);
     }
 
     /// Ends the run once nothing is under way, and notes whatever outlived its attempt.
@@ -145,7 +145,7 @@ impl State {
                     continue;
                 };
                 let Some(over_at) = self.leases.over_at.get(&attempt).copied() else { continue };
-                let due = over_at.max(micros(self.schedule.calm_between(client, node))) + SETTLING;
+                let due = over_at.max(micros(self.schedule.calm_between(client, node))).saturating_add(SETTLING);
                 let expires_at = server.clock.global(micros(held.expires_at.since_epoch()));
                 if expires_at.is_some_and(|expires_at| expires_at > due) && !self.excuses(client, node) {
                     left.push((attempt, client, node));
