@@ -145,7 +145,8 @@ impl State {
                     continue;
                 };
                 let Some(over_at) = self.leases.over_at.get(&attempt).copied() else { continue };
-                let due = over_at.max(micros(self.schedule.calm_between(client, node))).saturating_add(SETTLING);
+                let due =
+                    over_at.max(micros(self.schedule.calm_between(client, node))).saturating_add(SETTLING);
                 let expires_at = server.clock.global(micros(held.expires_at.since_epoch()));
                 if expires_at.is_some_and(|expires_at| expires_at > due) && !self.excuses(client, node) {
                     left.push((attempt, client, node));
