@@ -80,11 +80,10 @@ impl NodeState {
             return Ok(Answer::Held(Holder { counter: counters.largest, ..holder }));
         }
         // A counter that is missing may have been above the token; so may one that the node forgot, hence the floor.
-        let remembers = !counters.is_any_missing() && self.floor()? <= token;
-        let is_below = counters.largest <= token;
-        let proves = (remembers || mutation::is_on(Mutation::VerifyForgetful))
-            && (is_below || mutation::is_on(Mutation::VerifyAboveToken));
-        if mutation::is_on(Mutation::HealOnlyBelowToken) && !survey.is_all_ours && !is_below {
+        let is_below = counters.largest <= token || mutation::is_on(Mutation::VerifyAboveToken);
+        let is_missing = counters.is_any_missing() && !mutation::is_on(Mutation::VerifyForgetful);
+        let proves = !is_missing && is_below && self.floor()? <= token;
+        if mutation::is_on(Mutation::HealOnlyBelowToken) && !survey.is_all_ours && counters.largest > token {
             return Ok(Answer::NotRaised { counter: counters.largest });
         }
         // Where the counter was lost, it comes back above the token: a node that forgot must not prove anything later
