@@ -13,6 +13,10 @@ impl NodeTime {
         Self(milliseconds)
     }
 
+    pub(crate) const fn since_epoch(self) -> Duration {
+        Duration::from_millis(self.0)
+    }
+
     /// Whole seconds since the epoch.
     pub(crate) const fn seconds(self) -> u64 {
         self.0 / 1000
