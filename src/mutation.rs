@@ -1,6 +1,6 @@
 //! Deliberate faults in our own code.
 //!
-//! A test that has never failed shows nothing. So every rule that a promise rests on can be switched off, one at a time
+//! A test that has never failed shows nothing. So the rules that promises rest on can be switched off, one at a time
 //! and by tests alone, and for each there is a test that sees the difference. In any other build
 //! [`is_on`] is `false` and costs nothing.
 

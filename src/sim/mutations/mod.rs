@@ -1,9 +1,9 @@
-//! Every rule that a promise rests on is broken once, and each time the simulator sees it.
+//! Rules that promises rest on are broken, one at a time, and each time the simulator sees it.
 //!
 //! The table of what was broken, what showed it, and after how many cases:
 //!
 //! ```text
-//! cargo nextest run --all-features --lib sim::mutations --no-capture 2>&1 | grep '^|'
+//! cargo nextest run --all-features --lib sim::mutations --no-capture 2>&1 | grep -o '| .* |'
 //! ```
 
 use std::fmt;
