@@ -99,12 +99,15 @@ pub use crate::{
     algorithm::fencing::FencingToken,
     clock::Instant,
     config::RetryPolicy,
-    error::{ConfigError, ConnectError, LeaseLost, LockError, LossReason, RenewError, RunError, UnlockError},
+    error::{
+        AdmissionError, ConfigError, ConnectError, LeaseLost, LockError, LossReason, RenewError, RunError,
+        UnlockError,
+    },
     lock::{
         Done, Inspection, Lease, LockGuard, LockState, MultiLock, MultiLockGuard, Owner, Quorum,
         QuorumBuilder, RedLock, Seen, Unlocked, Verification,
     },
-    node::{Fault, Fingerprint, memory::MemoryCluster},
+    node::{Fault, Fingerprint, RestartGuard, memory::MemoryCluster},
     owner_id::OwnerId,
     resource::Resource,
     vote::{Refusal, Vote, Votes},

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
-    node::{Answer, Fault, Fingerprint, Holder},
+    node::{Abstention, Answer, Fault, Fingerprint, Holder},
     owner_id::OwnerId,
 };
 
@@ -36,6 +36,12 @@ pub enum Refusal {
     },
     /// This lease was unlocked there already, by its holder or by force.
     Unlocked,
+    /// The node must not vote for so long: it may have forgotten votes, as it restarted, was flushed, or is new. `None`
+    /// until that is found out.
+    Quarantined {
+        /// How much longer.
+        remaining: Option<Duration>,
+    },
     /// The lock is not there any more, or a later one has been granted.
     Superseded,
     /// The node belongs to a quorum that is configured otherwise.
@@ -67,6 +73,14 @@ impl Votes {
         self.votes.iter().filter(|(_, vote)| *vote == Vote::Granted).count()
     }
 
+    /// The nodes that must not vote: for how long each, as far as it has told.
+    pub(crate) fn quarantines(&self) -> impl Iterator<Item = Option<Duration>> {
+        self.votes.iter().filter_map(|(_, vote)| match vote {
+            Vote::Refused(Refusal::Quarantined { remaining }) => Some(*remaining),
+            _ => None,
+        })
+    }
+
     /// How many nodes there are.
     #[must_use]
     pub fn nodes(&self) -> usize {
@@ -83,15 +97,26 @@ impl Vote {
             | Answer::Renewed { .. }
             | Answer::Unlocked { .. }
             | Answer::UnlockedBefore
+            | Answer::Enrolled(_)
             | Answer::Inspected(_) => Self::Granted,
             Answer::Held(Holder { owner, remaining, .. }) => {
                 Self::Refused(Refusal::Held { owner: owner.clone(), remaining: *remaining })
             }
             Answer::Gone => Self::Refused(Refusal::Unlocked),
             Answer::NotRaised { .. } => Self::Refused(Refusal::Superseded),
-            Answer::Foreign { fingerprint } => {
+            Answer::Foreign { fingerprint } | Answer::Known { fingerprint } => {
                 Self::Refused(Refusal::OtherQuorum { theirs: fingerprint.clone() })
             }
+            Answer::Abstains(Abstention::NotEnrolled) | Answer::Healed => {
+                Self::Refused(Refusal::Quarantined { remaining: None })
+            }
+            Answer::Abstains(Abstention::Quarantined(remaining)) => {
+                Self::Refused(Refusal::Quarantined { remaining: Some(*remaining) })
+            }
+            Answer::Fault(Fault::Handshake(refused)) => match &**refused {
+                Fault::OtherQuorum(theirs) => Self::Refused(Refusal::OtherQuorum { theirs: theirs.clone() }),
+                _ => Self::Unknown(Fault::Handshake(Arc::clone(refused))),
+            },
             Answer::Fault(fault) => Self::Unknown(fault.clone()),
         }
     }
@@ -117,6 +142,10 @@ impl fmt::Display for Refusal {
                 write!(f, "held by a lock of another kind for {remaining:?}")
             }
             Self::Unlocked => f.write_str("unlocked before"),
+            Self::Quarantined { remaining: Some(remaining) } => {
+                write!(f, "in quarantine for {remaining:?}: it may have forgotten votes")
+            }
+            Self::Quarantined { remaining: None } => f.write_str("abstains: it may have forgotten votes"),
             Self::Superseded => f.write_str("lost or superseded"),
             Self::OtherQuorum { theirs } => write!(f, "belongs to another quorum ({theirs})"),
         }

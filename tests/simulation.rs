@@ -82,7 +82,7 @@ fn clocks_that_are_off_by_twice_the_drift_are_seen_to_break_exclusion() {
         let faults = &case.schedule.faults;
         faults.is_empty()
     });
-    assert!(!found.case.schedule.promises(0.01).contains(Promise::Exclusion));
+    assert!(!found.case.promises().contains(Promise::Exclusion));
 }
 
 /// Whether all that is beyond the budget is that nodes forget.

@@ -45,13 +45,21 @@ impl Validity {
 
     /// How long a lease of this ttl is certainly alive, counted from its start; zero if nothing is left.
     pub(crate) fn window(self, ttl: Duration) -> Duration {
-        // Rounded against us; 128 bits hold any Duration times a million.
-        let drift = (ttl.as_nanos() * u128::from(self.drift_ppm)).div_ceil(u128::from(Self::PPM));
-        let drift = Duration::new(
+        ttl.saturating_sub(self.drift_of(ttl)).saturating_sub(MARGIN)
+    }
+
+    /// Rounded up, which is against us; 128 bits hold any Duration times a million.
+    fn drift_of(self, duration: Duration) -> Duration {
+        let drift = (duration.as_nanos() * u128::from(self.drift_ppm)).div_ceil(u128::from(Self::PPM));
+        Duration::new(
             u64::try_from(drift / 1_000_000_000).unwrap_or(u64::MAX),
             u32::try_from(drift % 1_000_000_000).unwrap_or(0),
-        );
-        ttl.saturating_sub(drift).saturating_sub(MARGIN)
+        )
+    }
+
+    /// How long a clock has to count to be sure that every other clock has counted `duration`.
+    pub(crate) fn outlasting(self, duration: Duration) -> Duration {
+        duration.saturating_add(self.drift_of(duration)).saturating_add(MARGIN)
     }
 
     pub(crate) fn valid_until(self, start: Instant, ttl: Duration) -> Instant {

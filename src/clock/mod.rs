@@ -16,7 +16,10 @@ mod sleepers;
 mod timerfd;
 mod virtual_time;
 
-pub(crate) use self::{boot::BootClock, virtual_time::TokioClock};
+pub(crate) use self::{
+    boot::BootClock,
+    virtual_time::{TokioClock, VIRTUAL_EPOCH},
+};
 
 /// A point in monotonic time, comparable only with others of the same clock.
 ///
@@ -64,6 +67,9 @@ impl fmt::Debug for Instant {
 pub(crate) trait Clock: fmt::Debug + Send + Sync {
     /// The present.
     fn now(&self) -> Instant;
+
+    /// The time of day, as far as it is known: since the Unix epoch. Only to be compared with that of a node, by the hour.
+    fn time_of_day(&self) -> Duration;
 
     /// How late a sleep may end: what must happen *by* an instant is set earlier by this much.
     fn granularity(&self) -> Duration;

@@ -6,6 +6,9 @@ use futures::future::{self, BoxFuture, FutureExt};
 
 use crate::clock::{Clock, Instant};
 
+/// The time of day at which virtual time begins: in 2023, so that fencing tokens have the size of real ones.
+pub(crate) const VIRTUAL_EPOCH: Duration = Duration::from_secs(1_700_000_000);
+
 /// Tokio's own clock: virtual where a test paused it.
 ///
 /// It counts from when it was made, and its copies with it. Sleeps need a tokio runtime with its timer enabled, and
@@ -27,6 +30,11 @@ impl Clock for TokioClock {
     #[expect(clippy::disallowed_methods, reason = "this is where virtual time comes from")]
     fn now(&self) -> Instant {
         Instant::from_origin(tokio::time::Instant::now().saturating_duration_since(self.origin))
+    }
+
+    /// As in-memory nodes have it.
+    fn time_of_day(&self) -> Duration {
+        VIRTUAL_EPOCH + self.now().since_origin()
     }
 
     /// Tokio's timers count whole milliseconds, rounded up.

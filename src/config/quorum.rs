@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     algorithm::{node_set::MOST_NODES, tally::Electorate, validity::Validity},
     error::ConfigError,
-    node::{Fingerprint, GuardMode, Terms},
+    node::{Enrol, Fingerprint, QuarantineTerms, RestartGuard, Terms},
 };
 
 /// What was asked of a quorum, unchecked.
@@ -20,6 +20,8 @@ pub(crate) struct QuorumSettings {
     pub(crate) attempt_timeout: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) counter_ttl: Duration,
+    pub(crate) restart_guard: RestartGuard,
+    pub(crate) admits_new: bool,
 }
 
 /// Settings that can work.
@@ -34,6 +36,8 @@ pub(crate) struct CheckedQuorum {
     pub(crate) attempt_timeout: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) terms: Terms,
+    /// Whether nodes without a record are taken for new ones.
+    pub(crate) admits_new: bool,
 }
 
 impl QuorumSettings {
@@ -63,10 +67,15 @@ impl QuorumSettings {
             connect_timeout: self.connect_timeout,
             terms: Terms {
                 fingerprint: self.fingerprint(electorate),
-                guard: GuardMode::Off,
+                guard: self.restart_guard,
                 max_ttl: self.max_ttl,
                 counter_ttl: self.counter_ttl,
+                quarantine: QuarantineTerms {
+                    lasts: validity.outlasting(self.max_ttl),
+                    renewals_after: validity.outlasting(self.attempt_timeout),
+                },
             },
+            admits_new: self.admits_new,
         })
     }
 
@@ -117,11 +126,19 @@ impl Default for QuorumSettings {
             attempt_timeout: Duration::from_secs(2),
             connect_timeout: Duration::from_secs(5),
             counter_ttl: Duration::from_secs(3600),
+            restart_guard: RestartGuard::default(),
+            admits_new: false,
         }
     }
 }
 
 impl CheckedQuorum {
+    /// What a connection says first; nothing where no node is asked what it remembers.
+    pub(crate) fn enrol(&self) -> Option<Enrol> {
+        let is_guarded = self.terms.guard != RestartGuard::Off;
+        is_guarded.then_some(Enrol { admits_new: self.admits_new })
+    }
+
     /// How long a node is waited for where no lock says otherwise.
     pub(crate) fn node_timeout_for(&self, ttl: Duration) -> Duration {
         self.node_timeout.unwrap_or_else(|| (ttl / 10).min(Duration::from_secs(1)))

@@ -1,8 +1,8 @@
 //! Why there is no quorum to begin with.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use crate::{error::ConfigError, vote::Votes};
+use crate::{error::ConfigError, node::Fingerprint, vote::Votes};
 
 /// Why a quorum could not be connected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,6 +19,38 @@ pub enum ConnectError {
         /// What each node said.
         votes: Votes,
     },
+    /// The user may not call `INFO`, without which the restart guard cannot tell one run of a server from another.
+    #[error(
+        "the user of {node} may not call INFO, which the restart guard needs: allow it (`ACL SETUSER ... +info`), or set \
+         RestartGuard::Off if the servers keep every vote"
+    )]
+    RunIdForbidden {
+        /// The node's address.
+        node: Arc<str>,
+    },
+    /// A node's clock and the client's are further apart than an hour.
+    #[error(
+        "the clocks of {node} and of this client are {by:?} apart: set them right, an hour is the most that may be"
+    )]
+    ClockOff {
+        /// The node's address.
+        node: Arc<str>,
+        /// How far they are apart.
+        by: Duration,
+    },
+    /// A node belongs to a quorum that is configured otherwise: all clients must agree on name, nodes, votes needed,
+    /// `max_ttl` and attempt timeout.
+    #[error(
+        "{node} belongs to another quorum: it has ({theirs}), this client ({ours}); see QuorumBuilder::reconfigure"
+    )]
+    OtherQuorum {
+        /// The node's address.
+        node: Arc<str>,
+        /// The configuration of this client.
+        ours: Fingerprint,
+        /// The configuration in the node's record.
+        theirs: Fingerprint,
+    },
     /// One server answers at two addresses and would have two votes.
     #[error(
         "{first} and {second} are the same server (run_id {run_id}): each server has one vote, name it once"
@@ -30,5 +62,31 @@ pub enum ConnectError {
         second: Arc<str>,
         /// What gave it away.
         run_id: Arc<str>,
+    },
+}
+
+/// Why a quorum could not be made, or remade.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AdmissionError {
+    /// The settings cannot work.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Nodes did not do what they were asked; those that did stay as they are now.
+    #[error("not every node that is needed took part: {votes}")]
+    Incomplete {
+        /// What each node said.
+        votes: Votes,
+    },
+    /// A node belongs to a quorum already, so it is none that is new.
+    #[error(
+        "{node} has a record already ({theirs}): `init` is for a quorum of new nodes alone; a node that replaces another \
+         waits out its quarantine, and another configuration is a matter of `reconfigure`"
+    )]
+    NotNew {
+        /// The node's address.
+        node: Arc<str>,
+        /// The configuration in its record.
+        theirs: Fingerprint,
     },
 }

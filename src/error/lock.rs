@@ -24,6 +24,24 @@ pub enum LockError {
         /// What each node said last.
         votes: Votes,
     },
+    /// So many nodes must not vote, having restarted or being new, that no quorum is left.
+    ///
+    /// A new quorum is admitted by [`QuorumBuilder::init`](crate::QuorumBuilder::init). Otherwise the nodes vote again when
+    /// every lease is over that they may have forgotten.
+    #[error(
+        "no quorum for {resource}: {needed} votes needed, and nodes are in quarantine for up to {remaining:?} more, \
+         as they restarted, were flushed, or are new (a whole new quorum is admitted by `init`); {votes}"
+    )]
+    Quarantined {
+        /// What was to be locked.
+        resource: Resource,
+        /// How many votes would have won.
+        needed: usize,
+        /// How much longer until enough nodes may vote, as far as they have told; `None` if they have not.
+        remaining: Option<Duration>,
+        /// What each node said last.
+        votes: Votes,
+    },
     /// The time to wait was over while others held the resource.
     #[error("{resource} was not free within {waited:?}; {votes}")]
     TimedOut {

@@ -7,7 +7,7 @@ mod run;
 
 pub use self::{
     config::ConfigError,
-    connect::ConnectError,
+    connect::{AdmissionError, ConnectError},
     lock::{LeaseLost, LockError, LossReason, RenewError, UnlockError},
     run::RunError,
 };

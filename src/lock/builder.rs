@@ -7,13 +7,13 @@ use tokio::runtime::Handle;
 use crate::{
     clock::BootClock,
     config::{CheckedQuorum, QuorumSettings},
-    error::{ConfigError, ConnectError},
+    error::{AdmissionError, ConfigError, ConnectError},
     lock::{
-        connecting,
+        admission, connecting,
         core::{Client, Surroundings},
         quorum::Quorum,
     },
-    node::{Node, memory::MemoryCluster, redis::RedisTransport, remote::Setup},
+    node::{Enrol, Node, RestartGuard, memory::MemoryCluster, redis::RedisTransport, remote::Setup},
 };
 
 /// The nodes of a quorum and the settings that all of its locks share.
@@ -96,6 +96,21 @@ impl QuorumBuilder {
         self
     }
 
+    /// When a node is asked whether it may have forgotten votes (default: never).
+    pub fn restart_guard(mut self, restart_guard: RestartGuard) -> Self {
+        self.settings.restart_guard = restart_guard;
+        self
+    }
+
+    /// Takes a node without a record for a new one, and lets it vote at once: for tests, examples and first steps.
+    ///
+    /// It is wrong wherever a node may lose its data: one that was flushed, or restarted empty, looks like a new one, and
+    /// exclusion is broken unseen. A quorum that matters is made by [`init`](Self::init), once.
+    pub fn admit_new_nodes(mut self) -> Self {
+        self.settings.admits_new = true;
+        self
+    }
+
     /// Connects to the nodes and returns once a quorum of them has answered and every other node has answered or failed; nodes
     /// that are not there yet are tried again in the background.
     ///
@@ -110,16 +125,58 @@ impl QuorumBuilder {
     /// Dropping it closes the connections; nothing is left on the nodes.
     pub async fn connect(self) -> Result<Quorum, ConnectError> {
         let settings = self.settings.check(self.nodes.len())?;
+        let enrol = settings.enrol();
+        let client = self.start(settings, enrol)?;
+        connecting::wait_for_quorum(&client.core).await?;
+        Ok(Quorum::new(client))
+    }
+
+    /// Makes a new quorum of these nodes: an administrator's act, once, before any client connects. Every node has to be
+    /// there, and none may belong to a quorum already.
+    ///
+    /// It is what tells new nodes from nodes that have lost everything, which no client can. Nodes that no `init` has
+    /// admitted vote only after a quarantine of `max_ttl` and a little more.
+    ///
+    /// # Errors
+    ///
+    /// [`AdmissionError::NotNew`] if a node has a record, with nothing changed; [`AdmissionError::Incomplete`] if a node did
+    /// not answer: others may have been admitted already, and the one that is left waits out its quarantine.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nodes that were admitted stay so.
+    pub async fn init(self) -> Result<(), AdmissionError> {
+        let settings = self.settings.check(self.nodes.len())?;
+        admission::init(&*self.start(settings, None)?).await
+    }
+
+    /// Moves a quorum to these nodes and settings, from those of `old`: other nodes, another number of votes, another
+    /// `max_ttl`. It takes a longest ttl, during which no lock of the quorum can be had.
+    ///
+    /// # Errors
+    ///
+    /// [`AdmissionError::Incomplete`] if so many old nodes did not answer that they could still be a quorum, with the
+    /// others closed; or if a new node did not. The same call again goes on from there.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nodes that are closed stay closed; the same call again goes on from there.
+    pub async fn reconfigure(self, old: Self) -> Result<(), AdmissionError> {
+        let new = self.start(self.settings.check(self.nodes.len())?, None)?;
+        let old = old.start(old.settings.check(old.nodes.len())?, None)?;
+        admission::reconfigure(&old, &new).await
+    }
+
+    /// Begins to connect to the nodes.
+    fn start(&self, settings: CheckedQuorum, enrol: Option<Enrol>) -> Result<Arc<Client>, ConfigError> {
         let transports = self.transports(&settings)?;
         let runtime = runtime()?;
         let clock = Arc::new(BootClock::start(&runtime));
         let surroundings = Surroundings::new(clock, runtime);
-        let setup = setup(&settings, &surroundings);
+        let setup = setup(&settings, &surroundings, enrol);
         let nodes =
             transports.into_iter().map(|transport| Arc::new(transport.into_node(&setup)) as Arc<dyn Node>);
-        let client = Client::start(nodes.collect(), settings, surroundings);
-        connecting::wait_for_quorum(&client.core).await?;
-        Ok(Quorum::new(client))
+        Ok(Client::start(nodes.collect(), settings, surroundings))
     }
 
     /// A client of in-memory nodes, which needs no connecting; urls are not looked at. Its time is tokio's, so that a test may
@@ -149,8 +206,9 @@ impl QuorumBuilder {
     }
 }
 
-pub(crate) fn setup(settings: &CheckedQuorum, surroundings: &Surroundings) -> Setup {
+pub(crate) fn setup(settings: &CheckedQuorum, surroundings: &Surroundings, enrol: Option<Enrol>) -> Setup {
     Setup {
+        enrol,
         node_timeout: settings.node_timeout_for(settings.ttl),
         clock: Arc::clone(&surroundings.clock),
         spawner: Arc::clone(&surroundings.spawner),

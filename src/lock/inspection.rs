@@ -177,7 +177,12 @@ pub(super) async fn ask_all(core: &Core, resource: &Resource, deadline: Instant)
 
 /// Asks every node about a resource, at the call.
 pub(super) fn ask(core: &Core, resource: &Resource, deadline: Instant) -> Fanout<()> {
-    let request = Request::one(Entry::Inspect(Inspect { resource: resource.clone() }), deadline);
+    ask_entry(core, Entry::Inspect(Inspect { resource: resource.clone() }), deadline)
+}
+
+/// Asks every node the same, at the call.
+pub(super) fn ask_entry(core: &Core, entry: Entry, deadline: Instant) -> Fanout<()> {
+    let request = Request::one(entry, deadline);
     let mut fanout = Fanout::new();
     for node in 0..core.nodes.len() {
         fanout.send(&core.nodes, node, (), request.clone());

@@ -3,6 +3,7 @@
 //! Submitting to a node never blocks, so everything that must happen in any case (rolling back, unlocking) is submitted
 //! on the spot, from `Drop` too, and needs no task to survive for it.
 
+mod admission;
 pub(crate) mod builder;
 mod claim;
 mod closure;

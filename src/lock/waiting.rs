@@ -24,6 +24,7 @@ use crate::{
     },
     mutex::lock,
     node::{Listener, Notice, Resources, Subscription},
+    resource::Resource,
     vote::Votes,
 };
 
@@ -145,11 +146,23 @@ impl Lost {
         let (resource, votes) = (target.resource.clone(), self.votes);
         match self.loss {
             Loss::Expired => LockError::Expired { resource, votes },
-            Loss::Contended | Loss::NoQuorum => {
-                LockError::NoQuorum { resource, needed: core.settings.electorate.needed(), votes }
-            }
+            Loss::Contended | Loss::NoQuorum => no_quorum(core, resource, votes),
         }
     }
+}
+
+/// Why there is no quorum: too many nodes in quarantine, or too many that cannot be asked.
+fn no_quorum(core: &Core, resource: Resource, votes: Votes) -> LockError {
+    let electorate = core.settings.electorate;
+    let (needed, spare) = (electorate.needed(), electorate.nodes() - electorate.needed());
+    let mut quarantines: Vec<Option<Duration>> = votes.quarantines().collect();
+    if quarantines.len() <= spare {
+        return LockError::NoQuorum { resource, needed, votes };
+    }
+    // When enough of them are out of it again; unknown is later than anything.
+    quarantines.sort_unstable_by_key(|remaining| remaining.unwrap_or(Duration::MAX));
+    let remaining = quarantines.into_iter().rev().nth(spare).flatten();
+    LockError::Quarantined { resource, needed, remaining, votes }
 }
 
 impl Waiters {

@@ -28,10 +28,38 @@ pub(crate) enum Answer {
     Unlocked { deleted: u32 },
     /// Unlock, sent again after its connection broke: nothing was there, or it was deleted the first time.
     UnlockedBefore,
+    /// Lock, raise: the node must not vote, for it may have forgotten votes.
+    Abstains(Abstention),
+    /// Renewal: ours, for another ttl, but at a node that does not count.
+    Healed,
     /// Inspection.
     Inspected(Inspection),
+    /// Enrolment, initialisation, reconfiguration: done.
+    Enrolled(Enrolment),
+    /// Initialisation: the node has a record already.
+    Known { fingerprint: Fingerprint },
     /// Not answered, or answered with an error: never evidence that the resource is held.
     Fault(Fault),
+}
+
+/// Why a node must not vote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Abstention {
+    /// It has no record, or that of another run: it has to be enrolled first.
+    NotEnrolled,
+    /// It is in quarantine, for so long.
+    Quarantined(Duration),
+}
+
+/// A node that has enrolled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Enrolment {
+    /// Which run of which server this is; `None` if the client may not know.
+    pub(crate) run_id: Option<Arc<str>>,
+    /// For how long it must not vote, if it must not.
+    pub(crate) quarantine: Option<Duration>,
+    /// The node's clock, since the epoch.
+    pub(crate) time: Duration,
 }
 
 /// Whoever stands in the way of a lock.
@@ -56,6 +84,8 @@ pub(crate) struct Inspection {
     pub(crate) counter: u64,
     /// Which run of which server this is; `None` if the client may not know.
     pub(crate) run_id: Option<Arc<str>>,
+    /// To which quorum the node belongs; `None` if it has no record.
+    pub(crate) fingerprint: Option<Fingerprint>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

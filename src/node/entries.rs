@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::{
     node::{
-        Entry, Fingerprint, ForceUnlock, GuardMode, Inspect, Lock, Raise, Renew, Resources, Terms, Unlock,
+        Entry, Fingerprint, ForceUnlock, Inspect, Lock, QuarantineTerms, Raise, Renew, Resources,
+        RestartGuard, Terms, Unlock,
     },
     owner_id::OwnerId,
     resource::Resource,
@@ -13,9 +14,13 @@ use crate::{
 pub(crate) fn terms() -> Terms {
     Terms {
         fingerprint: Fingerprint::new("test"),
-        guard: GuardMode::Off,
+        guard: RestartGuard::Off,
         max_ttl: Duration::from_secs(60),
         counter_ttl: Duration::from_secs(3600),
+        quarantine: QuarantineTerms {
+            lasts: Duration::from_secs(61),
+            renewals_after: Duration::from_secs(3),
+        },
     }
 }
 

@@ -1,6 +1,8 @@
 //! Why a node gave no vote.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+
+use crate::node::terms::Fingerprint;
 
 /// Why a node gave no vote. A fault is never evidence that a resource is held, nor that it is free.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,6 +47,15 @@ pub enum Fault {
     /// `NOPERM`: the ACL user lacks a permission.
     #[error("permission missing: {0}")]
     NoPermission(Arc<str>),
+    /// The ACL user may not call `INFO`, from which the restart guard knows one run of a server from another.
+    #[error("the user may not call INFO, which the restart guard needs (`+info`)")]
+    RunIdForbidden,
+    /// The node belongs to a quorum that is configured otherwise: this is that quorum's configuration.
+    #[error("the node belongs to another quorum ({0})")]
+    OtherQuorum(Fingerprint),
+    /// The node's clock and the client's are further apart than an hour, by so much.
+    #[error("the clocks of node and client are {0:?} apart")]
+    ClockOff(Duration),
     /// `MISCONF`: the node refuses writes because it cannot persist them.
     #[error("the node cannot persist writes (MISCONF)")]
     CannotPersist,

@@ -28,12 +28,17 @@ pub(crate) mod ttl;
 #[cfg(test)]
 pub(crate) use self::answer::{HeldBy, Inspection};
 pub(crate) use self::{
-    answer::{Answer, Holder},
+    answer::{Abstention, Answer, Holder},
     reply::{Reply, Responder},
-    request::{Entry, ForceUnlock, Inspect, Lock, Raise, Renew, Request, Resources, Unlock},
-    terms::{GuardMode, Terms},
+    request::{
+        Enrol, Entry, ForceUnlock, Inspect, Lock, Raise, Reconfigure, Renew, Request, Resources, Unlock,
+    },
+    terms::{QuarantineTerms, Terms},
 };
-pub use self::{fault::Fault, terms::Fingerprint};
+pub use self::{
+    fault::Fault,
+    terms::{Fingerprint, RestartGuard},
+};
 use crate::resource::Resource;
 
 /// One independent master.

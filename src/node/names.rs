@@ -11,6 +11,10 @@ use crate::resource::Resource;
 #[cfg(test)]
 pub(crate) const RECORD: &str = "redquorum:node";
 
+/// The key that is there while a node must not vote.
+#[cfg(test)]
+pub(crate) const QUARANTINE: &str = "redquorum:quarantine";
+
 /// The channel on which the release of a resource is told, as Redisson names it.
 pub(crate) fn notice_channel(resource: &Resource) -> Vec<u8> {
     named(b"redisson_lock__channel:", resource)

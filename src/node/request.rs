@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{clock::Instant, owner_id::OwnerId, resource::Resource};
+use crate::{clock::Instant, node::terms::Fingerprint, owner_id::OwnerId, resource::Resource};
 
 /// Resources that are taken all or none: sorted, without repetition, never empty.
 pub(crate) type Resources = Arc<[Resource]>;
@@ -41,6 +41,12 @@ pub(crate) enum Entry {
     ForceUnlock(ForceUnlock),
     /// Tell who holds a resource.
     Inspect(Inspect),
+    /// Tell which run of the server this is; if it is not the one of the record, begin a quarantine.
+    Enrol(Enrol),
+    /// Become a node of a new quorum, unless there is a record.
+    Init,
+    /// Become a node of another configuration.
+    Reconfigure(Reconfigure),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +97,18 @@ pub(crate) struct ForceUnlock {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Inspect {
     pub(crate) resource: Resource,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Enrol {
+    /// Whether a node without a record is taken for a new one, and not for one that was flushed.
+    pub(crate) admits_new: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reconfigure {
+    pub(crate) from: Fingerprint,
+    pub(crate) to: Fingerprint,
 }
 
 impl Entry {

@@ -6,17 +6,39 @@ use std::{fmt, sync::Arc, time::Duration};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) fingerprint: Fingerprint,
-    pub(crate) guard: GuardMode,
+    pub(crate) guard: RestartGuard,
     /// The longest ttl, and the life of a tombstone.
     pub(crate) max_ttl: Duration,
     /// The life of a fencing counter after its last use; at least `max_ttl`.
     pub(crate) counter_ttl: Duration,
+    pub(crate) quarantine: QuarantineTerms,
 }
 
-/// When a node's votes are checked against a restart.
+/// How long a node that may have forgotten votes stays out of them. By its own clock, so longer than what it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum GuardMode {
-    /// Never: the node is trusted to remember every vote.
+pub(crate) struct QuarantineTerms {
+    /// Until every lease is over that it may have forgotten.
+    pub(crate) lasts: Duration,
+    /// Until every attempt is decided that it may have voted in: then it counts for renewals again.
+    pub(crate) renewals_after: Duration,
+}
+
+/// When a node is asked whether it may have forgotten votes.
+///
+/// A node that restarted without its last votes, was flushed, or is a promoted replica would let a second lease in beside
+/// one that it has forgotten. So it must not vote until every lease that it may have forgotten is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RestartGuard {
+    /// On every connection, and whenever its record is missing. Whatever stands between client and server
+    /// must not go on with another server on the same connection.
+    PerConnection,
+    /// In every call: for proxies that go on with another server on the same connection. The server spends some
+    /// microseconds more on each call.
+    PerVote,
+    /// Never (the default). For servers that keep every vote: standalone, with `appendonly yes`, `appendfsync always` and
+    /// `aof-load-truncated no`. A replica that is promoted, or a restored backup, breaks exclusion unseen.
+    #[default]
     Off,
 }
 
@@ -27,6 +49,11 @@ pub struct Fingerprint(Arc<str>);
 impl Fingerprint {
     pub(crate) fn new(text: &str) -> Self {
         Self(text.into())
+    }
+
+    /// What a node shows between two configurations: nobody's quorum.
+    pub(crate) fn closed_for(&self) -> Self {
+        Self(format!("closed for {self}").into())
     }
 
     /// The line as nodes store it.

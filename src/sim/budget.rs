@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::sim::{Direction, Fault, Memory, MessageFault, Promise, Promises, Schedule, TimedFault, Verdict};
+use crate::{
+    RestartGuard,
+    sim::{Direction, Fault, Memory, MessageFault, Promise, Promises, Schedule, TimedFault, Verdict},
+};
 
 /// How far a node's clock may be stepped forward while a lease lives: the margin of the validity.
 const LARGEST_STEP: i64 = 2;
@@ -11,7 +14,7 @@ const LARGEST_STEP: i64 = 2;
 const REDIAL: Duration = Duration::from_secs(6);
 
 /// The promises that a schedule leaves standing, by the assumption that each fault breaks.
-pub(crate) fn promises(schedule: &Schedule, drift: f64) -> Promises {
+pub(crate) fn promises(schedule: &Schedule, drift: f64, guard: RestartGuard) -> Promises {
     let mut promises = Promises::ALL;
     if !keeps_rates(schedule, drift) {
         promises = promises.without(Promise::Exclusion);
@@ -23,7 +26,9 @@ pub(crate) fn promises(schedule: &Schedule, drift: f64) -> Promises {
                 promises = promises.without(Promise::Exclusion);
             }
             // Votes are forgotten, and counters with them: without a restart guard, nothing is promised of either.
-            Fault::Crash { memory: Memory::Lost | Memory::AsOf(_), .. } | Fault::Flush { .. } => {
+            Fault::Crash { memory: Memory::Lost | Memory::AsOf(_), .. } | Fault::Flush { .. }
+                if guard == RestartGuard::Off =>
+            {
                 promises = promises
                     .without(Promise::Exclusion)
                     .without(Promise::Order)

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use crate::{
+    RestartGuard,
     algorithm::fencing::FencingToken,
     lock::{LockGuard, Quorum},
     mutation::{Mutation, break_rule},
@@ -15,6 +16,7 @@ use crate::{
 
 mod contention;
 mod forgetting;
+mod guarded;
 mod holds_and_renewals;
 mod messages;
 mod time;
@@ -82,11 +84,20 @@ fn quorum(client: &Client) -> Quorum {
     Quorum::builder().ttl(TTL).max_ttl(2 * TTL).simulated(client).unwrap()
 }
 
+fn guarded(client: &Client) -> Quorum {
+    let builder = Quorum::builder().ttl(TTL).max_ttl(2 * TTL);
+    builder.restart_guard(RestartGuard::PerConnection).simulated(client).unwrap()
+}
+
 /// Client 0 reads, holds its lease to the end, and writes; client 1 comes after two seconds, and reads and writes as
 /// soon as it has the lock.
 fn two_holders(schedule: Schedule) -> Report {
-    run(schedule, |client| async move {
-        let (quorum, store) = (quorum(&client), client.store("r").unwrap());
+    two_holders_of(schedule, quorum)
+}
+
+fn two_holders_of(schedule: Schedule, connect: fn(&Client) -> Quorum) -> Report {
+    run(schedule, move |client| async move {
+        let (quorum, store) = (connect(&client), client.store("r").unwrap());
         let lock = quorum.red_lock("r").without_renewal();
         if client.index() == 1 {
             client.sleep(2 * SECOND).await;
@@ -137,7 +148,7 @@ fn assert_keeps(report: &Report, promises: &Promises) {
 
 /// What its schedule leaves standing.
 fn assert_keeps_the_rest(report: &Report) {
-    assert_keeps(report, &report.schedule.promises(DRIFT));
+    assert_keeps(report, &report.schedule.promises(DRIFT, RestartGuard::Off));
 }
 
 fn breaks(report: &Report, promise: Promise) -> bool {

@@ -9,7 +9,10 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::sim::{Fault, Promises};
+use crate::{
+    RestartGuard,
+    sim::{Fault, Promises, budget},
+};
 
 /// All that goes wrong in one run: the same schedule always gives the same run.
 ///
@@ -163,10 +166,10 @@ impl Schedule {
         self.faults.iter().map(last_change).max().unwrap_or_default()
     }
 
-    /// Which promises hold under this schedule, with clocks that may be off by `drift`.
+    /// Which promises hold under this schedule, with clocks that may be off by `drift` and this restart guard.
     #[must_use]
-    pub fn promises(&self, drift: f64) -> Promises {
-        crate::sim::budget::promises(self, drift)
+    pub fn promises(&self, drift: f64, guard: RestartGuard) -> Promises {
+        budget::promises(self, drift, guard)
     }
 }
 

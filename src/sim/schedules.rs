@@ -232,7 +232,8 @@ fn tolerated() -> impl Strategy<Value = Fault> + Clone {
     prop_oneof![
         3 => (ANY, lasts()).prop_map(|(client, lasts)| Fault::Pause { client, lasts }),
         1 => ANY.prop_map(|client| Fault::Kill { client }),
-        3 => (ANY, lasts()).prop_map(|(node, lasts)| Fault::Crash { node, lasts, memory: Memory::Kept }),
+        4 => (ANY, lasts(), memory()).prop_map(|(node, lasts, memory)| Fault::Crash { node, lasts, memory }),
+        1 => ANY.prop_map(|node| Fault::Flush { node }),
         3 => (ANY, lasts()).prop_map(|(node, lasts)| Fault::Hang { node, lasts }),
         2 => (ANY, lasts(), 1_u64..=400).prop_map(|(node, lasts, by)| Fault::Slow {
             node,
@@ -247,16 +248,19 @@ fn tolerated() -> impl Strategy<Value = Fault> + Clone {
 
 /// What breaks an assumption.
 fn beyond() -> impl Strategy<Value = Fault> + Clone {
-    let memory = prop_oneof![
-        Just(Memory::Lost),
-        (1_u64..=10_000).prop_map(|ago| Memory::AsOf(Duration::from_millis(ago)))
-    ];
     prop_oneof![
-        3 => (ANY, lasts(), memory).prop_map(|(node, lasts, memory)| Fault::Crash { node, lasts, memory }),
-        1 => ANY.prop_map(|node| Fault::Flush { node }),
         1 => ANY.prop_map(|node| Fault::Evict { node }),
         1 => (ANY, 3_i64..=30_000).prop_map(|(node, by)| Fault::Step { node, by }),
         1 => (ANY, lasts()).prop_map(|(client, lasts)| Fault::Freeze { client, lasts }),
+    ]
+}
+
+/// What the restart guard makes up for.
+fn memory() -> impl Strategy<Value = Memory> + Clone {
+    prop_oneof![
+        2 => Just(Memory::Kept),
+        1 => Just(Memory::Lost),
+        1 => (1_u64..=10_000).prop_map(|ago| Memory::AsOf(Duration::from_millis(ago))),
     ]
 }
 
@@ -306,7 +310,7 @@ fn millionths(share: f64) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::Promises;
+    use crate::{RestartGuard, sim::Promises};
 
     #[test]
     fn a_share_is_rounded_down_to_millionths() {
@@ -319,7 +323,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_drawn_from_the_tolerated_budget_breaks_no_assumption(schedule in Schedules::tolerated().strategy()) {
-            prop_assert_eq!(schedule.promises(0.01), Promises::ALL);
+            prop_assert_eq!(schedule.promises(0.01, RestartGuard::PerConnection), Promises::ALL);
         }
 
         #[test]

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    RestartGuard,
     error::{ConnectError, LockError},
     lock::{LockGuard, MultiLockGuard, Owner, Quorum, RedLock},
     sim::{Client, Failure, Promises, Report, Schedule, Schedules, Simulation, Store},
@@ -22,6 +23,9 @@ pub struct Case {
     pub schedule: Schedule,
     /// What each client does.
     pub programs: Vec<Vec<Step>>,
+    /// Whether nodes are trusted to remember every vote, without a restart guard.
+    #[serde(default)]
+    pub is_unguarded: bool,
 }
 
 /// One critical section, and how it is entered and left.
@@ -100,18 +104,24 @@ impl Case {
         let programs = prop::collection::vec(prop::collection::vec(step(), 1..=4), 8);
         (schedules.strategy(), programs).prop_map(|(schedule, mut programs)| {
             programs.truncate(schedule.clients);
-            Self { schedule, programs }
+            Self { schedule, programs, is_unguarded: false }
         })
+    }
+
+    /// The same without a restart guard.
+    #[must_use]
+    pub fn unguarded(self) -> Self {
+        Self { is_unguarded: true, ..self }
     }
 
     /// Runs it.
     #[must_use]
     pub fn run(&self) -> Report {
-        let programs = self.programs.clone();
+        let (programs, guard) = (self.programs.clone(), self.guard());
         Simulation::new(self.schedule.clone()).horizon(self.horizon()).run(|client| {
             let steps = programs.get(client.index()).cloned().unwrap_or_default();
             async move {
-                if let Err(error) = run(&client, &steps).await {
+                if let Err(error) = run(&client, guard, &steps).await {
                     // Settings that cannot work are a mistake of this file.
                     unreachable!("a simulated client could not be built: {error}");
                 }
@@ -131,7 +141,7 @@ impl Case {
     /// The promises that its schedule leaves standing.
     #[must_use]
     pub fn promises(&self) -> Promises {
-        self.schedule.promises(DRIFT)
+        self.schedule.promises(DRIFT, self.guard())
     }
 
     /// Runs it, and holds it to these promises.
@@ -142,6 +152,10 @@ impl Case {
     pub fn check_against(&self, promises: &Promises) -> Result<Report, Box<Failure>> {
         let report = self.run();
         report.check(promises).map(|()| report)
+    }
+
+    fn guard(&self) -> RestartGuard {
+        if self.is_unguarded { RestartGuard::Off } else { RestartGuard::PerConnection }
     }
 
     /// By then, everybody must have had a turn.
@@ -197,9 +211,9 @@ fn millis(range: std::ops::RangeInclusive<u64>) -> impl Strategy<Value = Duratio
 }
 
 /// The program of one client.
-async fn run(client: &Client, steps: &[Step]) -> Result<(), ConnectError> {
+async fn run(client: &Client, guard: RestartGuard, steps: &[Step]) -> Result<(), ConnectError> {
     let builder = Quorum::builder().ttl(TTL).max_ttl(2 * TTL).drift(DRIFT);
-    let quorum = builder.simulated(client)?;
+    let quorum = builder.restart_guard(guard).simulated(client)?;
     let store = client.store("r").map_err(ConnectError::Config)?;
     for step in steps {
         client.sleep(step.rest).await;

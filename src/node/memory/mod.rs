@@ -14,7 +14,8 @@ use crate::{
     clock::Clock,
     mutex,
     node::{
-        Answer, Entry, Fault, Listener, Node, Notice, Reply, Request, Responder, Subscription, Terms,
+        Abstention, Answer, Enrol, Entry, Fault, Listener, Node, Notice, Reply, Request, Responder,
+        RestartGuard, Subscription, Terms,
         memory::listeners::Listeners,
         state::{NodeState, NodeTime},
     },
@@ -29,9 +30,6 @@ mod listeners;
 mod probe;
 #[cfg(test)]
 mod tests;
-
-/// The node's time where its clock begins: in 2023, so that fencing tokens have the size of real ones.
-const EPOCH: u64 = 1_700_000_000_000;
 
 /// After so many entries what is over is forgotten, so that a server that lives long does not grow for ever.
 const SWEEP_AFTER: u32 = 1024;
@@ -67,8 +65,8 @@ impl MemoryServer {
 
     /// The server's own time.
     pub(crate) fn now(&self) -> NodeTime {
-        let elapsed = self.clock.now().since_origin().as_millis();
-        NodeTime::from_epoch(EPOCH.saturating_add(u64::try_from(elapsed).unwrap_or(u64::MAX)))
+        let time_of_day = self.clock.time_of_day().as_millis();
+        NodeTime::from_epoch(u64::try_from(time_of_day).unwrap_or(u64::MAX))
     }
 
     fn take(&self, terms: &Terms, request: Request, responder: Responder) {
@@ -89,6 +87,10 @@ impl MemoryServer {
         let mut released = Vec::new();
         for entry in entries {
             let outcome = memory.state.apply(terms, entry, now);
+            if outcome.answer == Answer::Abstains(Abstention::NotEnrolled) {
+                // There is no connection whose next one would enrol.
+                memory.state.apply(terms, &Entry::Enrol(Enrol { admits_new: false }), now);
+            }
             answers.push(outcome.answer);
             released.extend(outcome.notices);
             memory.since_sweep += 1;
@@ -111,7 +113,11 @@ pub(crate) struct MemoryNode {
 }
 
 impl MemoryNode {
+    /// A server without a record is new: nothing but this process can have flushed it.
     pub(crate) fn new(server: Arc<MemoryServer>, address: Arc<str>, terms: Terms) -> Self {
+        if terms.guard != RestartGuard::Off {
+            drop(server.execute(&terms, &[Entry::Enrol(Enrol { admits_new: true })]));
+        }
         Self { server, address, terms, is_closed: AtomicBool::new(false) }
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use futures::future::{self, BoxFuture, FutureExt};
 
 use crate::{
-    clock::{Clock, Instant},
+    clock::{Clock, Instant, VIRTUAL_EPOCH},
     mutex,
     node::{
         Answer, Entry, Fault, Listener, Node, Notice, Reply, Request, Subscription,
@@ -31,6 +31,10 @@ impl StandingClock {
 impl Clock for StandingClock {
     fn now(&self) -> Instant {
         Instant::from_origin(*mutex::lock(&self.0))
+    }
+
+    fn time_of_day(&self) -> Duration {
+        VIRTUAL_EPOCH + *mutex::lock(&self.0)
     }
 
     fn granularity(&self) -> Duration {

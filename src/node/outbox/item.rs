@@ -55,7 +55,7 @@ impl Item {
             Entry::Lock(lock) => Some(&lock.owner),
             Entry::Raise(raise) => Some(&raise.owner),
             Entry::Renew(renew) => Some(&renew.owner),
-            Entry::Unlock(_) | Entry::ForceUnlock(_) | Entry::Inspect(_) => None,
+            _ => None,
         })
     }
 

@@ -12,11 +12,11 @@ use redis::{Cmd, Value};
 
 use crate::{
     node::{
-        answer::{Answer, HeldBy, Holder, Inspection},
+        answer::{Abstention, Answer, Enrolment, HeldBy, Holder, Inspection},
         fault::Fault,
         redis::classify::{classify_caught, classify_code},
         request::Entry,
-        terms::{Fingerprint, GuardMode, Terms},
+        terms::{Fingerprint, QuarantineTerms, RestartGuard, Terms},
         ttl::whole_milliseconds,
     },
     owner_id::OwnerId,
@@ -29,6 +29,7 @@ mod tests;
 const TEXT: &str = concat!(
     include_str!("scripts/names.lua"),
     include_str!("scripts/reading.lua"),
+    include_str!("scripts/guard.lua"),
     include_str!("scripts/writing.lua"),
     include_str!("scripts/lock.lua"),
     include_str!("scripts/raise.lua"),
@@ -36,6 +37,9 @@ const TEXT: &str = concat!(
     include_str!("scripts/unlock.lua"),
     include_str!("scripts/force_unlock.lua"),
     include_str!("scripts/inspect.lua"),
+    include_str!("scripts/enrol.lua"),
+    include_str!("scripts/init.lua"),
+    include_str!("scripts/reconfigure.lua"),
     include_str!("scripts/dispatch.lua"),
 );
 
@@ -64,19 +68,21 @@ pub(crate) fn command(terms: &Terms, entries: &[Entry]) -> Cmd {
     for resource in entries.iter().flat_map(resources) {
         command.arg(resource.as_bytes());
     }
-    let Terms { fingerprint, guard, max_ttl, counter_ttl } = terms;
+    let Terms { fingerprint, guard, max_ttl, counter_ttl, quarantine } = terms;
     command.arg(fingerprint.as_str());
     command.arg(match guard {
-        GuardMode::Off => "off",
+        RestartGuard::PerConnection => "per_connection",
+        RestartGuard::PerVote => "per_vote",
+        RestartGuard::Off => "off",
     });
     command.arg(whole_milliseconds(*max_ttl)).arg(whole_milliseconds(*counter_ttl));
     for entry in entries {
-        encode(&mut command, entry);
+        encode(&mut command, entry, *quarantine);
     }
     command
 }
 
-fn encode(command: &mut Cmd, entry: &Entry) {
+fn encode(command: &mut Cmd, entry: &Entry, quarantine: QuarantineTerms) {
     let count = resources(entry).len();
     match entry {
         Entry::Lock(lock) => {
@@ -94,6 +100,15 @@ fn encode(command: &mut Cmd, entry: &Entry) {
         }
         Entry::ForceUnlock(_) => command.arg("force_unlock").arg(count),
         Entry::Inspect(_) => command.arg("inspect").arg(count),
+        Entry::Enrol(enrol) => {
+            command.arg("enrol").arg(count).arg(u8::from(enrol.admits_new));
+            let QuarantineTerms { lasts, renewals_after } = quarantine;
+            command.arg(whole_milliseconds(lasts)).arg(whole_milliseconds(renewals_after))
+        }
+        Entry::Init => command.arg("init").arg(count),
+        Entry::Reconfigure(change) => {
+            command.arg("reconfigure").arg(count).arg(change.from.as_str()).arg(change.to.as_str())
+        }
     };
 }
 
@@ -105,6 +120,7 @@ fn resources(entry: &Entry) -> &[Resource] {
         Entry::Unlock(unlock) => &unlock.resources,
         Entry::ForceUnlock(unlock) => &unlock.resources,
         Entry::Inspect(inspect) => std::slice::from_ref(&inspect.resource),
+        Entry::Enrol(_) | Entry::Init | Entry::Reconfigure(_) => &[],
     }
 }
 
@@ -132,8 +148,24 @@ fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
         (_, b"counter", [text]) => {
             Answer::Fault(Fault::Counter(String::from_utf8_lossy(bytes(text)?).into()))
         }
-        (Entry::Lock(_) | Entry::Raise(_) | Entry::Renew(_), b"foreign", [fingerprint]) => {
-            Answer::Foreign { fingerprint: Fingerprint::new(&String::from_utf8_lossy(bytes(fingerprint)?)) }
+        (_, b"foreign", [fingerprint]) => Answer::Foreign { fingerprint: fingerprint_of(fingerprint)? },
+        (Entry::Lock(_) | Entry::Raise(_) | Entry::Reconfigure(_), b"abstains", []) => {
+            Answer::Abstains(Abstention::NotEnrolled)
+        }
+        (Entry::Lock(_) | Entry::Raise(_), b"abstains", [remaining]) => {
+            Answer::Abstains(Abstention::Quarantined(Duration::from_millis(number(remaining)?)))
+        }
+        (Entry::Renew(_), b"healed", []) => Answer::Healed,
+        (Entry::Enrol(_) | Entry::Init, b"no_run_id", []) => Answer::Fault(Fault::RunIdForbidden),
+        (Entry::Init, b"known", [fingerprint]) => Answer::Known { fingerprint: fingerprint_of(fingerprint)? },
+        (Entry::Enrol(_) | Entry::Init | Entry::Reconfigure(_), b"enrolled", [run_id, time, rest @ ..]) => {
+            let quarantine = match rest {
+                [] => None,
+                [remaining] => Some(Duration::from_millis(number(remaining)?)),
+                _ => return None,
+            };
+            let time = Duration::from_millis(number(time)?);
+            Answer::Enrolled(Enrolment { run_id: run_id_of(run_id), quarantine, time })
         }
         (Entry::Lock(_), b"granted", [vote]) => Answer::Granted { vote: number(vote)? },
         (Entry::Lock(_) | Entry::Renew(_), b"held", [resource, owner, remaining, counter]) => {
@@ -153,10 +185,16 @@ fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
         (Entry::Unlock(_) | Entry::ForceUnlock(_), b"unlocked", [deleted]) => {
             Answer::Unlocked { deleted: u32::try_from(number(deleted)?).ok()? }
         }
-        (Entry::Inspect(_), b"inspected", [counter, run_id]) => {
-            Answer::Inspected(Inspection { held: None, counter: number(counter)?, run_id: run_id_of(run_id) })
+        (Entry::Inspect(_), b"inspected", [counter, run_id, fingerprint]) => {
+            let (counter, run_id) = (number(counter)?, run_id_of(run_id));
+            Answer::Inspected(Inspection {
+                held: None,
+                counter,
+                run_id,
+                fingerprint: fingerprint_of(fingerprint),
+            })
         }
-        (Entry::Inspect(_), b"inspected", [counter, run_id, owner, holds, remaining]) => {
+        (Entry::Inspect(_), b"inspected", [counter, run_id, fingerprint, owner, holds, remaining]) => {
             // What others write may be no number, and a ttl that is negative is none.
             let held = HeldBy {
                 owner: owner_of(owner)?,
@@ -164,11 +202,16 @@ fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
                 remaining: number(remaining).map(Duration::from_millis),
             };
             let (counter, run_id) = (number(counter)?, run_id_of(run_id));
-            Answer::Inspected(Inspection { held: Some(held), counter, run_id })
+            let fingerprint = fingerprint_of(fingerprint);
+            Answer::Inspected(Inspection { held: Some(held), counter, run_id, fingerprint })
         }
         _ => return None,
     };
     Some(parsed)
+}
+
+fn fingerprint_of(value: &Value) -> Option<Fingerprint> {
+    bytes(value).map(|bytes| Fingerprint::new(&String::from_utf8_lossy(bytes)))
 }
 
 /// The server's `run_id`, unless the user may not know it.

@@ -19,6 +19,7 @@ use futures::future::{Either, poll_fn, select};
 
 use super::{
     SHORTEST_DIAL, Setup, Shared,
+    enrolment::{self, Enrolled},
     redial::{PROMPT, Redial},
     timer::Timer,
     topics::Change,
@@ -26,7 +27,7 @@ use super::{
 use crate::{
     clock::{Clock, Instant},
     node::{
-        Listener, Notice,
+        Abstention, Answer, Enrol, Listener, Notice,
         fault::Fault,
         transport::{Link, LinkEvent, Transport},
     },
@@ -43,6 +44,7 @@ pub(super) struct Driver {
     timer: Timer,
     redial: Redial,
     dial_timeout: Duration,
+    enrol: Option<Enrol>,
 }
 
 /// The node is closed: there is nothing more to do.
@@ -63,6 +65,7 @@ impl Driver {
             timer: Timer::new(Arc::clone(&setup.clock)),
             redial: Redial::new(setup.seed),
             dial_timeout: setup.node_timeout.max(SHORTEST_DIAL),
+            enrol: setup.enrol.clone(),
         }
     }
 
@@ -88,7 +91,7 @@ impl Driver {
     }
 
     /// Dials until there is a connection.
-    async fn connect(&mut self) -> Result<Box<dyn Link>, Done> {
+    async fn connect(&mut self) -> Result<Enrolled, Done> {
         loop {
             let delay = self.redial.delay();
             self.wait(delay).await?;
@@ -105,11 +108,14 @@ impl Driver {
         }
     }
 
-    async fn dial(&mut self) -> Result<Result<Box<dyn Link>, Fault>, Done> {
+    /// Connects and enrols.
+    async fn dial(&mut self) -> Result<Result<Enrolled, Fault>, Done> {
         let (transport, timeout) = (Arc::clone(&self.transport), self.dial_timeout);
+        let (clock, enrol) = (Arc::clone(&self.clock), self.enrol.clone());
         let patience = self.clock.sleep_until(self.clock.now() + timeout);
         self.meanwhile(async move {
-            match select(transport.dial(), patience).await {
+            let dialled = async { enrolment::enrol(transport.dial().await?, enrol, &*clock).await };
+            match select(pin!(dialled), patience).await {
                 Either::Left((outcome, _)) => outcome,
                 Either::Right(((), _)) => {
                     Err(Fault::Unreachable(format!("no connection within {timeout:?}").into()))
@@ -164,7 +170,7 @@ impl Driver {
     }
 
     /// Serves calls over a connection, until it is broken or given up.
-    async fn serve(&mut self, mut link: Box<dyn Link>) -> Result<Fault, Done> {
+    async fn serve(&mut self, Enrolled(mut link): Enrolled) -> Result<Fault, Done> {
         poll_fn(|context| {
             self.shared.driver.register(context.waker());
             self.poll_serve(&mut *link, context)
@@ -228,7 +234,12 @@ impl Driver {
         match event {
             LinkEvent::Answers { batch, answers } => {
                 let now = self.clock.now();
+                let is_enrolled = !answers.contains(&Answer::Abstains(Abstention::NotEnrolled));
                 self.shared.lock().outbox.answered(batch, answers, now);
+                if !is_enrolled {
+                    // Flushed, or another server behind a proxy: the next connection enrols.
+                    return Some(Fault::Unreachable("the node has no record of this connection".into()));
+                }
             }
             LinkEvent::NotLoaded { batch } => {
                 let now = self.clock.now();

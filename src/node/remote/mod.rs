@@ -17,7 +17,7 @@ use crate::{
     clock::Clock,
     mutex,
     node::{
-        Listener, Node, Notice, Subscription, names, outbox::Outbox, reply::Reply, request::Request,
+        Enrol, Listener, Node, Notice, Subscription, names, outbox::Outbox, reply::Reply, request::Request,
         transport::Transport,
     },
     resource::Resource,
@@ -25,6 +25,7 @@ use crate::{
 };
 
 mod driver;
+mod enrolment;
 mod redial;
 #[cfg(test)]
 pub(super) mod tests;
@@ -51,6 +52,8 @@ pub(crate) struct Setup {
     pub(crate) clock: Arc<dyn Clock>,
     /// Where the node's task runs.
     pub(crate) spawner: Arc<dyn Spawner>,
+    /// What a new connection says first; `None` for one that is there to look at nodes, or to make them.
+    pub(crate) enrol: Option<Enrol>,
     /// How long a call may go unanswered before the node is taken for mute.
     pub(crate) node_timeout: Duration,
     /// Where the jitter of the redials comes from.

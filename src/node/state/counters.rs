@@ -1,6 +1,7 @@
 //! The fencing counters of some resources, taken together.
 
 use crate::{
+    mutation::{self, Mutation},
     node::{
         answer::Answer,
         fault::Fault,
@@ -45,6 +46,11 @@ pub(super) fn start(now: NodeTime) -> u64 {
     now.seconds().saturating_mul(STEPS_PER_SECOND)
 }
 
+/// Above every vote that was given until now, by any client: for a node that may have forgotten them.
+pub(super) fn floor_at(now: NodeTime) -> u64 {
+    (now.seconds() + 1).saturating_mul(STEPS_PER_SECOND)
+}
+
 /// How far a hint moves a counter, if it is below.
 pub(super) fn moved_by_hint(hint: u64, now: NodeTime) -> u64 {
     let cap = now.seconds().saturating_add(HINT_AHEAD).saturating_mul(STEPS_PER_SECOND);
@@ -77,6 +83,7 @@ impl NodeState {
 
     /// Votes are above it.
     pub(super) fn floor(&self) -> Result<u64, Answer> {
-        self.record().map_or(Ok(0), |record| usable(record.floor))
+        let record = self.record().filter(|_| !mutation::is_on(Mutation::VoteWithoutFloor));
+        record.map_or(Ok(0), |record| usable(record.floor))
     }
 }

@@ -21,6 +21,7 @@ use crate::{
 };
 
 mod counters;
+mod guard;
 mod locking;
 mod survey;
 #[cfg(test)]
@@ -45,7 +46,7 @@ pub(crate) struct NodeState {
     /// By the namesake, too.
     tombstones: BTreeMap<(Resource, OwnerId), NodeTime>,
     record: Option<Record>,
-    quarantine: Option<NodeTime>,
+    quarantine: Option<Quarantine>,
     run_id: Arc<str>,
 }
 
@@ -74,6 +75,14 @@ pub(crate) struct Record {
     pub(crate) fingerprint: Fingerprint,
 }
 
+/// The time in which a node must not vote, since it may have forgotten votes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Quarantine {
+    pub(crate) until: NodeTime,
+    /// After this, it counts for renewals.
+    pub(crate) renewals_from: NodeTime,
+}
+
 /// What came of one entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
@@ -95,10 +104,10 @@ impl NodeState {
         }
     }
 
-    /// The same data in another run of the server.
-    #[cfg(feature = "sim")]
-    pub(crate) fn restarted(self, run_id: &str) -> Self {
-        Self { run_id: run_id.into(), ..self }
+    /// Another run of the server begins, with the same data.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn restart(&mut self, run_id: &str) {
+        self.run_id = run_id.into();
     }
 
     /// Forgets all locks, as a server does that runs out of memory and may evict what has a ttl.
@@ -117,12 +126,15 @@ impl NodeState {
     pub(crate) fn apply(&mut self, terms: &Terms, entry: &Entry, now: NodeTime) -> Outcome {
         let mut notices = Vec::new();
         let result = match entry {
-            Entry::Lock(lock) => self.admit(terms).and_then(|()| self.lock(terms, lock, now)),
-            Entry::Raise(raise) => self.admit(terms).and_then(|()| self.raise(terms, raise, now)),
+            Entry::Lock(lock) => self.may_vote(terms, now).and_then(|()| self.lock(terms, lock, now)),
+            Entry::Raise(raise) => self.may_vote(terms, now).and_then(|()| self.raise(terms, raise, now)),
             Entry::Renew(renew) => self.admit(terms).and_then(|()| self.renew(terms, renew, now)),
             Entry::Unlock(unlock) => Ok(self.unlock(terms, unlock, now, &mut notices)),
             Entry::ForceUnlock(unlock) => Ok(self.force_unlock(terms, unlock, now, &mut notices)),
             Entry::Inspect(inspect) => self.inspect(inspect, now),
+            Entry::Enrol(enrol) => self.enrol(terms, enrol, now),
+            Entry::Init => Ok(self.init(terms, now)),
+            Entry::Reconfigure(reconfigure) => Ok(self.reconfigure(reconfigure, now)),
         };
         let answer = result.unwrap_or_else(|refusal| refusal);
         Outcome { answer, notices }
@@ -164,14 +176,14 @@ impl NodeState {
         self.record.as_ref()
     }
 
-    /// Until when the node must not vote.
-    pub(crate) fn quarantine(&self, now: NodeTime) -> Option<NodeTime> {
-        self.quarantine.filter(|until| !until.is_past(now))
-    }
-
     #[cfg(test)]
     pub(crate) fn set_record(&mut self, record: Option<Record>) {
         self.record = record;
+    }
+
+    #[cfg(test)]
+    pub(crate) fn set_quarantine(&mut self, quarantine: Option<Quarantine>) {
+        self.quarantine = quarantine;
     }
 
     /// Sets a counter, as an administrator or another library may.
@@ -191,14 +203,9 @@ impl NodeState {
         };
     }
 
-    /// Refuses the clients of another quorum.
-    fn admit(&self, terms: &Terms) -> Result<(), Answer> {
-        match &self.record {
-            Some(record) if record.fingerprint != terms.fingerprint => {
-                Err(Answer::Foreign { fingerprint: record.fingerprint.clone() })
-            }
-            _ => Ok(()),
-        }
+    fn may_vote(&self, terms: &Terms, now: NodeTime) -> Result<(), Answer> {
+        self.admit(terms)?;
+        self.abstention(terms, now).map_or(Ok(()), |abstention| Err(Answer::Abstains(abstention)))
     }
 
     fn bury(&mut self, terms: &Terms, resource: &Resource, owner: &OwnerId, now: NodeTime) {

@@ -13,7 +13,6 @@ impl NodeTime {
         Self(milliseconds)
     }
 
-    #[cfg(feature = "sim")]
     pub(crate) const fn since_epoch(self) -> Duration {
         Duration::from_millis(self.0)
     }

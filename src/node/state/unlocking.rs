@@ -79,6 +79,7 @@ impl NodeState {
             held,
             counter: counters.largest,
             run_id: Some(Arc::clone(&self.run_id)),
+            fingerprint: self.record().map(|record| record.fingerprint.clone()),
         }))
     }
 

@@ -64,7 +64,7 @@ pub(super) fn of_reentries() -> impl Strategy<Value = Case> + Clone {
             schedule.faults =
                 pauses.into_iter().map(|(at, lasts)| timed(at, Fault::Pause { client: 0, lasts })).collect();
             let holder = Step { reenters: true, ..lock(rest, hold) };
-            Case { schedule, programs: vec![vec![holder], contender] }
+            Case { schedule, programs: vec![vec![holder], contender], is_unguarded: true }
         },
     )
 }
@@ -84,7 +84,11 @@ pub(super) fn of_a_long_lease() -> impl Strategy<Value = Case> + Clone {
                 .map(|((node, later), at)| timed(at + later, Fault::Evict { node: node % nodes }))
                 .collect();
             let holder = vec![lock(Duration::ZERO, 120 * SECOND)];
-            Case { schedule, programs: std::iter::once(holder).chain(contenders).collect() }
+            Case {
+                schedule,
+                programs: std::iter::once(holder).chain(contenders).collect(),
+                is_unguarded: true,
+            }
         },
     )
 }
@@ -105,7 +109,7 @@ pub(super) fn of_forgetful_nodes() -> impl Strategy<Value = Case> + Clone {
             let all = |at| (0..nodes).map(move |node| timed(at, Fault::Flush { node }));
             schedule.faults = times.into_iter().flat_map(all).collect();
             let holder = Step { verifies: true, is_renewed: false, ..lock(Duration::ZERO, hold) };
-            Case { schedule, programs: vec![vec![holder], contender] }
+            Case { schedule, programs: vec![vec![holder], contender], is_unguarded: true }
         },
     )
 }
@@ -121,7 +125,11 @@ pub(super) fn of_pauses() -> impl Strategy<Value = Case> + Clone {
                 .into_iter()
                 .map(|(client, at, lasts)| timed(Duration::from_micros(at), Fault::Pause { client, lasts }))
                 .collect();
-            Case { schedule, programs: vec![vec![lock(Duration::ZERO, SECOND / 100)], contender] }
+            Case {
+                schedule,
+                programs: vec![vec![lock(Duration::ZERO, SECOND / 100)], contender],
+                is_unguarded: true,
+            }
         },
     )
 }
@@ -161,7 +169,7 @@ pub(super) fn of_late_raises(within: u64) -> impl Strategy<Value = Case> + Clone
             }
             // The inner hold ends after a quarter of the outer one: that renewal heals.
             let holder = vec![Step { reenters: true, ..lock(Duration::ZERO, hold) }];
-            Case { schedule, programs: vec![holder, during, after] }
+            Case { schedule, programs: vec![holder, during, after], is_unguarded: true }
         },
     )
 }
@@ -169,6 +177,7 @@ pub(super) fn of_late_raises(within: u64) -> impl Strategy<Value = Case> + Clone
 /// Nothing goes wrong, and many want the resource at once.
 pub(super) fn of_contention() -> impl Strategy<Value = Case> + Clone {
     (any::<u64>().no_shrink(), millis(1..=5)).prop_map(|(seed, hold)| Case {
+        is_unguarded: true,
         schedule: Schedule::calm(seed, 5, 20),
         programs: vec![vec![lock(Duration::ZERO, hold); 3]; 20],
     })

@@ -1,6 +1,7 @@
 //! S10 to S21: nodes that forget, and quorums that are none.
 
 use super::*;
+use crate::RestartGuard;
 use crate::sim::{Memory, history::Violation};
 
 fn crash(node: usize, lasts: Duration, memory: Memory) -> Fault {
@@ -102,7 +103,10 @@ fn s16_a_node_that_is_flushed_gives_the_lock_away() {
 fn s17_a_node_that_evicts_gives_the_lock_away_but_its_counters_keep_the_order() {
     let evicted = at_node_2(SECOND, Fault::Evict { node: 2 });
     assert!(breaks(&evicted, Promise::Exclusion));
-    assert_eq!(evicted.schedule.promises(DRIFT), Promises::ALL.without(Promise::Exclusion));
+    assert_eq!(
+        evicted.schedule.promises(DRIFT, RestartGuard::Off),
+        Promises::ALL.without(Promise::Exclusion)
+    );
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! S1 to S9: clocks, and clients that stand still.
 
 use super::*;
+use crate::RestartGuard;
 use crate::error::LockError;
 
 /// Three nodes. Client 0 holds its lease to the end, and towards that end client 1 tries all the time.
@@ -31,7 +32,10 @@ fn s01_a_node_clock_that_steps_forward_may_break_exclusion_but_never_order() {
         let report = two_holders(meeting_at_node_2(seed).with(SECOND, Fault::Step { node: 2, by: 12_000 }));
         assert!(breaks(&report, Promise::Exclusion), "seed {seed}: the checker sees nothing");
         assert_keeps_the_rest(&report);
-        assert_eq!(report.schedule.promises(DRIFT), Promises::ALL.without(Promise::Exclusion));
+        assert_eq!(
+            report.schedule.promises(DRIFT, RestartGuard::Off),
+            Promises::ALL.without(Promise::Exclusion)
+        );
     }
 }
 
@@ -113,7 +117,7 @@ fn s05_a_clock_that_stands_still_with_its_client_hides_the_loss_and_the_token_do
     assert!(breaks(&report, Promise::Exclusion), "the checker sees nothing");
     assert_eq!((looks(&report, 0), writes(&report, 0)), (vec![true, true], vec![false]));
     assert_keeps_the_rest(&report);
-    assert_eq!(report.schedule.promises(DRIFT), Promises::ALL.without(Promise::Exclusion));
+    assert_eq!(report.schedule.promises(DRIFT, RestartGuard::Off), Promises::ALL.without(Promise::Exclusion));
 }
 
 /// Client 0 is paused at many moments of its attempt; client 1 comes later.

@@ -4,6 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use super::network::Delivery;
 use crate::{
+    clock::VIRTUAL_EPOCH,
     node::{
         Answer, Entry, Terms,
         state::{NodeState, NodeTime},
@@ -15,9 +16,6 @@ use crate::{
         clock::Rated,
     },
 };
-
-/// Nodes' clocks begin in 2023, as tokens then have the size of real ones.
-const EPOCH: Duration = Duration::from_secs(1_700_000_000);
 
 /// The nodes' clocks differ by up to so many milliseconds from the start: often by the edge of a second, so that their
 /// first votes differ and a token has to be raised.
@@ -40,6 +38,8 @@ pub(crate) struct Server {
     /// What it once knew, by the fault that will bring it back.
     remembered: Vec<(usize, NodeState)>,
     number: usize,
+    /// Whether it never belonged to a quorum: the first client to enrol is taken for the administrator.
+    is_new: bool,
 }
 
 /// What a node does with a message.
@@ -56,7 +56,7 @@ impl Server {
         let rate = schedule.node_rates.get(number).copied().unwrap_or(0);
         Self {
             state: NodeState::new(&run_id(number, 0)),
-            clock: Rated::new(EPOCH + Duration::from_millis(ahead), rate),
+            clock: Rated::new(VIRTUAL_EPOCH + Duration::from_millis(ahead), rate),
             epoch: 0,
             down: 0,
             hung: 0,
@@ -65,6 +65,7 @@ impl Server {
             backlog: VecDeque::new(),
             remembered: Vec::new(),
             number,
+            is_new: true,
         }
     }
 
@@ -98,6 +99,9 @@ impl Server {
         let mut released = Vec::new();
         let mut answers = Vec::with_capacity(entries.len());
         for entry in entries {
+            if matches!(entry, Entry::Enrol(_)) && std::mem::take(&mut self.is_new) {
+                self.state.apply(terms, &Entry::Init, time);
+            }
             let outcome = self.state.apply(terms, entry, time);
             answers.push(outcome.answer);
             released.extend(outcome.notices);
@@ -120,7 +124,8 @@ impl Server {
                 known.map(|(_, state)| state.clone())
             }
         };
-        self.state = kept.map_or_else(|| NodeState::new(&run_id), |state| state.restarted(&run_id));
+        self.state = kept.unwrap_or_else(|| NodeState::new(&run_id));
+        self.state.restart(&run_id);
         lost
     }
 

@@ -10,7 +10,7 @@ use futures::future::{BoxFuture, FutureExt};
 
 use super::{World, event::Event};
 use crate::{
-    clock::{Clock, Instant},
+    clock::{Clock, Instant, VIRTUAL_EPOCH},
     sim::clock::micros,
 };
 
@@ -24,6 +24,10 @@ pub(crate) struct SimClock {
 impl Clock for SimClock {
     fn now(&self) -> Instant {
         Instant::from_origin(Duration::from_micros(self.world.lock().local(self.client)))
+    }
+
+    fn time_of_day(&self) -> Duration {
+        VIRTUAL_EPOCH + self.now().since_origin()
     }
 
     /// Time passes in whole microseconds.

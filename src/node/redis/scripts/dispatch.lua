@@ -1,11 +1,14 @@
 -- dispatch.lua  KEYS resources of all entries  ARGV header, (operation, number of resources, arguments) ...  ->  answers
 local operations = {
-  lock = { run = lock, arguments = 3, is_checked = true },
-  raise = { run = raise, arguments = 2, is_checked = true },
+  lock = { run = lock, arguments = 3, is_checked = true, is_vote = true },
+  raise = { run = raise, arguments = 2, is_checked = true, is_vote = true },
   renew = { run = renew, arguments = 4, is_checked = true },
   unlock = { run = unlock, arguments = 4 },
   force_unlock = { run = force_unlock, arguments = 0 },
   inspect = { run = inspect, arguments = 0 },
+  enrol = { run = enrol, arguments = 3, is_checked = true },
+  init = { run = init, arguments = 0 },
+  reconfigure = { run = reconfigure, arguments = 2 },
 }
 
 local function execute(operation, resources, ...)
@@ -13,6 +16,12 @@ local function execute(operation, resources, ...)
     local other = node_record().fingerprint
     if other and other ~= fingerprint then
       return { 'foreign', other }
+    end
+  end
+  if operation.is_vote then
+    local abstains = abstention()
+    if abstains then
+      return abstains
     end
   end
   return operation.run(resources, ...)

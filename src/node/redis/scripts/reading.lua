@@ -1,5 +1,5 @@
 -- reading.lua  ARGV[1] fingerprint  ARGV[2] guard  ARGV[3] max ttl  ARGV[4] counter ttl  ->  what the node knows
-local fingerprint, max_ttl, counter_ttl = ARGV[1], ARGV[3], ARGV[4]
+local fingerprint, guard, max_ttl, counter_ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 -- Above this, doubles no longer tell neighbours apart.
 local largest_counter = 9007199254740991
@@ -33,10 +33,18 @@ local function integer(text)
   return number
 end
 
-local seconds
+local time
+local function node_time()
+  time = time or call('TIME')
+  return time
+end
+
 local function node_seconds()
-  seconds = seconds or tonumber(call('TIME')[1])
-  return seconds
+  return tonumber(node_time()[1])
+end
+
+local function milliseconds()
+  return node_seconds() * 1000 + math.floor(tonumber(node_time()[2]) / 1000)
 end
 
 -- What a missing counter counts as.
@@ -56,15 +64,9 @@ local function node_record()
   if not record then
     local fields = call('HMGET', record_name, 'run_id', 'floor', 'fingerprint')
     local is_known = fields[1] or fields[2] or fields[3]
-    record = { floor = fields[2] or '0', fingerprint = is_known and (fields[3] or '') }
+    record = { run_id = fields[1], floor = fields[2] or '0', fingerprint = is_known and (fields[3] or '') }
   end
   return record
-end
-
--- Which run of which server this is; false if the user may not know.
-local function run_id()
-  local server = redis.pcall('INFO', 'server')
-  return type(server) == 'string' and string.match(server, 'run_id:(%x+)') or false
 end
 
 local function floor()

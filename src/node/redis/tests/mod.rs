@@ -13,8 +13,7 @@ use super::*;
 use crate::{
     clock::{Clock, TokioClock},
     node::{
-        Answer, Entry, Fingerprint, GuardMode, Listener, Lock, Node, Notice, Reply, Request, Unlock,
-        remote::tests::Ear,
+        Answer, Entry, Listener, Lock, Node, Notice, Reply, Request, Unlock, entries, remote::tests::Ear,
     },
     owner_id::OwnerId,
     resource::Resource,
@@ -28,12 +27,7 @@ mod server;
 const NODE_TIMEOUT: Duration = Duration::from_millis(200);
 
 fn terms() -> Terms {
-    Terms {
-        fingerprint: Fingerprint::new("test"),
-        guard: GuardMode::Off,
-        max_ttl: Duration::from_secs(60),
-        counter_ttl: Duration::from_secs(60),
-    }
+    Terms { counter_ttl: Duration::from_secs(60), ..entries::terms() }
 }
 
 struct Scene {
@@ -47,6 +41,7 @@ impl Scene {
         let setup = Setup {
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             spawner: Arc::new(tokio::runtime::Handle::current()),
+            enrol: None,
             node_timeout: NODE_TIMEOUT,
             seed: 1,
         };

@@ -51,6 +51,7 @@ impl Scene {
         let setup = Setup {
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             spawner: Arc::new(tokio::runtime::Handle::current()),
+            enrol: None,
             node_timeout: NODE_TIMEOUT,
             seed: 1,
         };

@@ -6,12 +6,12 @@ use proptest::{collection::vec, prelude::*, sample, test_runner::TestRunner};
 
 use crate::{
     node::{
-        Answer, Entry, Fingerprint, ForceUnlock, HeldBy, Holder, Inspect, Inspection, Lock, Raise, Renew,
-        Resources, Unlock,
+        Abstention, Answer, Enrol, Entry, Fingerprint, ForceUnlock, HeldBy, Holder, Inspect, Inspection,
+        Lock, Raise, Reconfigure, Renew, Resources, RestartGuard, Terms, Unlock,
         entries::{owner, resource, terms},
         names,
         redis::script::tests::server::Server,
-        state::{Counter, Held, LARGEST_COUNTER, NodeState, NodeTime, Record},
+        state::{Counter, Held, LARGEST_COUNTER, NodeState, NodeTime, Quarantine, Record},
     },
     resource::Resource,
 };
@@ -39,6 +39,9 @@ enum Question {
     Unlock { token: Number, real: bool, leave: bool },
     ForceUnlock,
     Inspect,
+    Enrol { admits_new: bool },
+    Init,
+    Reconfigure { from: &'static str, to: &'static str },
 }
 
 #[derive(Clone, Debug)]
@@ -52,12 +55,18 @@ struct Draft {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Call(Vec<Draft>),
+    Call(RestartGuard, Vec<Draft>),
     LoseLock(&'static str),
     LoseCounter(&'static str),
     SetCounter(&'static str, Number),
-    SetRecord { floor: Number, is_ours: bool },
+    SetRecord {
+        floor: Number,
+        is_ours: bool,
+    },
     LoseRecord,
+    LoseQuarantine,
+    /// The server goes on as if it were another run.
+    Restart,
 }
 
 fn number() -> impl Strategy<Value = Number> {
@@ -86,15 +95,32 @@ fn draft() -> impl Strategy<Value = Draft> {
         .prop_map(|(question, resources, owner, ttl)| Draft { question, resources, owner, ttl })
 }
 
+fn guard() -> impl Strategy<Value = RestartGuard> {
+    sample::select(vec![RestartGuard::PerConnection, RestartGuard::PerVote, RestartGuard::Off])
+}
+
+fn administration() -> impl Strategy<Value = Draft> {
+    let fingerprint = || sample::select(vec!["test", "other", "closed"]);
+    let question = prop_oneof![
+        4 => any::<bool>().prop_map(|admits_new| Question::Enrol { admits_new }),
+        1 => Just(Question::Init),
+        1 => (fingerprint(), fingerprint()).prop_map(|(from, to)| Question::Reconfigure { from, to }),
+    ];
+    question.prop_map(|question| Draft { question, resources: vec!["a"], owner: "u:1", ttl: 1 })
+}
+
 fn step() -> impl Strategy<Value = Step> {
     let name = || sample::select(&RESOURCES[..]);
     prop_oneof![
-        20 => vec(draft(), 1..4).prop_map(Step::Call),
+        20 => (guard(), vec(draft(), 1..4)).prop_map(|(guard, drafts)| Step::Call(guard, drafts)),
+        4 => (guard(), administration()).prop_map(|(guard, draft)| Step::Call(guard, vec![draft])),
         2 => name().prop_map(Step::LoseLock),
         2 => name().prop_map(Step::LoseCounter),
         1 => (name(), number()).prop_map(|(name, number)| Step::SetCounter(name, number)),
         1 => (number(), prop::bool::weighted(0.8)).prop_map(|(floor, is_ours)| Step::SetRecord { floor, is_ours }),
         1 => Just(Step::LoseRecord),
+        1 => Just(Step::LoseQuarantine),
+        1 => Just(Step::Restart),
     ]
 }
 
@@ -137,6 +163,11 @@ impl Pair<'_> {
             }),
             Question::ForceUnlock => Entry::ForceUnlock(ForceUnlock { resources }),
             Question::Inspect => Entry::Inspect(Inspect { resource: first }),
+            Question::Enrol { admits_new } => Entry::Enrol(Enrol { admits_new: *admits_new }),
+            Question::Init => Entry::Init,
+            Question::Reconfigure { from, to } => {
+                Entry::Reconfigure(Reconfigure { from: Fingerprint::new(from), to: Fingerprint::new(to) })
+            }
         }
     }
 
@@ -146,12 +177,18 @@ impl Pair<'_> {
     }
 
     /// What the pure node becomes at `now`, if it says the same as the server; else what it says.
-    fn predict(&self, entries: &[Entry], said: &[Answer], now: NodeTime) -> Result<NodeState, Vec<Answer>> {
+    fn predict(
+        &self,
+        terms: &Terms,
+        entries: &[Entry],
+        said: &[Answer],
+        now: NodeTime,
+    ) -> Result<NodeState, Vec<Answer>> {
         let mut state = self.state.clone();
         let mut expected = Vec::new();
         let mut is_same = entries.len() == said.len();
         for (entry, said) in entries.iter().zip(said) {
-            let answer = state.apply(&terms(), entry, now).answer;
+            let answer = state.apply(terms, entry, now).answer;
             is_same &= is_same_answer(entry, &answer, said, &state, now);
             expected.push(answer);
         }
@@ -162,17 +199,18 @@ impl Pair<'_> {
         self.steps += 1;
         let before = self.now();
         match step {
-            Step::Call(drafts) => {
+            Step::Call(guard, drafts) => {
+                let terms = Terms { guard: *guard, ..terms() };
                 let entries: Vec<Entry> =
                     (0..).zip(drafts).map(|(index, draft)| self.entry(draft, index)).collect();
-                let said = self.server.call(&terms(), &entries);
+                let said = self.server.call(&terms, &entries);
                 let after = self.now();
-                let state = self.predict(&entries, &said, before);
+                let state = self.predict(&terms, &entries, &said, before);
                 // A second may have begun in between, which counters that were missing show: in answers, or only in
                 // what is stored.
                 self.state = match state {
                     Ok(state) if before.seconds() == after.seconds() || self.agrees_with(&state) => state,
-                    other => self.predict(&entries, &said, after).or(other).map_err(|expected| {
+                    other => self.predict(&terms, &entries, &said, after).or(other).map_err(|expected| {
                         let problem = format!("{entries:#?}\nserver: {said:#?}\nstate: {expected:#?}");
                         TestCaseError::fail(problem)
                     })?,
@@ -203,13 +241,26 @@ impl Pair<'_> {
                 let floor = self.number(floor);
                 let fingerprint = if *is_ours { terms().fingerprint } else { Fingerprint::new("other") };
                 let mut command = redis::cmd("HSET");
-                command.arg(names::RECORD).arg("run_id").arg("r").arg("floor").arg(floor);
+                let run_id = self.server.run_id();
+                command.arg(names::RECORD).arg("run_id").arg(&run_id).arg("floor").arg(floor);
                 self.server.get::<i64>(command.arg("fingerprint").arg(fingerprint.as_str()));
-                self.state.set_record(Some(Record { run_id: "r".into(), floor, fingerprint }));
+                self.state.set_record(Some(Record { run_id: run_id.into(), floor, fingerprint }));
             }
             Step::LoseRecord => {
                 self.server.get::<i64>(redis::cmd("DEL").arg(names::RECORD));
                 self.state.set_record(None);
+            }
+            Step::LoseQuarantine => {
+                self.server.get::<i64>(redis::cmd("DEL").arg(names::QUARANTINE));
+                self.state.set_quarantine(None);
+            }
+            Step::Restart => {
+                // The record of another run, as far as the node can tell.
+                if let Some(record) = self.state.record().cloned() {
+                    let mut command = redis::cmd("HSET");
+                    self.server.get::<i64>(command.arg(names::RECORD).arg("run_id").arg("earlier"));
+                    self.state.set_record(Some(Record { run_id: "earlier".into(), ..record }));
+                }
             }
         }
         let state = self.state.clone();
@@ -227,9 +278,12 @@ impl Pair<'_> {
         let mut found = BTreeMap::new();
         for key in self.server.keys() {
             if key == names::RECORD.as_bytes() {
+                self.compare_record(state)?;
                 continue;
             }
-            let is_string = key.starts_with(b"redisson_lock_token:") || key.starts_with(b"redquorum:gone:");
+            let is_string = key.starts_with(b"redisson_lock_token:")
+                || key.starts_with(b"redquorum:gone:")
+                || key == names::QUARANTINE.as_bytes();
             let value: Vec<Vec<u8>> = if is_string {
                 vec![self.server.get(redis::cmd("GET").arg(&key))]
             } else {
@@ -243,9 +297,34 @@ impl Pair<'_> {
         prop_assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
         for (key, (value, ttl)) in &found {
             let (expected, remaining) = &expected[key];
-            prop_assert_eq!(value, expected, "{}", key.escape_ascii());
+            if key == names::QUARANTINE.as_bytes() {
+                let at = |value: &Vec<Vec<u8>>| {
+                    str::from_utf8(&value[0]).unwrap().parse().map(Duration::from_millis)
+                };
+                prop_assert!(
+                    is_near(at(value).unwrap(), at(expected).unwrap()),
+                    "renewals count from another time"
+                );
+            } else {
+                prop_assert_eq!(value, expected, "{}", key.escape_ascii());
+            }
             prop_assert!(is_near(*ttl, *remaining), "{}: {ttl:?}, {remaining:?}", key.escape_ascii());
         }
+        Ok(())
+    }
+}
+
+impl Pair<'_> {
+    fn compare_record(&mut self, state: &NodeState) -> Result<(), TestCaseError> {
+        let found: BTreeMap<String, String> = self.server.get(redis::cmd("HGETALL").arg(names::RECORD));
+        let Some(Record { run_id, floor, fingerprint }) = state.record() else {
+            return Err(TestCaseError::fail("a record that should not be there"));
+        };
+        let expected = [("run_id", run_id.to_string()), ("fingerprint", fingerprint.to_string())];
+        for (field, value) in expected {
+            prop_assert_eq!(&found[field], &value);
+        }
+        prop_assert_eq!(found["floor"].parse().ok(), Some(*floor));
         Ok(())
     }
 }
@@ -273,6 +352,10 @@ fn contents(state: &NodeState, now: NodeTime) -> Contents {
             }
         }
     }
+    if let Some(Quarantine { until, renewals_from }) = state.quarantine(now) {
+        let value = vec![renewals_from.since_epoch().as_millis().to_string().into_bytes()];
+        contents.insert(names::QUARANTINE.into(), (value, until.remaining(now)));
+    }
     contents
 }
 
@@ -291,7 +374,20 @@ fn is_same_answer(entry: &Entry, expected: &Answer, said: &Answer, state: &NodeS
                 && is_near(one.remaining, other.remaining)
         }
         (Answer::Inspected(one), Answer::Inspected(other)) => {
-            one.counter == other.counter && is_same_holder(one, other)
+            one.counter == other.counter
+                && one.fingerprint == other.fingerprint
+                && one.run_id == other.run_id
+                && is_same_holder(one, other)
+        }
+        (
+            Answer::Abstains(Abstention::Quarantined(one)),
+            Answer::Abstains(Abstention::Quarantined(other)),
+        ) => is_near(*one, *other),
+        (Answer::Enrolled(one), Answer::Enrolled(other)) => {
+            one.run_id == other.run_id
+                && is_near(one.time, other.time)
+                && is_near(one.quarantine.unwrap_or_default(), other.quarantine.unwrap_or_default())
+                && one.quarantine.is_some() == other.quarantine.is_some()
         }
         (one, other) => one == other,
     }
@@ -329,7 +425,8 @@ fn the_script_and_the_pure_node_agree() {
         let mut server = server.borrow_mut();
         server.run("FLUSHALL");
         let last = server.seconds() * 1_000_000;
-        let mut pair = Pair { server: &mut server, state: NodeState::new("r"), last, steps: 0 };
+        let state = NodeState::new(&server.run_id());
+        let mut pair = Pair { server: &mut server, state, last, steps: 0 };
         steps.iter().try_for_each(|step| pair.step(step))
     });
     if let Err(problem) = result {

@@ -105,6 +105,12 @@ impl Server {
         self.get::<redis::Value>(&command);
     }
 
+    pub(super) fn run_id(&mut self) -> String {
+        let info: String = self.get(redis::cmd("INFO").arg("server"));
+        let run_id = info.lines().find_map(|line| line.strip_prefix("run_id:"));
+        run_id.expect("every server has a run_id").to_owned()
+    }
+
     /// The server's own time in whole seconds.
     pub(super) fn seconds(&mut self) -> u64 {
         let (seconds, _): (u64, u64) = self.get(&redis::cmd("TIME"));

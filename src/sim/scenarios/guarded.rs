@@ -1,0 +1,116 @@
+//! The same nodes that forget as in `forgetting`, with a restart guard.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    error::LockError,
+    sim::{Campaign, Memory},
+};
+
+fn crash(node: usize, lasts: Duration, memory: Memory) -> Fault {
+    Fault::Crash { node, lasts, memory }
+}
+
+/// Something happens to node 2, which alone keeps client 1 away while client 0 holds the lock.
+fn at_node_2(at: Duration, fault: Fault) -> Report {
+    two_holders_of(meeting_at_node_2(1).with(at, fault), guarded)
+}
+
+#[test]
+fn a_node_that_forgets_lets_nobody_in_beside_the_lease_that_it_forgot() {
+    let faults = [
+        crash(2, SECOND / 2, Memory::Lost),
+        crash(2, Duration::ZERO, Memory::AsOf(SECOND)),
+        Fault::Flush { node: 2 },
+    ];
+    for fault in faults {
+        let report = at_node_2(SECOND, fault.clone());
+        assert_keeps(&report, &Promises::ALL);
+        let unguarded = two_holders(meeting_at_node_2(1).with(SECOND, fault.clone()));
+        assert!(breaks(&unguarded, Promise::Exclusion), "{fault} would do no harm anyway");
+    }
+}
+
+#[test]
+fn single_keys_that_are_evicted_are_not_noticed() {
+    assert!(breaks(&at_node_2(SECOND, Fault::Evict { node: 2 }), Promise::Exclusion));
+}
+
+#[test]
+fn an_old_backup_on_enough_nodes_repeats_no_token() {
+    let back = |schedule: Schedule, node| {
+        schedule.with(2 * SECOND, crash(node, Duration::ZERO, Memory::AsOf(SECOND)))
+    };
+    let report = run((0..3).fold(steady(3, 1), back), |client| async move {
+        let quorum = guarded(&client);
+        for rest in [Duration::ZERO, millis(1_500), 30 * SECOND] {
+            client.sleep(rest).await;
+            drop(quorum.red_lock("r").lock().await);
+        }
+    });
+    assert_eq!(tokens(&report).len(), 3, "the quarantine ends");
+    assert_keeps(&report, &Promises::ALL);
+}
+
+#[test]
+fn s50_a_quorum_in_quarantine_says_so_and_for_how_long() {
+    let restarted = (0..2).fold(steady(3, 1), |schedule, node| {
+        schedule.with(SECOND, crash(node, Duration::ZERO, Memory::Lost))
+    });
+    let report = run(restarted, |client| async move {
+        let lock = guarded(&client).red_lock("r");
+        client.sleep(2 * SECOND).await;
+        match lock.try_lock().await {
+            Err(LockError::Quarantined { remaining: Some(remaining), needed: 2, .. }) => {
+                assert!(remaining > 2 * TTL - 2 * SECOND && remaining < 2 * TTL + SECOND, "{remaining:?}");
+            }
+            other => panic!("{other:?}"),
+        }
+        // Waiting is for those who have the patience.
+        assert!(matches!(lock.clone().lock().await, Err(LockError::Quarantined { .. })));
+        drop(lock.patience(3 * TTL).lock().await.unwrap());
+    });
+    assert_keeps(&report, &Promises::ALL);
+}
+
+/// Five nodes restart empty, one after the other, spaced by a little more than the attempt timeout, while client 0 holds
+/// the lock and two others try all the time.
+fn rolling(seed: u64, spacing: Duration, down: Duration) -> Schedule {
+    let restart = |schedule: Schedule, node: usize| {
+        let at = 5 * SECOND + u32::try_from(node).unwrap() * spacing;
+        schedule.with(at, crash(node, down, Memory::Lost))
+    };
+    (0..5).fold(Schedule::calm(seed, 5, 3), restart)
+}
+
+async fn hold_through(client: Client) {
+    let quorum = guarded(&client);
+    let lock = quorum.red_lock("r");
+    if client.index() > 0 {
+        client.sleep(SECOND).await;
+        for _ in 0..350 {
+            assert!(!matches!(lock.try_lock().await, Ok(Some(_))), "the holder still holds it");
+            client.sleep(millis(100)).await;
+        }
+        return;
+    }
+    let guard = lock.lock().await.unwrap();
+    client.sleep(100 * SECOND).await;
+    assert!(client.look(&guard), "the lease was lost");
+    drop(guard);
+}
+
+#[test]
+fn a_lease_survives_the_restart_of_every_node_one_after_the_other() {
+    // A renewal has to come in between: at a third of the ttl.
+    let spacing = TTL / 3 + 3 * SECOND;
+    let schedules = (any::<u64>(), 0_u64..1_000, 1_u64..1_000)
+        .prop_map(move |(seed, later, down)| rolling(seed, spacing + millis(later), millis(down)));
+    let found = Campaign::new(300).run(&schedules, |schedule| {
+        let report = run(schedule.clone(), hold_through);
+        report.check(&Promises::ALL).map(|()| report)
+    });
+    let summary = found.unwrap_or_else(|found| panic!("{found}"));
+    assert_eq!((summary.runs, summary.grants), (300, 300), "one lease in each run");
+}
