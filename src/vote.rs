@@ -107,11 +107,12 @@ impl Vote {
             Answer::Foreign { fingerprint } | Answer::Known { fingerprint } => {
                 Self::Refused(Refusal::OtherQuorum { theirs: fingerprint.clone() })
             }
-            Answer::Abstains(Abstention::NotEnrolled) | Answer::Healed => {
-                Self::Refused(Refusal::Quarantined { remaining: None })
-            }
-            Answer::Abstains(Abstention::Quarantined(remaining)) => {
-                Self::Refused(Refusal::Quarantined { remaining: Some(*remaining) })
+            Answer::Abstains(abstention) | Answer::Healed(abstention) => {
+                let remaining = match abstention {
+                    Abstention::NotEnrolled => None,
+                    Abstention::Quarantined(remaining) => Some(*remaining),
+                };
+                Self::Refused(Refusal::Quarantined { remaining })
             }
             Answer::Fault(Fault::Handshake(refused)) => match &**refused {
                 Fault::OtherQuorum(theirs) => Self::Refused(Refusal::OtherQuorum { theirs: theirs.clone() }),

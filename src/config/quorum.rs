@@ -74,6 +74,7 @@ impl QuorumSettings {
                     lasts: validity.outlasting(self.max_ttl),
                     renewals_after: validity.outlasting(self.attempt_timeout),
                 },
+                run: None,
             },
             admits_new: self.admits_new,
         })

@@ -80,7 +80,7 @@ async fn look(core: &Core) -> Result<Vec<Answer>, AdmissionError> {
     let mut servers = BTreeSet::new();
     for (node, answer) in core.nodes.iter().zip(&answers) {
         let Answer::Inspected(inspection) = answer else { return Err(incomplete(core, &answers)) };
-        if inspection.run_id.as_ref().is_some_and(|run_id| !servers.insert(Arc::clone(run_id))) {
+        if inspection.run.as_ref().is_some_and(|run| !servers.insert(Arc::clone(run))) {
             let address = Arc::clone(node.address());
             return Err(AdmissionError::Config(ConfigError::DuplicateNode { address }));
         }

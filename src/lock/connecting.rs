@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     error::ConnectError,
     lock::{core::Core, inspection::ask_all},
-    node::{Answer, Fault},
+    node::{Answer, Fault, Run},
     resource::Resource,
     vote::Vote,
 };
@@ -45,15 +45,20 @@ fn refuse_misfits(core: &Core, answers: &[Answer]) -> Result<(), ConnectError> {
 
 /// Two addresses of one server would give it two votes.
 fn refuse_same_server(core: &Core, answers: &[Answer]) -> Result<(), ConnectError> {
-    let mut known: Vec<(&Arc<str>, &Arc<str>)> = Vec::new();
+    let mut known: Vec<(&Arc<str>, &Run)> = Vec::new();
     for (node, answer) in core.nodes.iter().zip(answers) {
         let Answer::Inspected(inspection) = answer else { continue };
-        let Some(run_id) = &inspection.run_id else { continue };
-        if let Some((first, _)) = known.iter().find(|(_, other)| *other == run_id) {
+        let Some(run) = &inspection.run else { continue };
+        if let Some((first, _)) = known.iter().find(|(_, other)| *other == run) {
             let (first, second) = (Arc::clone(first), Arc::clone(node.address()));
-            return Err(ConnectError::SameServer { first, second, run_id: Arc::clone(run_id) });
+            return Err(ConnectError::SameServer { first, second, run_id: run_id(run) });
         }
-        known.push((node.address(), run_id));
+        known.push((node.address(), run));
     }
     Ok(())
+}
+
+/// What `INFO` calls `run_id`.
+fn run_id(run: &Run) -> Arc<str> {
+    run.split('/').next().unwrap_or_default().into()
 }

@@ -1,9 +1,12 @@
 //! What a node says to one entry of a request.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use crate::{
-    node::{fault::Fault, terms::Fingerprint},
+    node::{
+        fault::Fault,
+        terms::{Fingerprint, Run},
+    },
     owner_id::OwnerId,
 };
 
@@ -30,8 +33,8 @@ pub(crate) enum Answer {
     UnlockedBefore,
     /// Lock, raise: the node must not vote, for it may have forgotten votes.
     Abstains(Abstention),
-    /// Renewal: ours, for another ttl, but at a node that does not count.
-    Healed,
+    /// Renewal: ours, for another ttl, but at a node that does not count yet, for the same reason.
+    Healed(Abstention),
     /// Inspection.
     Inspected(Inspection),
     /// Enrolment, initialisation, reconfiguration: done.
@@ -42,10 +45,17 @@ pub(crate) enum Answer {
     Fault(Fault),
 }
 
+impl Answer {
+    /// Whether the node has to be enrolled before it does what was asked.
+    pub(crate) fn is_not_enrolled(&self) -> bool {
+        matches!(self, Self::Abstains(Abstention::NotEnrolled) | Self::Healed(Abstention::NotEnrolled))
+    }
+}
+
 /// Why a node must not vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Abstention {
-    /// It has no record, or that of another run: it has to be enrolled first.
+    /// It has no record, or that of another run than the connection's: it has to be enrolled first.
     NotEnrolled,
     /// It is in quarantine, for so long.
     Quarantined(Duration),
@@ -55,7 +65,7 @@ pub(crate) enum Abstention {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Enrolment {
     /// Which run of which server this is; `None` if the client may not know.
-    pub(crate) run_id: Option<Arc<str>>,
+    pub(crate) run: Option<Run>,
     /// For how long it must not vote, if it must not.
     pub(crate) quarantine: Option<Duration>,
     /// The node's clock, since the epoch.
@@ -83,7 +93,7 @@ pub(crate) struct Inspection {
     /// The fencing counter, 0 where there is none.
     pub(crate) counter: u64,
     /// Which run of which server this is; `None` if the client may not know.
-    pub(crate) run_id: Option<Arc<str>>,
+    pub(crate) run: Option<Run>,
     /// To which quorum the node belongs; `None` if it has no record.
     pub(crate) fingerprint: Option<Fingerprint>,
 }

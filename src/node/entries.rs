@@ -21,6 +21,7 @@ pub(crate) fn terms() -> Terms {
             lasts: Duration::from_secs(61),
             renewals_after: Duration::from_secs(3),
         },
+        run: Some("run".into()),
     }
 }
 

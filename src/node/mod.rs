@@ -33,7 +33,7 @@ pub(crate) use self::{
     request::{
         Enrol, Entry, ForceUnlock, Inspect, Lock, Raise, Reconfigure, Renew, Request, Resources, Unlock,
     },
-    terms::{QuarantineTerms, Terms},
+    terms::{QuarantineTerms, Run, Terms},
 };
 pub use self::{
     fault::Fault,

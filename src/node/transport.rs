@@ -9,7 +9,7 @@ use std::{
 use futures::future::BoxFuture;
 
 use crate::{
-    node::{answer::Answer, fault::Fault, request::Entry},
+    node::{answer::Answer, fault::Fault, request::Entry, terms::Run},
     resource::Resource,
 };
 
@@ -32,6 +32,9 @@ pub(crate) trait Link: fmt::Debug + Send {
 
     /// Loads the script again.
     fn load(&mut self);
+
+    /// From now on, calls say that they mean this run of the server.
+    fn enrolled(&mut self, run: Option<Run>);
 
     /// Asks for the release notices of a resource.
     fn subscribe(&mut self, resource: &Resource);

@@ -77,11 +77,11 @@ fn refusal(entry: &Entry, remaining: Duration) -> Answer {
         Entry::Raise(_) => Answer::NotRaised { counter: 0 },
         Entry::Unlock(_) | Entry::ForceUnlock(_) => Answer::Unlocked { deleted: 0 },
         Entry::Enrol(_) | Entry::Init | Entry::Reconfigure(_) => {
-            Answer::Enrolled(Enrolment { run_id: None, quarantine: None, time: Duration::ZERO })
+            Answer::Enrolled(Enrolment { run: None, quarantine: None, time: Duration::ZERO })
         }
         Entry::Inspect(_) => {
             let held = HeldBy { owner, holds: 1, remaining: Some(remaining) };
-            Answer::Inspected(Inspection { held: Some(held), counter: 0, run_id: None, fingerprint: None })
+            Answer::Inspected(Inspection { held: Some(held), counter: 0, run: None, fingerprint: None })
         }
     }
 }

@@ -14,8 +14,8 @@ use crate::{
     clock::Clock,
     mutex,
     node::{
-        Abstention, Answer, Enrol, Entry, Fault, Listener, Node, Notice, Reply, Request, Responder,
-        RestartGuard, Subscription, Terms,
+        Answer, Enrol, Entry, Fault, Listener, Node, Notice, Reply, Request, Responder, RestartGuard,
+        Subscription, Terms,
         memory::listeners::Listeners,
         state::{NodeState, NodeTime},
     },
@@ -87,8 +87,8 @@ impl MemoryServer {
         let mut released = Vec::new();
         for entry in entries {
             let outcome = memory.state.apply(terms, entry, now);
-            if outcome.answer == Answer::Abstains(Abstention::NotEnrolled) {
-                // There is no connection whose next one would enrol.
+            if outcome.answer.is_not_enrolled() {
+                // There is no connection that would do it.
                 memory.state.apply(terms, &Entry::Enrol(Enrol { admits_new: false }), now);
             }
             answers.push(outcome.answer);
@@ -114,9 +114,12 @@ pub(crate) struct MemoryNode {
 
 impl MemoryNode {
     /// A server without a record is new: nothing but this process can have flushed it.
-    pub(crate) fn new(server: Arc<MemoryServer>, address: Arc<str>, terms: Terms) -> Self {
+    pub(crate) fn new(server: Arc<MemoryServer>, address: Arc<str>, mut terms: Terms) -> Self {
         if terms.guard != RestartGuard::Off {
-            drop(server.execute(&terms, &[Entry::Enrol(Enrol { admits_new: true })]));
+            let (answers, _) = server.execute(&terms, &[Entry::Enrol(Enrol { admits_new: true })]);
+            if let Some(Answer::Enrolled(enrolment)) = answers.into_iter().next() {
+                terms.run = enrolment.run;
+            }
         }
         Self { server, address, terms, is_closed: AtomicBool::new(false) }
     }

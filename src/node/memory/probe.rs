@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use crate::{
     mutex,
-    node::{
-        memory::MemoryServer,
-        state::{Held, NodeState},
-    },
+    node::{memory::MemoryServer, state::Held},
     owner_id::OwnerId,
     resource::Resource,
 };
@@ -34,9 +31,9 @@ impl MemoryServer {
         mutex::lock(&self.memory).state.set_lock(&resource, Some(held));
     }
 
-    /// Loses all data, as a restart without persistence does.
+    /// Loses all data, as a flush does.
     pub(crate) fn forget(&self) {
-        mutex::lock(&self.memory).state = NodeState::new("another run");
+        mutex::lock(&self.memory).state.flush();
     }
 
     /// How many listeners are subscribed.

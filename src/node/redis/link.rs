@@ -20,7 +20,7 @@ use crate::{
         answer::Answer,
         names,
         request::Entry,
-        terms::Terms,
+        terms::{Run, Terms},
         transport::{BatchId, Link, LinkEvent},
     },
     resource::Resource,
@@ -32,7 +32,7 @@ const MOST_CHANNELS: usize = 64;
 /// A connection to a server that has the script.
 pub(super) struct RedisLink {
     wire: Wire,
-    terms: Arc<Terms>,
+    terms: Terms,
     /// What is asked and not answered, in the order of the wire, which is that of the answers.
     asked: VecDeque<(Question, Answering)>,
     /// Subscriptions to be asked for, and those that are being asked for: one command at a time, so that a thousand
@@ -61,7 +61,7 @@ struct Granting {
 }
 
 impl RedisLink {
-    pub(super) fn new(wire: Wire, terms: Arc<Terms>) -> Self {
+    pub(super) fn new(wire: Wire, terms: Terms) -> Self {
         Self {
             wire,
             terms,
@@ -163,6 +163,10 @@ impl Link for RedisLink {
     fn load(&mut self) {
         let answering = self.wire.start(script_load());
         self.asked.push_back((Question::Load, answering));
+    }
+
+    fn enrolled(&mut self, run: Option<Run>) {
+        self.terms.run = run;
     }
 
     fn subscribe(&mut self, resource: &Resource) {

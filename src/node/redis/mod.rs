@@ -28,7 +28,7 @@ mod wire;
 pub(crate) struct RedisTransport {
     client: redis::Client,
     address: Arc<str>,
-    terms: Arc<Terms>,
+    terms: Terms,
 }
 
 impl RedisTransport {
@@ -54,7 +54,7 @@ impl RedisTransport {
         let info = info.clone().set_redis_settings(redis).set_tcp_settings(tcp);
         // Opening checks the address and nothing else: that of a client was checked before.
         let client = redis::Client::open(info).unwrap_or_else(|_| client.clone());
-        Self { client, address: address.into(), terms: Arc::new(terms) }
+        Self { client, address: address.into(), terms }
     }
 
     /// The server's address, the same for all ways of writing it.
@@ -73,7 +73,7 @@ impl Transport for RedisTransport {
         async {
             let mut wire = Wire::open(&self.client).await?;
             wire.ask(script_load()).await?;
-            let link: Box<dyn Link> = Box::new(RedisLink::new(wire, Arc::clone(&self.terms)));
+            let link: Box<dyn Link> = Box::new(RedisLink::new(wire, self.terms.clone()));
             Ok(link)
         }
         .boxed()

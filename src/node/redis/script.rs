@@ -3,10 +3,7 @@
 //! One script for all operations: with one for each, a lock could miss the server's script cache while the unlock
 //! behind it hits.
 
-use std::{
-    sync::{Arc, LazyLock},
-    time::Duration,
-};
+use std::{sync::LazyLock, time::Duration};
 
 use redis::{Cmd, Value};
 
@@ -16,7 +13,7 @@ use crate::{
         fault::Fault,
         redis::classify::{classify_caught, classify_code},
         request::Entry,
-        terms::{Fingerprint, QuarantineTerms, RestartGuard, Terms},
+        terms::{Fingerprint, QuarantineTerms, RestartGuard, Run, Terms},
         ttl::whole_milliseconds,
     },
     owner_id::OwnerId,
@@ -59,7 +56,7 @@ pub(crate) fn sha() -> &'static str {
 ///
 /// ```text
 /// EVALSHA sha numkeys  resources of all entries ...
-///         fingerprint guard max_ttl counter_ttl  { operation resources-count arguments ... } ...
+///         fingerprint guard max_ttl counter_ttl run  { operation resources-count arguments ... } ...
 /// ```
 pub(crate) fn command(terms: &Terms, entries: &[Entry]) -> Cmd {
     let mut command = redis::cmd("EVALSHA");
@@ -68,7 +65,7 @@ pub(crate) fn command(terms: &Terms, entries: &[Entry]) -> Cmd {
     for resource in entries.iter().flat_map(resources) {
         command.arg(resource.as_bytes());
     }
-    let Terms { fingerprint, guard, max_ttl, counter_ttl, quarantine } = terms;
+    let Terms { fingerprint, guard, max_ttl, counter_ttl, quarantine, run } = terms;
     command.arg(fingerprint.as_str());
     command.arg(match guard {
         RestartGuard::PerConnection => "per_connection",
@@ -76,6 +73,7 @@ pub(crate) fn command(terms: &Terms, entries: &[Entry]) -> Cmd {
         RestartGuard::Off => "off",
     });
     command.arg(whole_milliseconds(*max_ttl)).arg(whole_milliseconds(*counter_ttl));
+    command.arg(run.as_deref().unwrap_or_default());
     for entry in entries {
         encode(&mut command, entry, *quarantine);
     }
@@ -155,17 +153,20 @@ fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
         (Entry::Lock(_) | Entry::Raise(_), b"abstains", [remaining]) => {
             Answer::Abstains(Abstention::Quarantined(Duration::from_millis(number(remaining)?)))
         }
-        (Entry::Renew(_), b"healed", []) => Answer::Healed,
+        (Entry::Renew(_), b"healed", []) => Answer::Healed(Abstention::NotEnrolled),
+        (Entry::Renew(_), b"healed", [remaining]) => {
+            Answer::Healed(Abstention::Quarantined(Duration::from_millis(number(remaining)?)))
+        }
         (Entry::Enrol(_) | Entry::Init, b"no_run_id", []) => Answer::Fault(Fault::RunIdForbidden),
         (Entry::Init, b"known", [fingerprint]) => Answer::Known { fingerprint: fingerprint_of(fingerprint)? },
-        (Entry::Enrol(_) | Entry::Init | Entry::Reconfigure(_), b"enrolled", [run_id, time, rest @ ..]) => {
+        (Entry::Enrol(_) | Entry::Init | Entry::Reconfigure(_), b"enrolled", [run, time, rest @ ..]) => {
             let quarantine = match rest {
                 [] => None,
                 [remaining] => Some(Duration::from_millis(number(remaining)?)),
                 _ => return None,
             };
             let time = Duration::from_millis(number(time)?);
-            Answer::Enrolled(Enrolment { run_id: run_id_of(run_id), quarantine, time })
+            Answer::Enrolled(Enrolment { run: run_of(run), quarantine, time })
         }
         (Entry::Lock(_), b"granted", [vote]) => Answer::Granted { vote: number(vote)? },
         (Entry::Lock(_) | Entry::Renew(_), b"held", [resource, owner, remaining, counter]) => {
@@ -185,25 +186,25 @@ fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
         (Entry::Unlock(_) | Entry::ForceUnlock(_), b"unlocked", [deleted]) => {
             Answer::Unlocked { deleted: u32::try_from(number(deleted)?).ok()? }
         }
-        (Entry::Inspect(_), b"inspected", [counter, run_id, fingerprint]) => {
-            let (counter, run_id) = (number(counter)?, run_id_of(run_id));
+        (Entry::Inspect(_), b"inspected", [counter, run, fingerprint]) => {
+            let (counter, run) = (number(counter)?, run_of(run));
             Answer::Inspected(Inspection {
                 held: None,
                 counter,
-                run_id,
+                run,
                 fingerprint: fingerprint_of(fingerprint),
             })
         }
-        (Entry::Inspect(_), b"inspected", [counter, run_id, fingerprint, owner, holds, remaining]) => {
+        (Entry::Inspect(_), b"inspected", [counter, run, fingerprint, owner, holds, remaining]) => {
             // What others write may be no number, and a ttl that is negative is none.
             let held = HeldBy {
                 owner: owner_of(owner)?,
                 holds: number(holds).and_then(|holds| u32::try_from(holds).ok()).unwrap_or(0),
                 remaining: number(remaining).map(Duration::from_millis),
             };
-            let (counter, run_id) = (number(counter)?, run_id_of(run_id));
+            let (counter, run) = (number(counter)?, run_of(run));
             let fingerprint = fingerprint_of(fingerprint);
-            Answer::Inspected(Inspection { held: Some(held), counter, run_id, fingerprint })
+            Answer::Inspected(Inspection { held: Some(held), counter, run, fingerprint })
         }
         _ => return None,
     };
@@ -214,8 +215,8 @@ fn fingerprint_of(value: &Value) -> Option<Fingerprint> {
     bytes(value).map(|bytes| Fingerprint::new(&String::from_utf8_lossy(bytes)))
 }
 
-/// The server's `run_id`, unless the user may not know it.
-fn run_id_of(value: &Value) -> Option<Arc<str>> {
+/// The server's run, unless the user may not know it.
+fn run_of(value: &Value) -> Option<Run> {
     bytes(value).map(|bytes| String::from_utf8_lossy(bytes).into())
 }
 

@@ -19,7 +19,7 @@ use futures::future::{Either, poll_fn, select};
 
 use super::{
     SHORTEST_DIAL, Setup, Shared,
-    enrolment::{self, Enrolled},
+    enrolment::{self, ENROLMENT, Enrolled},
     redial::{PROMPT, Redial},
     timer::Timer,
     topics::Change,
@@ -27,7 +27,7 @@ use super::{
 use crate::{
     clock::{Clock, Instant},
     node::{
-        Abstention, Answer, Enrol, Listener, Notice,
+        Answer, Enrol, Listener, Notice,
         fault::Fault,
         transport::{Link, LinkEvent, Transport},
     },
@@ -170,25 +170,29 @@ impl Driver {
     }
 
     /// Serves calls over a connection, until it is broken or given up.
-    async fn serve(&mut self, Enrolled(mut link): Enrolled) -> Result<Fault, Done> {
+    async fn serve(&mut self, mut link: Enrolled) -> Result<Fault, Done> {
         poll_fn(|context| {
             self.shared.driver.register(context.waker());
-            self.poll_serve(&mut *link, context)
+            self.poll_serve(&mut link, context)
         })
         .await
     }
 
     /// One wake-up: takes every answer that is there, sends whatever may be sent now, and looks again until neither
     /// finds anything.
-    fn poll_serve(&mut self, link: &mut dyn Link, context: &mut Context<'_>) -> Poll<Result<Fault, Done>> {
+    fn poll_serve(
+        &mut self,
+        enrolled: &mut Enrolled,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Fault, Done>> {
         loop {
-            while let Poll::Ready(event) = link.poll_event(context) {
-                if let Some(fault) = self.take_event(link, event) {
+            while let Poll::Ready(event) = enrolled.link.poll_event(context) {
+                if let Some(fault) = self.take_event(enrolled, event) {
                     return Poll::Ready(Ok(fault));
                 }
             }
             let now = self.clock.now();
-            if self.send(link, now) {
+            if self.send(&mut *enrolled.link, now) {
                 continue;
             }
             let deadline = match self.housekeeping(now) {
@@ -230,21 +234,28 @@ impl Driver {
     }
 
     /// Deals with what a link says: the fault, if it is broken.
-    fn take_event(&self, link: &mut dyn Link, event: LinkEvent) -> Option<Fault> {
+    fn take_event(&self, enrolled: &mut Enrolled, event: LinkEvent) -> Option<Fault> {
         match event {
             LinkEvent::Answers { batch, answers } => {
-                let now = self.clock.now();
-                let is_enrolled = !answers.contains(&Answer::Abstains(Abstention::NotEnrolled));
-                self.shared.lock().outbox.answered(batch, answers, now);
-                if !is_enrolled {
-                    // Flushed, or another server behind a proxy: the next connection enrols.
-                    return Some(Fault::Unreachable("the node has no record of this connection".into()));
+                if batch == ENROLMENT {
+                    return enrolled.hear_again(answers, &*self.clock).err();
                 }
+                let now = self.clock.now();
+                let is_replica = enrolment::is_replica(&answers);
+                if answers.iter().any(Answer::is_not_enrolled) {
+                    enrolled.enrol_again(self.enrol.as_ref());
+                }
+                self.shared.lock().outbox.answered(batch, answers, now);
+                return is_replica.then_some(Fault::ReadOnly);
             }
             LinkEvent::NotLoaded { batch } => {
                 let now = self.clock.now();
-                if self.shared.lock().outbox.not_loaded(batch, now) {
-                    link.load();
+                enrolled.is_asked &= batch != ENROLMENT;
+                if batch == ENROLMENT || self.shared.lock().outbox.not_loaded(batch, now) {
+                    enrolled.link.load();
+                    // Another server may have taken over behind a proxy. What follows still names the run that this
+                    // connection knows, so it is refused there.
+                    enrolled.enrol_again(self.enrol.as_ref());
                 }
             }
             LinkEvent::Loaded => self.shared.lock().outbox.loaded(),

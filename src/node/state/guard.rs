@@ -7,8 +7,11 @@ use crate::{
     node::{
         answer::{Abstention, Answer, Enrolment},
         request::{Enrol, Reconfigure},
-        state::{NodeState, NodeTime, Quarantine, Record, counters::floor_at},
-        terms::{Fingerprint, RestartGuard, Terms},
+        state::{
+            NodeState, NodeTime, Quarantine, Record,
+            counters::{floor_at, usable},
+        },
+        terms::{Fingerprint, RestartGuard, Run, Terms},
     },
 };
 
@@ -27,8 +30,8 @@ impl NodeState {
     pub(super) fn abstention(&self, terms: &Terms, now: NodeTime) -> Option<Abstention> {
         let is_enrolled = match terms.guard {
             RestartGuard::Off => return None,
-            RestartGuard::PerConnection => self.record.is_some(),
-            RestartGuard::PerVote => self.is_of_this_run(),
+            RestartGuard::PerConnection => terms.run.as_ref().is_some_and(|run| self.is_of(run)),
+            RestartGuard::PerVote => self.is_of(&self.run),
         };
         if !is_enrolled {
             return Some(Abstention::NotEnrolled);
@@ -37,24 +40,27 @@ impl NodeState {
         Some(Abstention::Quarantined(quarantine.until.remaining(now)))
     }
 
-    /// Whether a renewal counts. In quarantine it does as soon as every attempt that the node may have voted in is decided:
-    /// what it may have forgotten from then on are whole leases, and those it learns again from the renewals themselves.
-    pub(super) fn counts_renewals(&self, terms: &Terms, now: NodeTime) -> bool {
-        match self.abstention(terms, now) {
-            None => true,
-            Some(Abstention::NotEnrolled) => mutation::is_on(Mutation::CountWithoutRecord),
-            Some(Abstention::Quarantined(_)) => {
-                mutation::is_on(Mutation::CountInQuarantine)
-                    || self.quarantine(now).is_none_or(|quarantine| quarantine.renewals_from.is_past(now))
+    /// Why a renewal does not count, if it does not. In quarantine it does as soon as every attempt that the node may have
+    /// voted in is decided: what it may have forgotten from then on are whole leases, and those it learns again from the
+    /// renewals themselves.
+    pub(super) fn abstention_from_renewals(&self, terms: &Terms, now: NodeTime) -> Option<Abstention> {
+        self.abstention(terms, now).filter(|abstention| match abstention {
+            Abstention::NotEnrolled => !mutation::is_on(Mutation::CountWithoutRecord),
+            Abstention::Quarantined(_) => {
+                let from = self.quarantine(now).map(|quarantine| quarantine.renewals_from);
+                from.is_some_and(|from| !from.is_past(now)) && !mutation::is_on(Mutation::CountInQuarantine)
             }
-        }
+        })
     }
 
     pub(super) fn enrol(&mut self, terms: &Terms, enrol: &Enrol, now: NodeTime) -> Result<Answer, Answer> {
         self.admit(terms)?;
         let is_trusted = terms.guard == RestartGuard::Off || (self.record.is_none() && enrol.admits_new);
-        if self.record.is_none() || !(self.is_of_this_run() || is_trusted) {
-            self.write_record(&terms.fingerprint, if is_trusted { 0 } else { floor_at(now) });
+        if self.record.is_none() || !(self.is_of(&self.run) || is_trusted) {
+            let floor = self.record.as_ref().map_or(Ok(0), |record| usable(record.floor))?;
+            // That of a new node stays: with votes from the next second on, they would be above the floor that a restart
+            // within this second sets.
+            self.write_record(&terms.fingerprint, if is_trusted { floor } else { floor.max(floor_at(now)) });
             if !is_trusted {
                 self.quarantine = Some(Quarantine {
                     until: now + terms.quarantine.lasts,
@@ -92,21 +98,18 @@ impl NodeState {
         self.quarantine.filter(|quarantine| !quarantine.until.is_past(now))
     }
 
-    fn is_of_this_run(&self) -> bool {
-        self.record.as_ref().is_some_and(|record| record.run_id == self.run_id)
+    /// Whether the node's record was written in this run.
+    fn is_of(&self, run: &Run) -> bool {
+        self.record.as_ref().is_some_and(|record| record.run == *run)
     }
 
-    /// The floor of a new node stays where it is: with votes from the next second on, they would be above the floor that a
-    /// restart within this second sets.
     fn write_record(&mut self, fingerprint: &Fingerprint, floor: u64) {
-        let floor = self.record.as_ref().map_or(0, |record| record.floor).max(floor);
-        self.record =
-            Some(Record { run_id: Arc::clone(&self.run_id), floor, fingerprint: fingerprint.clone() });
+        self.record = Some(Record { run: Arc::clone(&self.run), floor, fingerprint: fingerprint.clone() });
     }
 
     fn enrolled(&self, now: NodeTime) -> Answer {
         let quarantine = self.quarantine(now).map(|quarantine| quarantine.until.remaining(now));
         let time: Duration = now.since_epoch();
-        Answer::Enrolled(Enrolment { run_id: Some(Arc::clone(&self.run_id)), quarantine, time })
+        Answer::Enrolled(Enrolment { run: Some(Arc::clone(&self.run)), quarantine, time })
     }
 }

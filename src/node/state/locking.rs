@@ -79,7 +79,7 @@ impl NodeState {
         if let Some(holder) = survey.other {
             return Ok(Answer::Held(Holder { counter: counters.largest, ..holder }));
         }
-        let counts = self.counts_renewals(terms, now);
+        let abstention = self.abstention_from_renewals(terms, now);
         // A counter that is missing may have been above the token; so may one that the node forgot, hence the floor.
         let is_below = counters.largest <= token || mutation::is_on(Mutation::VerifyAboveToken);
         let is_missing = counters.is_any_missing() && !mutation::is_on(Mutation::VerifyForgetful);
@@ -100,7 +100,7 @@ impl NodeState {
             self.count(terms, resource, found.map_or(regained, |found| found.max(token)), now);
             self.own(resource, owner, *holds, *ttl, now);
         }
-        Ok(if counts { Answer::Renewed { proves } } else { Answer::Healed })
+        Ok(abstention.map_or(Answer::Renewed { proves }, Answer::Healed))
     }
 
     /// Makes a resource the owner's; a ttl that ends later stays.

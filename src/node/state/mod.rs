@@ -7,14 +7,14 @@
 //! In-memory nodes wrap it, the simulator puts faults round it, the model checker explores it, and the scripts that
 //! run on real servers are compared with it command by command.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use crate::{
     node::{
         answer::Answer,
         names,
         request::Entry,
-        terms::{Fingerprint, Terms},
+        terms::{Fingerprint, Run, Terms},
     },
     owner_id::OwnerId,
     resource::Resource,
@@ -47,7 +47,7 @@ pub(crate) struct NodeState {
     tombstones: BTreeMap<(Resource, OwnerId), NodeTime>,
     record: Option<Record>,
     quarantine: Option<Quarantine>,
-    run_id: Arc<str>,
+    run: Run,
 }
 
 /// The key of a lock.
@@ -69,7 +69,7 @@ pub(crate) struct Counter {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Record {
     /// The run of the server that wrote the record: another one may have forgotten votes.
-    pub(crate) run_id: Arc<str>,
+    pub(crate) run: Run,
     /// Votes are above it, whatever the counters say.
     pub(crate) floor: u64,
     pub(crate) fingerprint: Fingerprint,
@@ -93,21 +93,27 @@ pub(crate) struct Outcome {
 
 impl NodeState {
     /// An empty node, in this run of its server.
-    pub(crate) fn new(run_id: &str) -> Self {
+    pub(crate) fn new(run: &str) -> Self {
         Self {
             locks: BTreeMap::new(),
             counters: BTreeMap::new(),
             tombstones: BTreeMap::new(),
             record: None,
             quarantine: None,
-            run_id: run_id.into(),
+            run: run.into(),
         }
     }
 
     /// Another run of the server begins, with the same data.
     #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn restart(&mut self, run_id: &str) {
-        self.run_id = run_id.into();
+    pub(crate) fn restart(&mut self, run: &str) {
+        self.run = run.into();
+    }
+
+    /// Forgets everything, in the same run.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn flush(&mut self) {
+        *self = Self::new(&self.run);
     }
 
     /// Forgets all locks, as a server does that runs out of memory and may evict what has a ttl.

@@ -78,7 +78,7 @@ impl NodeState {
         Ok(Answer::Inspected(Inspection {
             held,
             counter: counters.largest,
-            run_id: Some(Arc::clone(&self.run_id)),
+            run: Some(Arc::clone(&self.run)),
             fingerprint: self.record().map(|record| record.fingerprint.clone()),
         }))
     }

@@ -5,7 +5,7 @@ use std::{ops::RangeInclusive, time::Duration};
 use proptest::{prelude::*, sample::select};
 
 use crate::sim::{
-    Direction, Fault, MessageFault, Report, Schedule, TimedFault, Verdict,
+    Direction, Fault, Memory, MessageFault, Report, Schedule, TimedFault, Verdict, Way,
     history::Event,
     workload::{Case, Ending, How, Step, What},
 };
@@ -191,4 +191,73 @@ pub(super) fn is_storm(report: &Report) -> bool {
     let attempts = count(|event| matches!(event, Event::Began { .. }));
     let grants = count(|event| matches!(event, Event::Granted { .. }));
     attempts > grants * report.schedule.clients
+}
+
+/// The votes of a lease come late, and its holder keeps it to the end, when another waits for it.
+pub(super) fn of_slow_answers() -> impl Strategy<Value = Case> + Clone {
+    (any::<u64>().no_shrink(), select(vec![1_usize, 2, 3]), millis(300..=900), contender(2)).prop_map(
+        |(seed, nodes, by, contender)| {
+            // A client's first answers from a node are the welcome and the vote.
+            let late = |schedule: Schedule, node| {
+                schedule.with_message(0, node, Direction::Reply, 1, Verdict::Delay(by))
+            };
+            let schedule = (0..nodes).fold(Schedule::calm(seed, nodes, 2), late);
+            let holder = Step { is_renewed: false, ending: Ending::Overstay, ..lock(Duration::ZERO, SECOND) };
+            Case { schedule, programs: vec![vec![holder], contender], is_unguarded: true }
+        },
+    )
+}
+
+/// All nodes are restored from a backup of some seconds ago, and others go on when they may vote again.
+pub(super) fn of_old_backups() -> impl Strategy<Value = Case> + Clone {
+    let nodes = select(vec![1_usize, 3]);
+    let (at, ago) = (millis(3_000..=15_000), millis(500..=10_000));
+    (any::<u64>().no_shrink(), nodes, at, ago, prop::collection::vec(contender(4), 2)).prop_map(
+        |(seed, nodes, at, ago, mut programs)| {
+            let restore =
+                |node| timed(at, Fault::Crash { node, lasts: Duration::ZERO, memory: Memory::AsOf(ago) });
+            let mut schedule = Schedule::calm(seed, nodes, 2);
+            schedule.faults = (0..nodes).map(restore).collect();
+            for program in &mut programs {
+                program.push(lock(60 * SECOND, Duration::ZERO));
+            }
+            Case { schedule, programs, is_unguarded: false }
+        },
+    )
+}
+
+/// A node forgets the vote of an attempt that is still undecided, and a renewal of the lease that it is up against comes to
+/// that node.
+///
+/// Client 2 leaves a key on node 2 and is gone. Client 0 has its lease on nodes 0 and 1, and loses node 1 out of sight. When
+/// the key on node 2 is over, client 1 is granted it, and its request to node 1 comes late, after the lease there is over.
+pub(super) fn of_forgotten_votes(
+    forget: impl Fn(Duration) -> TimedFault + Clone + Send + Sync,
+) -> impl Strategy<Value = Case> + Clone {
+    let (start, late, loss) = (millis(20_005..=20_050), millis(700..=1_000), millis(5..=100));
+    // After it, the lease is renewed again and again, sometimes when it matters.
+    let pause = millis(1_000..=5_000);
+    (any::<u64>().no_shrink(), start, late, loss, pause).prop_map(move |(seed, start, late, loss, lasts)| {
+        let mut schedule = Schedule::calm(seed, 3, 3);
+        let cut = |client, node, at| {
+            timed(at, Fault::Partition { client, node, way: Way::Requests, lasts: 60 * SECOND })
+        };
+        schedule.faults = vec![
+            cut(2, 0, Duration::ZERO),
+            cut(2, 1, Duration::ZERO),
+            timed(SECOND / 4, Fault::Kill { client: 2 }),
+            cut(0, 1, SECOND),
+            timed(12 * SECOND, Fault::Pause { client: 0, lasts }),
+            forget(start + loss),
+        ];
+        // After the greeting and the enrolment.
+        schedule = schedule.with_message(1, 1, Direction::Request, 2, Verdict::Delay(late));
+        let attempt = |rest, hold| Step { how: How::TryLock, ..lock(rest, hold) };
+        let programs = vec![
+            vec![lock(SECOND / 2, 60 * SECOND)],
+            vec![attempt(start, 10 * SECOND)],
+            vec![attempt(SECOND / 100, Duration::ZERO)],
+        ];
+        Case { schedule, programs, is_unguarded: false }
+    })
 }

@@ -6,11 +6,13 @@
 //! cargo nextest run --all-features --lib sim::mutations --no-capture 2>&1 | grep -o '| .* |'
 //! ```
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use proptest::prelude::*;
 
-use super::{Campaign, Failure, Promise, Promises, Report, Schedules, workload::Case};
+use super::{
+    Campaign, Failure, Fault, Memory, Promise, Promises, Report, Schedules, TimedFault, workload::Case,
+};
 use crate::mutation::{Mutation, break_rule};
 
 mod cases;
@@ -156,7 +158,7 @@ fn a_renewal_that_lands_after_its_unlock_is_caught() {
 
 #[test]
 fn validity_from_after_the_first_answer_is_caught() {
-    breaks(Mutation::StartAfterFirstAnswer, Promise::Exclusion);
+    is_caught(Mutation::StartAfterFirstAnswer, Sign::Broken(Promise::Exclusion), &cases::of_slow_answers());
 }
 
 #[test]
@@ -182,4 +184,30 @@ fn a_loss_that_is_announced_by_the_renewal_is_caught() {
 #[test]
 fn holds_as_increments_are_caught() {
     is_caught(Mutation::HoldsAsIncrements, Sign::Broken(Promise::Exclusion), &cases::of_reentries());
+}
+
+#[test]
+fn votes_below_those_that_a_node_forgot_are_caught() {
+    is_caught(Mutation::VoteWithoutFloor, Sign::Broken(Promise::Order), &cases::of_old_backups());
+}
+
+#[test]
+fn a_renewal_that_counts_at_once_in_quarantine_is_caught() {
+    let restart =
+        |at| TimedFault { at, fault: Fault::Crash { node: 2, lasts: Duration::ZERO, memory: Memory::Lost } };
+    is_caught(
+        Mutation::CountInQuarantine,
+        Sign::Broken(Promise::Exclusion),
+        &cases::of_forgotten_votes(restart),
+    );
+}
+
+#[test]
+fn a_renewal_that_counts_at_a_node_without_a_record_is_caught() {
+    let flush = |at| TimedFault { at, fault: Fault::Flush { node: 2 } };
+    is_caught(
+        Mutation::CountWithoutRecord,
+        Sign::Broken(Promise::Exclusion),
+        &cases::of_forgotten_votes(flush),
+    );
 }

@@ -127,7 +127,7 @@ fn s47_a_minority_that_is_down_changes_nothing_and_a_majority_is_an_error_at_onc
 
 /// Client 0 is cut off one way when its lock is on its way; client 1 wants the lock a second later.
 fn one_way(way: Way) -> Report {
-    let schedule = cut(steady(3, 2), 0, &[0, 1, 2], way, micros(2_500), 30 * SECOND);
+    let schedule = cut(steady(3, 2), 0, &[0, 1, 2], way, micros(4_500), 30 * SECOND);
     let report = run(schedule, |client| async move {
         let quorum = quorum(&client);
         client.sleep(client.index() as u32 * SECOND).await;

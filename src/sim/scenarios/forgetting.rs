@@ -1,8 +1,16 @@
-//! S10 to S21: nodes that forget, and quorums that are none.
+//! S10 to S21: what nodes that forget do where nothing guards against it, and quorums that are none.
 
 use super::*;
 use crate::RestartGuard;
 use crate::sim::{Memory, history::Violation};
+
+fn quorum(client: &Client) -> Quorum {
+    unguarded(client)
+}
+
+fn assert_keeps_the_rest(report: &Report) {
+    assert_keeps(report, &report.schedule.promises(DRIFT, RestartGuard::Off));
+}
 
 fn crash(node: usize, lasts: Duration, memory: Memory) -> Fault {
     Fault::Crash { node, lasts, memory }
@@ -10,7 +18,7 @@ fn crash(node: usize, lasts: Duration, memory: Memory) -> Fault {
 
 /// Something happens to node 2, which alone keeps client 1 away while client 0 holds the lock.
 fn at_node_2(at: Duration, fault: Fault) -> Report {
-    let report = two_holders(meeting_at_node_2(1).with(at, fault));
+    let report = two_holders_of(meeting_at_node_2(1).with(at, fault), quorum);
     assert_keeps_the_rest(&report);
     report
 }

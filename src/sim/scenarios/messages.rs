@@ -53,7 +53,7 @@ fn late_rollback() -> Report {
     let schedule = cut(steady(3, 3), 1, &[2], Way::Both, Duration::ZERO, millis(50));
     let schedule = cut(schedule, 0, &[0], Way::Both, millis(30), 5 * SECOND);
     let late = Verdict::Overtaken(millis(100));
-    run(fate(&[2], Direction::Request, 2, late, schedule), |client| async move {
+    run(fate(&[2], Direction::Request, 3, late, schedule), |client| async move {
         let quorum = quorum(&client);
         let lock = quorum.red_lock("r").without_renewal();
         match client.index() {
@@ -92,18 +92,18 @@ fn late_lock(index: u32, verdict: Verdict) -> Report {
     run(schedule, |client| async move {
         // The default ttl is longer than the time after which it is looked for what is left.
         let quorum = client.quorum().unwrap();
-        give_up(&client, quorum.red_lock("r").try_lock(), micros(2_500)).await;
+        give_up(&client, quorum.red_lock("r").try_lock(), micros(4_500)).await;
     })
 }
 
 #[test]
 fn s24_a_lock_that_lands_after_its_rollback_leaves_nothing() {
     for verdict in [Verdict::Overtaken(millis(50)), Verdict::Delay(20 * SECOND), Verdict::Reset] {
-        for index in 0..6 {
+        for index in 0..7 {
             assert_keeps(&late_lock(index, verdict), &Promises::ALL);
         }
     }
-    let overtaken = || late_lock(1, Verdict::Overtaken(millis(50)));
+    let overtaken = || late_lock(2, Verdict::Overtaken(millis(50)));
     assert!(breaks(&breaking(Mutation::NoTombstoneForLock, overtaken), Promise::Residue));
 }
 

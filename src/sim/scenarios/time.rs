@@ -33,7 +33,7 @@ fn s01_a_node_clock_that_steps_forward_may_break_exclusion_but_never_order() {
         assert!(breaks(&report, Promise::Exclusion), "seed {seed}: the checker sees nothing");
         assert_keeps_the_rest(&report);
         assert_eq!(
-            report.schedule.promises(DRIFT, RestartGuard::Off),
+            report.schedule.promises(DRIFT, RestartGuard::default()),
             Promises::ALL.without(Promise::Exclusion)
         );
     }
@@ -117,7 +117,10 @@ fn s05_a_clock_that_stands_still_with_its_client_hides_the_loss_and_the_token_do
     assert!(breaks(&report, Promise::Exclusion), "the checker sees nothing");
     assert_eq!((looks(&report, 0), writes(&report, 0)), (vec![true, true], vec![false]));
     assert_keeps_the_rest(&report);
-    assert_eq!(report.schedule.promises(DRIFT, RestartGuard::Off), Promises::ALL.without(Promise::Exclusion));
+    assert_eq!(
+        report.schedule.promises(DRIFT, RestartGuard::default()),
+        Promises::ALL.without(Promise::Exclusion)
+    );
 }
 
 /// Client 0 is paused at many moments of its attempt; client 1 comes later.

@@ -1,7 +1,7 @@
 //! Faults at their edges: those that take no time, those that never end, and several at once.
 
 use super::*;
-use crate::clock::Clock;
+use crate::{RestartGuard, clock::Clock, lock::Quorum};
 
 const NEVER: Duration = Duration::MAX;
 
@@ -26,7 +26,7 @@ fn a_fault_that_takes_no_time_is_none() {
 fn a_crash_that_takes_no_time_restarts_the_node() {
     let crash = Fault::Crash { node: 0, lasts: Duration::ZERO, memory: Memory::Lost };
     let report = Simulation::new(Schedule::calm(1, 1, 1).with(millis(10), crash)).run(|client| async move {
-        let quorum = client.quorum().unwrap();
+        let quorum = Quorum::builder().restart_guard(RestartGuard::Off).simulated(&client).unwrap();
         let _held = quorum.red_lock("r").without_renewal().lock().await.unwrap();
         client.sleep(SECOND).await;
         assert!(quorum.red_lock("r").try_lock().await.unwrap().is_some(), "the node has forgotten");

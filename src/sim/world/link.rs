@@ -15,6 +15,7 @@ use super::{
 use crate::{
     node::{
         Entry, Fault, Terms, names,
+        terms::Run,
         transport::{BatchId, Link, LinkEvent, Transport},
     },
     resource::Resource,
@@ -92,6 +93,12 @@ impl Link for SimLink {
 
     /// Simulated nodes do not lose the script.
     fn load(&mut self) {}
+
+    fn enrolled(&mut self, run: Option<Run>) {
+        if let Some(connection) = self.world.lock().connections.get_mut(self.number) {
+            connection.terms.run = run;
+        }
+    }
 
     fn subscribe(&mut self, resource: &Resource) {
         Self::send(self, Outbound::Subscribe(names::namesake(resource)));

@@ -138,7 +138,7 @@ impl Server {
     }
 
     pub(super) fn flush(&mut self) {
-        self.state = NodeState::new(&run_id(self.number, self.epoch));
+        self.state.flush();
     }
 
     /// It does nothing with what it is sent, nor with what it was slow to come to.

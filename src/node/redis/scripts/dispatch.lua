@@ -27,7 +27,7 @@ local function execute(operation, resources, ...)
   return operation.run(resources, ...)
 end
 
-local answers, next_key, next_argument = {}, 1, 5
+local answers, next_key, next_argument = {}, 1, 6
 while next_argument <= #ARGV do
   local operation = operations[ARGV[next_argument]]
   local resources = {}

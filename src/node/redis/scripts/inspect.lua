@@ -1,10 +1,10 @@
--- inspect.lua  KEYS one resource  ->  inspected counter run_id|false fingerprint|false [owner holds remaining]
+-- inspect.lua  KEYS one resource  ->  inspected counter run|false fingerprint|false [owner holds remaining]
 local function inspect(resources)
   local held = holder(resources[1])
   local counter = counters_of(resources).largest
   local fingerprint_of_record = node_record().fingerprint or false
   if not held then
-    return { 'inspected', counter, run_id(), fingerprint_of_record }
+    return { 'inspected', counter, run(), fingerprint_of_record }
   end
-  return { 'inspected', counter, run_id(), fingerprint_of_record, held.owner, held.holds, held.ttl }
+  return { 'inspected', counter, run(), fingerprint_of_record, held.owner, held.holds, held.ttl }
 end

@@ -1,5 +1,5 @@
--- reading.lua  ARGV[1] fingerprint  ARGV[2] guard  ARGV[3] max ttl  ARGV[4] counter ttl  ->  what the node knows
-local fingerprint, guard, max_ttl, counter_ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+-- reading.lua  ARGV[1] fingerprint  ARGV[2] guard  ARGV[3] max ttl  ARGV[4] counter ttl  ARGV[5] run  ->  what the node knows
+local fingerprint, guard, max_ttl, counter_ttl, run_of_connection = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 -- Above this, doubles no longer tell neighbours apart.
 local largest_counter = 9007199254740991
@@ -62,9 +62,9 @@ end
 local record
 local function node_record()
   if not record then
-    local fields = call('HMGET', record_name, 'run_id', 'floor', 'fingerprint')
+    local fields = call('HMGET', record_name, 'run', 'floor', 'fingerprint')
     local is_known = fields[1] or fields[2] or fields[3]
-    record = { run_id = fields[1], floor = fields[2] or '0', fingerprint = is_known and (fields[3] or '') }
+    record = { run = fields[1], floor = fields[2] or '0', fingerprint = is_known and (fields[3] or '') }
   end
   return record
 end

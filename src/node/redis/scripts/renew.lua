@@ -1,4 +1,4 @@
--- renew.lua  KEYS resources  ARGV owner, holds, ttl, token  ->  renewed proves | healed | held index owner remaining counter | gone
+-- renew.lua  KEYS resources  ARGV owner, holds, ttl, token  ->  renewed proves | healed [remaining] | held index owner remaining counter | gone
 local function renew(resources, owner, holds, ttl, token)
   token = integer(token)
   if is_gone(resources, owner) then
@@ -18,8 +18,5 @@ local function renew(resources, owner, holds, ttl, token)
     values[i] = found and math.max(found, token) or math.min(math.max(start(), token + 1), largest_counter)
   end
   own(resources, owner, seen, values, holds, ttl)
-  if not counts_renewals() then
-    return { 'healed' }
-  end
-  return { 'renewed', proves and 1 or 0 }
+  return healed() or { 'renewed', proves and 1 or 0 }
 end

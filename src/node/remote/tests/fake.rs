@@ -8,6 +8,8 @@ use std::{
 use super::*;
 use crate::node::{
     Answer, Entry, Fault,
+    answer::Enrolment,
+    terms::Run,
     transport::{BatchId, Link, LinkEvent},
 };
 
@@ -31,6 +33,10 @@ struct Inner {
     /// Whether calls are answered as they come.
     is_lively: bool,
     dials: Vec<Duration>,
+    /// The answer to every enrolment.
+    enrolment: Answer,
+    /// The answers to the next locks; granted when there are none.
+    to_locks: VecDeque<Answer>,
     /// Calls without an answer.
     open: VecDeque<(BatchId, Arc<[Entry]>)>,
     /// All that was told, in words.
@@ -49,6 +55,8 @@ impl Fake {
             door: Door::Open,
             is_lively: true,
             dials: Vec::new(),
+            enrolment: enrolled("first run", clock.time_of_day()),
+            to_locks: VecDeque::new(),
             open: VecDeque::new(),
             told: Vec::new(),
             events: VecDeque::new(),
@@ -66,6 +74,16 @@ impl Fake {
         self.inner().door = door;
     }
 
+    /// Answers every enrolment so from now on.
+    pub(super) fn set_enrolment(&self, answer: Answer) {
+        self.inner().enrolment = answer;
+    }
+
+    /// Answers the next lock so.
+    pub(super) fn answer_lock(&self, answer: Answer) {
+        self.inner().to_locks.push_back(answer);
+    }
+
     pub(super) fn freeze(&self) {
         self.inner().is_lively = false;
     }
@@ -80,7 +98,7 @@ impl Fake {
         let mut inner = self.inner();
         inner.is_lively = true;
         while let Some((batch, entries)) = inner.open.pop_front() {
-            inner.events.push_back(answers(batch, &entries));
+            inner.answer(batch, &entries);
         }
         inner.wake();
     }
@@ -117,20 +135,28 @@ impl Inner {
             waker.wake();
         }
     }
+
+    fn answer(&mut self, batch: BatchId, entries: &[Entry]) {
+        let answers = entries.iter().map(|entry| match entry {
+            Entry::Unlock(_) => Answer::Unlocked { deleted: 1 },
+            Entry::Enrol(_) => self.enrolment.clone(),
+            _ => self.to_locks.pop_front().unwrap_or(Answer::Granted { vote: 1 }),
+        });
+        let answers = answers.collect();
+        self.events.push_back(LinkEvent::Answers { batch, answers });
+    }
 }
 
-fn answers(batch: BatchId, entries: &[Entry]) -> LinkEvent {
-    let answer = |entry: &Entry| match entry {
-        Entry::Unlock(_) => Answer::Unlocked { deleted: 1 },
-        _ => Answer::Granted { vote: 1 },
-    };
-    LinkEvent::Answers { batch, answers: entries.iter().map(answer).collect() }
+/// What a node says that is in this run and no quarantine.
+pub(super) fn enrolled(run: &str, time: Duration) -> Answer {
+    Answer::Enrolled(Enrolment { run: Some(run.into()), quarantine: None, time })
 }
 
 fn in_words(entry: &Entry) -> String {
     match entry {
         Entry::Lock(lock) => format!("lock {}", lock.owner),
         Entry::Unlock(unlock) => format!("unlock {}", unlock.owner),
+        Entry::Enrol(_) => "enrol".into(),
         other => format!("{other:?}"),
     }
 }
@@ -163,10 +189,14 @@ impl Link for FakeLink {
         let words: Vec<_> = entries.iter().map(in_words).collect();
         inner.told.push(words.join(", "));
         if inner.is_lively {
-            inner.events.push_back(answers(batch, &entries));
+            inner.answer(batch, &entries);
         } else {
             inner.open.push_back((batch, entries));
         }
+    }
+
+    fn enrolled(&mut self, run: Option<Run>) {
+        self.0.inner().told.push(format!("enrolled in {}", run.as_deref().unwrap_or("nothing")));
     }
 
     fn load(&mut self) {

@@ -10,10 +10,11 @@ use self::fake::{Door, Fake};
 use super::*;
 use crate::{
     clock::TokioClock,
-    node::{Answer, Entry, Fault, Lock, Unlock, transport::LinkEvent},
+    node::{Answer, Enrol, Entry, Fault, Lock, Unlock, transport::LinkEvent},
     owner_id::OwnerId,
 };
 
+mod enrolment;
 mod fake;
 
 /// A listener that keeps what it hears.
@@ -45,13 +46,17 @@ struct Scene {
 
 impl Scene {
     fn new(door: Door) -> Self {
+        Self::enrolling(door, None)
+    }
+
+    fn enrolling(door: Door, enrol: Option<Enrol>) -> Self {
         let clock = Arc::new(TokioClock::new());
         let fake = Fake::new(&clock);
         fake.set_door(door);
         let setup = Setup {
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             spawner: Arc::new(tokio::runtime::Handle::current()),
-            enrol: None,
+            enrol,
             node_timeout: NODE_TIMEOUT,
             seed: 1,
         };

@@ -241,10 +241,10 @@ impl Pair<'_> {
                 let floor = self.number(floor);
                 let fingerprint = if *is_ours { terms().fingerprint } else { Fingerprint::new("other") };
                 let mut command = redis::cmd("HSET");
-                let run_id = self.server.run_id();
-                command.arg(names::RECORD).arg("run_id").arg(&run_id).arg("floor").arg(floor);
+                let run = self.server.run_of_data();
+                command.arg(names::RECORD).arg("run").arg(&run).arg("floor").arg(floor);
                 self.server.get::<i64>(command.arg("fingerprint").arg(fingerprint.as_str()));
-                self.state.set_record(Some(Record { run_id: run_id.into(), floor, fingerprint }));
+                self.state.set_record(Some(Record { run: run.into(), floor, fingerprint }));
             }
             Step::LoseRecord => {
                 self.server.get::<i64>(redis::cmd("DEL").arg(names::RECORD));
@@ -258,8 +258,8 @@ impl Pair<'_> {
                 // The record of another run, as far as the node can tell.
                 if let Some(record) = self.state.record().cloned() {
                     let mut command = redis::cmd("HSET");
-                    self.server.get::<i64>(command.arg(names::RECORD).arg("run_id").arg("earlier"));
-                    self.state.set_record(Some(Record { run_id: "earlier".into(), ..record }));
+                    self.server.get::<i64>(command.arg(names::RECORD).arg("run").arg("earlier"));
+                    self.state.set_record(Some(Record { run: "earlier".into(), ..record }));
                 }
             }
         }
@@ -317,10 +317,10 @@ impl Pair<'_> {
 impl Pair<'_> {
     fn compare_record(&mut self, state: &NodeState) -> Result<(), TestCaseError> {
         let found: BTreeMap<String, String> = self.server.get(redis::cmd("HGETALL").arg(names::RECORD));
-        let Some(Record { run_id, floor, fingerprint }) = state.record() else {
+        let Some(Record { run, floor, fingerprint }) = state.record() else {
             return Err(TestCaseError::fail("a record that should not be there"));
         };
-        let expected = [("run_id", run_id.to_string()), ("fingerprint", fingerprint.to_string())];
+        let expected = [("run", run.to_string()), ("fingerprint", fingerprint.to_string())];
         for (field, value) in expected {
             prop_assert_eq!(&found[field], &value);
         }
@@ -376,15 +376,18 @@ fn is_same_answer(entry: &Entry, expected: &Answer, said: &Answer, state: &NodeS
         (Answer::Inspected(one), Answer::Inspected(other)) => {
             one.counter == other.counter
                 && one.fingerprint == other.fingerprint
-                && one.run_id == other.run_id
+                && one.run == other.run
                 && is_same_holder(one, other)
         }
         (
             Answer::Abstains(Abstention::Quarantined(one)),
             Answer::Abstains(Abstention::Quarantined(other)),
-        ) => is_near(*one, *other),
+        )
+        | (Answer::Healed(Abstention::Quarantined(one)), Answer::Healed(Abstention::Quarantined(other))) => {
+            is_near(*one, *other)
+        }
         (Answer::Enrolled(one), Answer::Enrolled(other)) => {
-            one.run_id == other.run_id
+            one.run == other.run
                 && is_near(one.time, other.time)
                 && is_near(one.quarantine.unwrap_or_default(), other.quarantine.unwrap_or_default())
                 && one.quarantine.is_some() == other.quarantine.is_some()
@@ -425,7 +428,7 @@ fn the_script_and_the_pure_node_agree() {
         let mut server = server.borrow_mut();
         server.run("FLUSHALL");
         let last = server.seconds() * 1_000_000;
-        let state = NodeState::new(&server.run_id());
+        let state = NodeState::new(&server.run_of_data());
         let mut pair = Pair { server: &mut server, state, last, steps: 0 };
         steps.iter().try_for_each(|step| pair.step(step))
     });

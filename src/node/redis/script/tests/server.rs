@@ -105,10 +105,13 @@ impl Server {
         self.get::<redis::Value>(&command);
     }
 
-    pub(super) fn run_id(&mut self) -> String {
-        let info: String = self.get(redis::cmd("INFO").arg("server"));
-        let run_id = info.lines().find_map(|line| line.strip_prefix("run_id:"));
-        run_id.expect("every server has a run_id").to_owned()
+    /// What tells this life of the server's data from others.
+    pub(super) fn run_of_data(&mut self) -> String {
+        let mut field = |section: &str, name: &str| {
+            let info: String = self.get(redis::cmd("INFO").arg(section));
+            info.lines().find_map(|line| line.strip_prefix(name)).expect("every server has it").to_owned()
+        };
+        format!("{}/{}", field("server", "run_id:"), field("replication", "master_replid:"))
     }
 
     /// The server's own time in whole seconds.

@@ -140,7 +140,7 @@ fn a_hash_of_several_fields_is_held_by_somebody_unknown() {
 fn a_record_of_another_quorum_refuses_locks_but_no_unlock() {
     let mut server = Server::start();
     server.one(&terms(), &lock("a", "me", 5000, 0));
-    server.run("HSET redquorum:node run_id r floor 5 fingerprint other");
+    server.run("HSET redquorum:node run r floor 5 fingerprint other");
     for entry in [lock("a", "me", 5000, 0), renew("a", "me", 1, 5000, 7), raise("a", "me", 7)] {
         let answer = server.one(&terms(), &entry);
         assert!(
@@ -162,7 +162,7 @@ fn a_record_of_another_quorum_refuses_locks_but_no_unlock() {
 fn renewal_proves_nothing_below_the_floor() {
     let mut server = Server::start();
     server.run("SET redisson_lock_token:{a} 5");
-    server.run(&format!("HSET redquorum:node run_id r floor 60 fingerprint {}", terms().fingerprint));
+    server.run(&format!("HSET redquorum:node run r floor 60 fingerprint {}", terms().fingerprint));
     for (token, proves) in [(59, false), (60, true)] {
         assert_eq!(server.one(&terms(), &renew("a", "me", 1, 5000, token)), Answer::Renewed { proves });
     }

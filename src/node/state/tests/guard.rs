@@ -1,0 +1,158 @@
+//! Nodes that may have forgotten votes.
+
+use super::*;
+use crate::{
+    mutation::{Mutation, break_rule},
+    node::{Abstention, Enrol, Reconfigure, RestartGuard, Terms, answer::Enrolment},
+};
+
+const NEXT: &str = "next run";
+
+impl Fixture {
+    /// Over a connection that has enrolled in this run.
+    fn ask_in(&mut self, run: &str, entry: &Entry) -> Answer {
+        let guarded = Terms { guard: RestartGuard::PerConnection, run: Some(run.into()), ..terms() };
+        self.state.apply(&guarded, entry, self.now()).answer
+    }
+
+    fn ask_guarded(&mut self, entry: &Entry) -> Answer {
+        self.ask_in("run", entry)
+    }
+
+    /// The quarantine that the node is in after enrolling.
+    fn enrol(&mut self, admits_new: bool) -> Option<Duration> {
+        match self.ask_guarded(&Entry::Enrol(Enrol { admits_new })) {
+            Answer::Enrolled(enrolment) => enrolment.quarantine,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn restart(&mut self) {
+        self.state.restart(NEXT);
+    }
+}
+
+#[test]
+fn a_node_without_a_record_abstains_and_heals_until_it_is_enrolled() {
+    let mut node = Fixture::new();
+    let unknown = Answer::Abstains(Abstention::NotEnrolled);
+    assert_eq!(node.ask_guarded(&lock("a", "me", 5000, 0)), unknown);
+    assert_eq!(node.ask_guarded(&raise("a", "me", START)), unknown);
+    assert_eq!(
+        node.ask_guarded(&renew("a", "me", 1, 5000, START + 7)),
+        Answer::Healed(Abstention::NotEnrolled)
+    );
+    assert_eq!(node.owner_of("a").as_deref(), Some("me"));
+    assert_eq!(node.enrol(true), None, "new nodes are admitted");
+    assert_eq!(node.ask_guarded(&renew("a", "me", 1, 5000, START + 7)), Answer::Renewed { proves: false });
+}
+
+#[test]
+fn a_node_that_restarted_votes_for_nobody_in_quarantine_and_counts_for_renewals_when_attempts_are_over() {
+    let mut node = Fixture::new();
+    node.enrol(true);
+    node.restart();
+    let lasts = terms().quarantine.lasts;
+    assert_eq!(node.enrol(true), Some(lasts), "a record of another run is no new node");
+    assert_eq!(node.enrol(true), Some(lasts), "enrolling again changes nothing");
+    let refused = |remaining| Answer::Abstains(Abstention::Quarantined(remaining));
+    assert_eq!(node.ask_in(NEXT, &lock("a", "me", 5000, 0)), refused(lasts));
+    assert_eq!(
+        node.ask_in(NEXT, &renew("a", "me", 1, 500_000, START)),
+        Answer::Healed(Abstention::Quarantined(lasts))
+    );
+    assert_eq!(node.ask_in(NEXT, &raise("a", "me", START)), refused(lasts), "not even for its owner");
+    node.milliseconds += 3_000;
+    assert_eq!(
+        node.ask_in(NEXT, &renew("a", "me", 1, 500_000, START)),
+        Answer::Healed(Abstention::Quarantined(lasts - Duration::from_secs(3)))
+    );
+    node.milliseconds += 1;
+    assert!(matches!(node.ask_in(NEXT, &renew("a", "me", 1, 500_000, START)), Answer::Renewed { .. }));
+    node.milliseconds += 58_000;
+    assert!(matches!(node.ask_in(NEXT, &lock("b", "other", 5000, 0)), Answer::Granted { .. }));
+}
+
+#[test]
+fn a_node_that_restarted_votes_above_all_that_it_may_have_voted_before() {
+    let mut node = Fixture::new();
+    node.enrol(true);
+    let Answer::Granted { vote: before } = node.ask_guarded(&lock("a", "me", 5000, 0)) else { panic!() };
+    node.restart();
+    node.enrol(false);
+    // Its counter is back from a backup that knows less.
+    node.set_counter("a", 3);
+    node.ask_in(NEXT, &unlock("a", "me", 0, true, false));
+    node.milliseconds += 62_000;
+    let again = |node: &mut Fixture| match node.ask_in(NEXT, &lock("a", "other", 5000, 0)) {
+        Answer::Granted { vote } => vote,
+        other => panic!("{other:?}"),
+    };
+    let forgetful = {
+        let _broken = break_rule(Some(Mutation::VoteWithoutFloor));
+        again(&mut Fixture { state: node.state.clone(), notices: Vec::new(), ..node })
+    };
+    assert!(forgetful <= before, "the floor matters");
+    assert!(again(&mut node) > before);
+}
+
+#[test]
+fn a_renewal_counts_neither_at_once_in_quarantine_nor_without_a_record() {
+    let in_quarantine = Abstention::Quarantined(terms().quarantine.lasts);
+    let cases = [
+        (Mutation::CountInQuarantine, in_quarantine),
+        (Mutation::CountWithoutRecord, Abstention::NotEnrolled),
+    ];
+    for (mutation, why) in cases {
+        let mut node = Fixture::new();
+        if why == in_quarantine {
+            node.enrol(false);
+        }
+        let renewal = renew("a", "me", 1, 5000, START);
+        assert_eq!(node.ask_guarded(&renewal), Answer::Healed(why));
+        let _broken = break_rule(Some(mutation));
+        assert!(matches!(node.ask_guarded(&renewal), Answer::Renewed { .. }), "the rule matters");
+    }
+}
+
+#[test]
+fn a_connection_to_another_run_than_that_of_the_record_is_not_enrolled() {
+    let mut node = Fixture::new();
+    node.enrol(true);
+    assert!(matches!(node.ask_guarded(&lock("a", "me", 5000, 0)), Answer::Granted { .. }));
+    // The node took over the data of another one, its record included, as a replica does.
+    let record = Record { run: "another".into(), floor: 0, fingerprint: terms().fingerprint };
+    node.state.set_record(Some(record));
+    assert_eq!(node.ask_guarded(&lock("b", "me", 5000, 0)), Answer::Abstains(Abstention::NotEnrolled));
+    assert!(node.enrol(false).is_some(), "it may have voted before");
+}
+
+#[test]
+fn a_new_quorum_is_made_of_nodes_without_a_record() {
+    let mut node = Fixture::new();
+    assert!(matches!(node.ask_guarded(&Entry::Init), Answer::Enrolled(Enrolment { quarantine: None, .. })));
+    assert_eq!(node.ask_guarded(&Entry::Init), Answer::Known { fingerprint: terms().fingerprint });
+    assert!(matches!(node.ask_guarded(&lock("a", "me", 5000, 0)), Answer::Granted { .. }));
+}
+
+#[test]
+fn a_configuration_is_closed_and_opened_and_clients_of_neither_vote_in_between() {
+    let (old, new) = (terms().fingerprint, Fingerprint::new("new"));
+    let closed = new.closed_for();
+    let change = |from: &Fingerprint, to: &Fingerprint| {
+        Entry::Reconfigure(Reconfigure { from: from.clone(), to: to.clone() })
+    };
+    let mut node = Fixture::new();
+    assert_eq!(node.ask(&change(&old, &closed)), Answer::Abstains(Abstention::NotEnrolled));
+    node.ask(&Entry::Init);
+    assert!(matches!(node.ask(&change(&old, &closed)), Answer::Enrolled(_)));
+    assert!(matches!(node.ask(&change(&old, &closed)), Answer::Enrolled(_)), "again");
+    assert_eq!(node.ask(&lock("a", "me", 5000, 0)), Answer::Foreign { fingerprint: closed.clone() });
+    assert!(matches!(node.ask(&change(&closed, &new)), Answer::Enrolled(_)));
+    assert_eq!(node.ask(&change(&old, &closed)), Answer::Foreign { fingerprint: new.clone() });
+    let renamed = Terms { fingerprint: new, ..terms() };
+    assert!(matches!(
+        node.state.apply(&renamed, &lock("a", "me", 5000, 0), node.now()).answer,
+        Answer::Granted { .. }
+    ));
+}
