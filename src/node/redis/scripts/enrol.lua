@@ -1,7 +1,12 @@
--- enrol.lua  ARGV admits new 0|1, quarantine, renewals after  ->  enrolled run|false time [quarantine] | no_run_id
+-- enrol.lua  ARGV admits new 0|1, quarantine, renewals after  ->  enrolled run|false time [quarantine] | no_run_id | fault READONLY
 local function enrol(_, admits_new, lasts, renewals_after)
   if guard ~= 'off' and not run() then
     return { 'no_run_id' }
+  end
+  -- Not even where the record is this run's: a replica that has yet to reach its master still has its own data, and will
+  -- have its master's.
+  if info('replication', 'role:(%a+)') == 'slave' then
+    return { 'fault', 'READONLY a replica cannot enrol' }
   end
   local is_known = node_record().fingerprint
   local is_trusted = guard == 'off' or (not is_known and admits_new == '1')
