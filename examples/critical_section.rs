@@ -43,7 +43,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
 
 async fn connect(cluster: &MemoryCluster) -> Result<Quorum, ConnectError> {
     match std::env::var("REDQUORUM_NODES") {
-        Ok(nodes) => Quorum::builder().nodes(nodes.split(',')).connect().await,
+        Ok(nodes) => Quorum::builder().nodes(nodes.split(',')).admit_new_nodes().connect().await,
         Err(_) => Quorum::builder().in_memory(cluster),
     }
 }

@@ -36,7 +36,7 @@ async fn worker(name: &str, quorum: &Quorum) -> Result<(), Box<dyn std::error::E
 
 async fn connect() -> Result<Quorum, ConnectError> {
     match std::env::var("REDQUORUM_NODES") {
-        Ok(nodes) => Quorum::builder().nodes(nodes.split(',')).connect().await,
+        Ok(nodes) => Quorum::builder().nodes(nodes.split(',')).admit_new_nodes().connect().await,
         Err(_) => Quorum::in_memory(5),
     }
 }

@@ -20,7 +20,7 @@ pub(super) async fn client(cluster: &Cluster) -> Quorum {
 }
 
 pub(super) fn builder(cluster: &Cluster) -> QuorumBuilder {
-    Quorum::builder().nodes(cluster.urls())
+    Quorum::builder().admit_new_nodes().nodes(cluster.urls())
 }
 
 /// No fallback polls: only notices and the end of ttls wake a waiter.

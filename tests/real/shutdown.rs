@@ -21,7 +21,7 @@ async fn is_locked_anywhere(cluster: &Cluster, prefix: &str) -> bool {
 async fn attempts_that_are_under_way_are_taken_back() {
     let cluster = Cluster::start(3).await;
     for round in 0..40 {
-        let quorum = Quorum::builder().nodes(cluster.urls()).connect().await.unwrap();
+        let quorum = Quorum::builder().admit_new_nodes().nodes(cluster.urls()).connect().await.unwrap();
         let lock = quorum.red_lock(format!("lock:{round}"));
         let (locked, ()) = tokio::join!(lock.try_lock(), quorum.shutdown());
         match locked {
@@ -36,7 +36,7 @@ async fn attempts_that_are_under_way_are_taken_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shutdown_waits_for_an_attempt_that_nobody_polls_to_be_given_up() {
     let cluster = Cluster::start(3).await;
-    let quorum = Quorum::builder().nodes(cluster.urls()).connect().await.unwrap();
+    let quorum = Quorum::builder().admit_new_nodes().nodes(cluster.urls()).connect().await.unwrap();
     let lock = quorum.red_lock("lock:r");
     let mut attempt = Box::pin(lock.try_lock());
     assert!(futures::poll!(&mut attempt).is_pending());
@@ -55,6 +55,7 @@ async fn an_attempt_that_waits_for_frozen_servers_is_taken_back_at_once_where_it
     let cluster = Cluster::start(3).await;
     let (ttl, max_ttl) = (Duration::from_secs(20), Duration::from_secs(20));
     let quorum = Quorum::builder()
+        .admit_new_nodes()
         .nodes(cluster.urls())
         .ttl(ttl)
         .max_ttl(max_ttl)

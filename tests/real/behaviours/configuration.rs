@@ -13,7 +13,8 @@ async fn one_server_behind_two_addresses_is_refused_at_connect() {
     let run_id = cluster.server(0).run_id().await;
     let by_name = cluster.server(0).url().replace("127.0.0.1", "localhost");
     for other in [proxy.url(), &by_name] {
-        let outcome = Quorum::builder().nodes(cluster.urls()).nodes([other]).connect().await;
+        let outcome =
+            Quorum::builder().admit_new_nodes().nodes(cluster.urls()).nodes([other]).connect().await;
         let Err(error @ ConnectError::SameServer { .. }) = outcome else { panic!("{other}: {outcome:?}") };
         let address = other.strip_prefix("redis://").unwrap();
         let expected = format!(
@@ -31,7 +32,7 @@ async fn a_client_that_reaches_a_minority_of_its_servers_is_not_a_quorum_of_them
     for server in cluster.some(2..5) {
         server.kill().await;
     }
-    let outcome = Quorum::builder().nodes(cluster.urls()).connect().await;
+    let outcome = Quorum::builder().admit_new_nodes().nodes(cluster.urls()).connect().await;
     let Err(ConnectError::NoQuorum { needed, votes }) = outcome else { panic!("{outcome:?}") };
     assert_eq!((needed, votes.granted(), votes.nodes()), (3, 2, 5));
     assert_eq!(votes.iter().filter(|(_, vote)| matches!(vote, Vote::Unknown(_))).count(), 3, "{votes}");

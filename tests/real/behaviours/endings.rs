@@ -38,7 +38,7 @@ async fn a_holder_that_vanishes_frees_the_resource_within_one_ttl() {
     let vanished = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let quorum = Quorum::builder().nodes(urls).connect().await.unwrap();
+            let quorum = Quorum::builder().admit_new_nodes().nodes(urls).connect().await.unwrap();
             let guard = quorum.red_lock("r").ttl(ttl).lock().await.unwrap();
             // Long enough to have been renewed: it is alive until now.
             tokio::time::sleep(ttl * 3 / 2).await;

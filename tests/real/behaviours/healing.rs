@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use redquorum::Vote;
 
-use super::{NEVER, SOON, TTL, client, hash, is_locked, locked_on, on_all_nodes, unlocked_everywhere};
+use super::{
+    NEVER, SOON, TTL, client, hash, is_locked, locked_on, on_all_nodes, trusting, unlocked_everywhere,
+};
 use crate::support::{Cluster, eventually};
 
 /// Row Y: a server that grants after the decision counts for the lease from then on.
@@ -49,7 +51,7 @@ async fn the_watchdog_heals_servers_that_lost_the_key() {
 #[tokio::test]
 async fn renewing_heals_servers_and_votes_show_the_margin() {
     let cluster = Cluster::start(5).await;
-    let quorum = client(&cluster).await;
+    let quorum = trusting(&cluster).await;
     let guard = quorum.red_lock("r").ttl(TTL).lock().await.unwrap();
     on_all_nodes(&guard).await;
     for server in cluster.some(0..2) {

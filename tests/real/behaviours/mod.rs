@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use redis::cmd;
-use redquorum::{LockError, LockGuard, Quorum, QuorumBuilder, RetryPolicy, Vote, Votes};
+use redquorum::{LockError, LockGuard, Quorum, QuorumBuilder, RestartGuard, RetryPolicy, Vote, Votes};
 
 use crate::support::{Cluster, Direction, Proxy, Server, eventually};
 
@@ -41,9 +41,12 @@ const NEVER: Duration = Duration::from_secs(300);
 /// Short enough to wait for in a test, long enough for a healthy node under load.
 const NODE_TIMEOUT: Duration = Duration::from_millis(400);
 
+/// What a node keeps about itself for as long as it lives.
+pub(super) const NODE_RECORD: &str = "redquorum:node";
+
 /// Settings for the servers of a cluster.
 pub(super) fn builder(cluster: &Cluster) -> QuorumBuilder {
-    Quorum::builder().nodes(cluster.urls())
+    Quorum::builder().admit_new_nodes().nodes(cluster.urls())
 }
 
 /// A client of all servers.
@@ -61,9 +64,15 @@ async fn proxies(cluster: &Cluster) -> Vec<Proxy> {
     join_all(cluster.servers().iter().map(Proxy::before)).await
 }
 
+/// A client that trusts servers to keep every vote: where something else is the matter, and the restart guard would have them
+/// wait out a quarantine first.
+async fn trusting(cluster: &Cluster) -> Quorum {
+    builder(cluster).restart_guard(RestartGuard::Off).connect().await.unwrap()
+}
+
 /// Settings for the servers behind these proxies.
 fn builder_behind(proxies: &[Proxy]) -> QuorumBuilder {
-    Quorum::builder().nodes(proxies.iter().map(Proxy::url))
+    Quorum::builder().admit_new_nodes().nodes(proxies.iter().map(Proxy::url))
 }
 
 /// No fallback polls: only notices and the end of ttls wake a waiter.

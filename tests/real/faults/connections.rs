@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use redquorum::{Fault, Quorum, RedLock, Vote};
+use redquorum::{Fault, Quorum, RedLock, RestartGuard, Vote};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -63,9 +63,22 @@ async fn too_many_calls_at_once_are_told() {
     }
 }
 
-/// One real server, one dead, and one that speaks the protocol but answers locks with nonsense.
 #[tokio::test]
 async fn nonsense_is_told_as_an_error_of_the_protocol() {
+    let reason = reason_of_a_fool(RestartGuard::Off).await;
+    assert!(matches!(reason, Fault::Protocol(_)), "{reason:?}");
+}
+
+/// A connection that does not even enrol is not used.
+#[tokio::test]
+async fn nonsense_in_answer_to_the_enrolment_is_told_as_an_error_of_the_handshake() {
+    let reason = reason_of_a_fool(RestartGuard::PerConnection).await;
+    let Fault::Handshake(cause) = &reason else { panic!("{reason:?}") };
+    assert!(matches!(**cause, Fault::Protocol(_)), "{cause:?}");
+}
+
+/// One real server, one dead, and one that speaks the protocol but answers every call with nonsense: what is told of that.
+async fn reason_of_a_fool(guard: RestartGuard) -> Fault {
     let cluster = Cluster::start(2).await;
     let fake = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("redis://{}", fake.local_addr().unwrap());
@@ -75,12 +88,14 @@ async fn nonsense_is_told_as_an_error_of_the_protocol() {
         }
     });
     let nodes = cluster.urls().into_iter().chain([url]);
-    let lock = Quorum::builder().nodes(nodes).connect().await.unwrap().red_lock("r").ttl(TTL);
+    let builder = Quorum::builder().admit_new_nodes().restart_guard(guard);
+    let lock = builder.nodes(nodes).connect().await.unwrap().red_lock("r").ttl(TTL);
     cluster.server(1).kill().await;
-    let told = |fault: &Fault| matches!(fault, Fault::Unreachable(_) | Fault::Protocol(_));
-    eventually_both(&lock, "the causes are told", told).await;
-    let reasons = reasons(&lock).await;
-    assert!(matches!(reasons, [Fault::Unreachable(_), Fault::Protocol(_)]), "{reasons:?}");
+    let is_lasting = |fault: &Fault| !matches!(fault, Fault::Disconnected);
+    eventually_both(&lock, "the causes are told", is_lasting).await;
+    let [dead, fool] = reasons(&lock).await;
+    assert!(matches!(dead, Fault::Unreachable(_)), "{dead:?}");
+    fool
 }
 
 async fn talk_nonsense(connection: TcpStream) -> std::io::Result<()> {

@@ -80,7 +80,7 @@ async fn each_takes_over_when_the_lease_of_the_other_ends_and_not_before_its_ren
     let lease = Duration::from_millis(600);
     let cluster = Cluster::start(1).await;
     let proxy = Proxy::before(cluster.server(0)).await;
-    let quorum = Quorum::builder().nodes([proxy.url()]).connect().await.unwrap();
+    let quorum = Quorum::builder().admit_new_nodes().nodes([proxy.url()]).connect().await.unwrap();
     let theirs = Redisson::connect(cluster.server(0), lease).await.lock("r", 1);
     theirs.try_lock().await.unwrap();
     let ours = wait_of_ours(quorum.red_lock("r"));
