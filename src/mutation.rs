@@ -48,6 +48,8 @@ pub(crate) enum Mutation {
     /// An inner unlock takes one hold away, whatever is left, instead of saying how many are left: it travels as a renewal
     /// with no holds.
     HoldsAsIncrements,
+    /// A node keeps what anybody proclaims, whoever holds the lock.
+    ProclaimWithoutLock,
     /// A node that restarted votes as if it had given no votes before.
     VoteWithoutFloor,
     /// A node in quarantine counts for renewals at once.
