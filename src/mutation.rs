@@ -50,6 +50,10 @@ pub(crate) enum Mutation {
     HoldsAsIncrements,
     /// A node keeps what anybody proclaims, whoever holds the lock.
     ProclaimWithoutLock,
+    /// Whoever a node heard last is shown as leader, whoever holds the lock.
+    ObserveWithoutLock,
+    /// What is observed may go back to what was there before.
+    ObserveBackwards,
     /// A node that restarted votes as if it had given no votes before.
     VoteWithoutFloor,
     /// A node in quarantine counts for renewals at once.

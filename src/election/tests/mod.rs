@@ -1,0 +1,1 @@
+//! Elections on in-memory nodes, in virtual time.
