@@ -94,7 +94,7 @@ impl Observation {
             let leader = observer.next().await?;
             Some((leader, observer))
         });
-        Self { resource, leaders: Mutex::new(leaders.boxed()) }
+        Self { resource, leaders: Mutex::new(leaders.fuse().boxed()) }
     }
 
     /// The next leader or value; `None` after a shutdown of the quorum.
