@@ -172,11 +172,6 @@ impl Leadership {
     pub async fn resign(self) -> Result<Unlocked, UnlockError> {
         self.guard.unlock().await
     }
-
-    #[cfg(feature = "sim")]
-    pub(crate) fn guard(&self) -> &LockGuard {
-        &self.guard
-    }
 }
 
 impl fmt::Debug for Leadership {

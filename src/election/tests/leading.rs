@@ -7,6 +7,7 @@ use futures::FutureExt;
 use super::{NONE, TTL, all_behave, candidate, client, leading, locked_nodes, pass, server, thaw_all};
 use crate::{
     Election, Fault, LossReason, MemoryCluster, ProclaimError, UnlockError,
+    mutation::{Mutation, break_rule},
     node::{Entry, memory::Behaviour},
 };
 
@@ -121,6 +122,10 @@ async fn what_is_left_of_a_leader_that_resigned_is_seen_by_nobody_and_gone_after
     assert_eq!(leading(&election).await, None);
     let guard = client(&cluster).red_lock("e").lock().await.unwrap();
     assert_eq!(leading(&election).await, None, "the next holder is not the last leader");
+    {
+        let _broken = break_rule(Some(Mutation::ObserveWithoutLock));
+        assert_eq!(leading(&election).await.as_deref(), Some("host-1"), "nothing else prevents it");
+    }
     drop(guard);
     assert!(server(&cluster, 0).has_leader("e"));
     pass(TTL + Duration::from_millis(1)).await;

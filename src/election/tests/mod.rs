@@ -12,6 +12,8 @@ use crate::{
 mod campaigning;
 mod leading;
 mod observing;
+#[cfg(feature = "sim")]
+mod simulated;
 
 const TTL: Duration = Duration::from_secs(30);
 

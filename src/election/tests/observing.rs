@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 
-use super::{TTL, all_behave, candidate, client, pass, server, thaw_all};
+use super::{TTL, all_behave, candidate, client, server, thaw_all};
 use crate::{
     Election, Fault, Leader, LockError, MemoryCluster, Observation,
     mutation::{Mutation, break_rule},
