@@ -143,7 +143,7 @@ impl Store {
 async fn connect(nodes: &Nodes) -> Result<Quorum, ConnectError> {
     match nodes {
         Nodes::Memory(cluster) => Quorum::builder().in_memory(cluster),
-        Nodes::Redis(urls) => Quorum::builder().nodes(urls.split(',')).connect().await,
+        Nodes::Redis(urls) => Quorum::builder().nodes(urls.split(',')).admit_new_nodes().connect().await,
     }
 }
 

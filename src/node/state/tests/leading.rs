@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::node::{
+    RestartGuard, Terms,
     entries::{observe, proclaim, said},
     names,
 };
