@@ -23,6 +23,9 @@ use crate::{
 /// It is a description, cheap to clone, and may be used again and by several tasks at once: each campaign is a candidate of
 /// its own, never re-entrant, whatever [`Owner`](crate::Owner)'s scope it is in.
 ///
+/// A leader that hangs on is removed by an operator's [`force_unlock`](crate::RedLock::force_unlock) of the name; it learns of that
+/// at its next renewal.
+///
 /// To lead for as long as possible is a loop:
 ///
 /// ```

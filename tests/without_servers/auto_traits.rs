@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use redquorum::{
-    ConfigError, ConnectError, Done, Fault, FencingToken, Fingerprint, Inspection, Instant, Lease, LeaseLost,
-    LockError, LockGuard, LockState, LossReason, MemoryCluster, MultiLock, MultiLockGuard, Owner, OwnerId,
-    Quorum, QuorumBuilder, RedLock, Refusal, RenewError, Resource, RetryPolicy, RunError, Seen, UnlockError,
-    Unlocked, Verification, Vote, Votes,
+    ConfigError, ConnectError, Done, Election, Fault, FencingToken, Fingerprint, Inspection, Instant, Leader,
+    Leadership, Lease, LeaseLost, LockError, LockGuard, LockState, LossReason, MemoryCluster, MultiLock,
+    MultiLockGuard, Observation, Owner, OwnerId, ProclaimError, Quorum, QuorumBuilder, RedLock, Refusal,
+    RenewError, Resource, RetryPolicy, RunError, Seen, UnlockError, Unlocked, Verification, Vote, Votes,
 };
 
 fn is_send_and_sync<T: Send + Sync + 'static>() {}
@@ -23,6 +23,7 @@ fn all_public_types_are_send_and_sync() {
     is_send_and_sync::<(Vote, Votes, Refusal, Fault, Fingerprint, Unlocked, Verification)>();
     is_send_and_sync::<(MultiLock, MultiLockGuard, Owner, Lease, Done<u8>, RunError)>();
     is_send_and_sync::<(Inspection, LockState, Seen)>();
+    is_send_and_sync::<(Election, Leader, Leadership, Observation, ProclaimError)>();
     is_send_and_sync::<(FencingToken, Instant, OwnerId, Resource, RetryPolicy)>();
 }
 
@@ -53,4 +54,14 @@ async fn all_public_futures_are_send() {
     is_send(guard.renew());
     is_send(guard.verify());
     is_send(guard.unlock());
+    let election = Election::new(&quorum, "e", "v");
+    is_send(election.campaign());
+    is_send(election.try_campaign());
+    is_send(election.leader());
+    is_send(election.observe().unwrap().next());
+    let leadership = election.campaign().await.unwrap();
+    is_send(leadership.lost());
+    is_send(leadership.proclaim("w"));
+    is_send(leadership.run(async |lease| lease.lost().await));
+    is_send(leadership.resign());
 }

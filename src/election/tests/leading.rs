@@ -178,3 +178,17 @@ async fn a_shutdown_ends_a_leadership() {
     assert_eq!(lost.await.reason, LossReason::Shutdown);
     assert_eq!(leading(&candidate(&cluster, "")).await, None);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_is_unlocked_by_force_is_deposed_at_its_next_renewal() {
+    let cluster = MemoryCluster::new(3);
+    let election = candidate(&cluster, "host-1");
+    let leadership = election.campaign().await.unwrap();
+    client(&cluster).red_lock("e").force_unlock().await.unwrap();
+    assert_eq!(leading(&election).await, None);
+    let start = tokio::time::Instant::now();
+    assert_eq!(leadership.lost().await.reason, LossReason::TakenAway);
+    assert!(start.elapsed() <= TTL / 3 + Duration::from_millis(1));
+    let next = candidate(&cluster, "host-2").campaign().await.unwrap();
+    assert!(next.term() > leadership.term());
+}
