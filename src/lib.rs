@@ -32,6 +32,7 @@
 //! | lock resources of several quorums | [`MultiLock::new`] | waits, quorum by quorum |
 //! | lock again what your caller may hold already | an [`Owner`], with [`RedLock::owned_by`] | re-enters if it is held by that owner |
 //! | only know who holds it | [`RedLock::inspect`] | says who, and what each node answered |
+//! | lead until it is lost, and show everybody who leads | an [`Election`] | waits, and observes |
 //! | end a lock whose holder is gone | [`RedLock::force_unlock`] | unlocks it, whoever it is |
 //! | have one leader, whom others can see | `Election::campaign` | waits |
 //!
@@ -90,6 +91,7 @@
 mod algorithm;
 mod clock;
 mod config;
+mod election;
 mod error;
 mod lock;
 #[cfg(test)]
@@ -108,9 +110,10 @@ pub use crate::{
     algorithm::fencing::FencingToken,
     clock::Instant,
     config::RetryPolicy,
+    election::{Election, Leader, Leadership, Observation},
     error::{
-        AdmissionError, ConfigError, ConnectError, LeaseLost, LockError, LossReason, RenewError, RunError,
-        UnlockError,
+        AdmissionError, ConfigError, ConnectError, LeaseLost, LockError, LossReason, ProclaimError,
+        RenewError, RunError, UnlockError,
     },
     lock::{
         Done, Inspection, Lease, LockGuard, LockState, MultiLock, MultiLockGuard, Owner, Quorum,

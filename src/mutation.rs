@@ -48,6 +48,12 @@ pub(crate) enum Mutation {
     /// An inner unlock takes one hold away, whatever is left, instead of saying how many are left: it travels as a renewal
     /// with no holds.
     HoldsAsIncrements,
+    /// A node keeps what anybody proclaims, whoever holds the lock.
+    ProclaimWithoutLock,
+    /// Whoever a node heard last is shown as leader, whoever holds the lock.
+    ObserveWithoutLock,
+    /// What is observed may go back to what was there before.
+    ObserveBackwards,
     /// A node that restarted votes as if it had given no votes before.
     VoteWithoutFloor,
     /// A node in quarantine counts for renewals at once.

@@ -27,6 +27,11 @@ impl Resource {
         Ok(Self(name.into()))
     }
 
+    /// A name that this crate makes of a resource's, and so may be somewhat longer than one.
+    pub(crate) fn derived(name: Vec<u8>) -> Self {
+        Self(name.into())
+    }
+
     /// The name as it stands on the wire.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {

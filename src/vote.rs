@@ -97,13 +97,15 @@ impl Vote {
             | Answer::Renewed { .. }
             | Answer::Unlocked { .. }
             | Answer::UnlockedBefore
+            | Answer::Proclaimed
+            | Answer::Observed(_)
             | Answer::Enrolled(_)
             | Answer::Inspected(_) => Self::Granted,
             Answer::Held(Holder { owner, remaining, .. }) => {
                 Self::Refused(Refusal::Held { owner: owner.clone(), remaining: *remaining })
             }
             Answer::Gone => Self::Refused(Refusal::Unlocked),
-            Answer::NotRaised { .. } => Self::Refused(Refusal::Superseded),
+            Answer::NotRaised { .. } | Answer::NotLeader => Self::Refused(Refusal::Superseded),
             Answer::Foreign { fingerprint } | Answer::Known { fingerprint } => {
                 Self::Refused(Refusal::OtherQuorum { theirs: fingerprint.clone() })
             }

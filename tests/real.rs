@@ -10,6 +10,7 @@ mod real {
     mod acceptance;
     mod behaviours;
     mod closures;
+    mod election;
     mod faults;
     mod fixture;
     mod groups;

@@ -141,6 +141,14 @@ pub enum ConfigError {
         /// Its length.
         length: usize,
     },
+    /// What a leader is to proclaim is too long for every node to keep.
+    #[error("a leader's value of {length} bytes: at most {most} would be right")]
+    LeaderValue {
+        /// Its length.
+        length: usize,
+        /// The most that is accepted.
+        most: usize,
+    },
     /// A group of nothing.
     #[error("a group of no resources was to be locked: name at least one")]
     EmptyGroup,

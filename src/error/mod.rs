@@ -2,12 +2,14 @@
 
 mod config;
 mod connect;
+mod election;
 mod lock;
 mod run;
 
 pub use self::{
     config::ConfigError,
     connect::{AdmissionError, ConnectError},
+    election::ProclaimError,
     lock::{LeaseLost, LockError, LossReason, RenewError, UnlockError},
     run::RunError,
 };

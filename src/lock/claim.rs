@@ -1,4 +1,4 @@
-//! What one quorum is asked for: some resources, all or none, with these settings, perhaps for an owner.
+//! What one quorum is asked for: some resources, all or none, with these settings, perhaps to be entered again.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,12 +26,24 @@ pub(crate) struct Claim {
     /// Sorted and without repetition.
     pub(crate) resources: Result<Arc<[Resource]>, ConfigError>,
     pub(crate) settings: LockSettings,
-    pub(crate) owner: Option<Owner>,
+    pub(crate) reentrancy: Reentrancy,
+}
+
+/// Whose lease a claim enters again.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Reentrancy {
+    /// That of the owner in whose scope the task is.
+    #[default]
+    OfScope,
+    /// That of this owner.
+    Of(Owner),
+    /// Nobody's.
+    Never,
 }
 
 impl Claim {
     pub(crate) fn new(client: Arc<Client>, resources: Result<Arc<[Resource]>, ConfigError>) -> Self {
-        Self { client, resources, settings: LockSettings::default(), owner: None }
+        Self { client, resources, settings: LockSettings::default(), reentrancy: Reentrancy::default() }
     }
 
     pub(crate) fn core(&self) -> &Core {
@@ -114,9 +126,12 @@ impl Claim {
         }
     }
 
-    /// The owner that was named, or else the one whose scope this task is in.
     fn owner(&self) -> Option<Owner> {
-        self.owner.clone().or_else(Owner::current)
+        match &self.reentrancy {
+            Reentrancy::OfScope => Owner::current(),
+            Reentrancy::Of(owner) => Some(owner.clone()),
+            Reentrancy::Never => None,
+        }
     }
 
     fn guard(&self, won: Won) -> LockGuard {

@@ -29,7 +29,7 @@ pub struct Done<T> {
 #[derive(Clone, Debug)]
 pub struct Lease {
     pub(super) client: Arc<Client>,
-    pub(super) held: Arc<Held>,
+    pub(crate) held: Arc<Held>,
 }
 
 impl Lease {

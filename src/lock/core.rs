@@ -53,6 +53,7 @@ pub(crate) struct Core {
     is_closed: AtomicBool,
     closed: Notify,
     pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) spawner: Arc<dyn Spawner>,
 }
 
 /// What a client lives in.
@@ -123,6 +124,7 @@ impl Client {
             is_closed: AtomicBool::new(false),
             closed: Notify::new(),
             observer,
+            spawner: Arc::clone(&spawner),
         });
         let tasks = [
             spawner.spawn(watchdog::run(Arc::clone(&core)).boxed()),

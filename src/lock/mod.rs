@@ -5,17 +5,17 @@
 
 mod admission;
 pub(crate) mod builder;
-mod claim;
+pub(crate) mod claim;
 mod closure;
 mod connecting;
 pub(crate) mod core;
-mod expiry;
-mod fanout;
+pub(crate) mod expiry;
+pub(crate) mod fanout;
 mod gauge;
 mod guard;
 pub(crate) mod held;
 mod inspection;
-mod locking;
+pub(crate) mod locking;
 mod multi_guard;
 mod multi_lock;
 pub(crate) mod observer;

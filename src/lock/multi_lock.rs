@@ -8,7 +8,11 @@ use crate::{
     config::RetryPolicy,
     error::{ConfigError, LockError},
     lock::{
-        claim::Claim, core::Client, guard::LockGuard, multi_guard::MultiLockGuard, owner::Owner,
+        claim::{Claim, Reentrancy},
+        core::Client,
+        guard::LockGuard,
+        multi_guard::MultiLockGuard,
+        owner::Owner,
         red_lock::RedLock,
     },
     resource::Resource,
@@ -108,7 +112,7 @@ impl MultiLock {
     /// As [`RedLock::owned_by`], for the group: the owner re-enters the same group. A group of which it holds only some
     /// resources is another one, and waits for them.
     pub fn owned_by(self, owner: &Owner) -> Self {
-        self.each(|claim| claim.owner = Some(owner.clone()))
+        self.each(|claim| claim.reentrancy = Reentrancy::Of(owner.clone()))
     }
 
     /// Locks all resources, waiting for as long as others hold any of them.

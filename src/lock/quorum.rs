@@ -72,7 +72,6 @@ impl Quorum {
         join_all(core.nodes.iter().map(|node| node.close())).await;
     }
 
-    #[cfg(test)]
     pub(crate) fn client(&self) -> &Arc<Client> {
         &self.client
     }

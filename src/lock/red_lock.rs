@@ -6,7 +6,7 @@ use crate::{
     config::RetryPolicy,
     error::{ConfigError, LockError, RunError},
     lock::{
-        claim::Claim,
+        claim::{Claim, Reentrancy},
         closure::{self, Done, Lease},
         core::Client,
         guard::LockGuard,
@@ -83,7 +83,7 @@ impl RedLock {
     /// Makes the lock re-entrant for this owner: while it holds the resource, its locks re-enter (default: the owner in
     /// whose [`scope`](Owner::scope) the call is made, or none).
     pub fn owned_by(mut self, owner: &Owner) -> Self {
-        self.claim.owner = Some(owner.clone());
+        self.claim.reentrancy = Reentrancy::Of(owner.clone());
         self
     }
 

@@ -1,9 +1,12 @@
 //! Leases do not overlap although a node forgets everything, if it waits before it votes again.
 
-use crate::model::{
-    bounds::{Bounds, Promise, Timing, full_or},
-    rules::Rules,
-    search::{assert_breaks, assert_holds, shortest_break},
+use crate::{
+    model::{
+        bounds::{Bounds, Promise, Timing, full_or},
+        rules::{Rules, Wrong},
+        search::{assert_breaks, assert_holds, shortest_break},
+    },
+    mutation::Mutation,
 };
 
 const TIMING: Timing = Timing { ttl: 3, attempt_timeout: 3, horizon: 4 };
@@ -26,17 +29,18 @@ fn a_node_that_forgot_its_vote_gives_it_again() {
 #[test]
 fn a_node_in_quarantine_gives_no_vote_twice() {
     let timing = full_or(LONG, TIMING);
-    assert_holds(Bounds { timing: Some(timing), ..BOUNDS }, Rules::guarded(true));
+    assert_holds(Bounds { timing: Some(timing), ..BOUNDS }, Rules::GUARDED);
 }
 
 #[test]
 fn a_node_in_quarantine_counts_for_renewals_once_no_attempt_can_win_with_what_it_forgot() {
     let bounds = Bounds { renewals: [1, 0], is_held_at_start: full_or(false, true), ..BOUNDS };
-    assert_holds(bounds, Rules::guarded(true));
+    assert_holds(bounds, Rules::GUARDED);
 }
 
 #[test]
 fn a_node_that_counts_for_renewals_at_once_takes_the_place_of_a_vote_it_forgot() {
     let bounds = Bounds { renewals: [1, 0], is_held_at_start: full_or(false, true), ..BOUNDS };
-    assert_breaks(bounds, Rules::guarded(false));
+    let at_once = Wrong::Rule(Mutation::CountInQuarantine);
+    assert_breaks(bounds, Rules { wrong: Some(at_once), ..Rules::GUARDED });
 }

@@ -11,10 +11,10 @@ use crate::{
         bounds::{Bounds, Expiries, Promise},
         message::{Reply, Request, Say},
         rules::Rules,
-        site::Sealed,
+        site::{RUN, Sealed},
         world::{Phase, World},
     },
-    node::{Terms, entries::terms},
+    node::{QuarantineTerms, Terms, entries::terms},
 };
 
 /// The protocol, within bounds and by rules.
@@ -29,9 +29,12 @@ pub(super) struct Protocol {
 
 impl Protocol {
     pub(super) fn new(bounds: Bounds, rules: Rules) -> Self {
-        let mut terms = terms();
+        let mut terms = Terms { guard: rules.guard, run: Some(RUN.into()), ..terms() };
         if let Some(timing) = bounds.timing {
             terms.max_ttl = Duration::from_millis(timing.ttl.into());
+            // What is over after a tick is over in it: so a tick less than an attempt may last.
+            let renewals_after = Duration::from_millis(timing.attempt_timeout.saturating_sub(1).into());
+            terms.quarantine = QuarantineTerms { lasts: terms.max_ttl, renewals_after };
         }
         Self { bounds, rules, terms, needed: rules.needed() }
     }
@@ -68,7 +71,7 @@ impl Protocol {
             }
             Action::Crash { site } => {
                 world.crashes -= 1;
-                world.sites[site].open().crash(self.rules.guard, before.now);
+                world.sites[site].open().crash(&self.terms, before.now);
             }
             Action::Tick => self.tick(&mut world),
         }
@@ -177,7 +180,7 @@ impl Protocol {
         world.now += 1;
         let now = world.now;
         for site in &mut world.sites {
-            site.open().tick(self, now);
+            site.open().tick(now);
         }
     }
 }

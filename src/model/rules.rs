@@ -4,18 +4,8 @@ use crate::{
     algorithm::tally::Electorate,
     model::NODES,
     mutation::{self, Broken, Mutation},
+    node::RestartGuard,
 };
-
-/// What keeps a node from voting after it has forgotten its votes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Guard {
-    None,
-    /// It votes for nobody for the longest ttl. Renewals it executes, and it counts for them again at once, or after an
-    /// attempt timeout.
-    Quarantine {
-        renewals_after_attempt_timeout: bool,
-    },
-}
 
 /// A way to do it wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,12 +18,12 @@ pub(super) enum Wrong {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
-    pub(super) guard: Guard,
+    pub(super) guard: RestartGuard,
     pub(super) wrong: Option<Wrong>,
 }
 
 impl Rules {
-    pub(super) const WHOLE: Self = Self { guard: Guard::None, wrong: None };
+    pub(super) const WHOLE: Self = Self { guard: RestartGuard::Off, wrong: None };
 
     pub(super) const fn without(rule: Mutation) -> Self {
         Self::with(Wrong::Rule(rule))
@@ -43,9 +33,7 @@ impl Rules {
         Self { wrong: Some(wrong), ..Self::WHOLE }
     }
 
-    pub(super) const fn guarded(renewals_after_attempt_timeout: bool) -> Self {
-        Self { guard: Guard::Quarantine { renewals_after_attempt_timeout }, ..Self::WHOLE }
-    }
+    pub(super) const GUARDED: Self = Self { guard: RestartGuard::PerConnection, ..Self::WHOLE };
 
     pub(super) fn is(self, wrong: Wrong) -> bool {
         self.wrong == Some(wrong)

@@ -12,14 +12,17 @@ use crate::{
         bounds::Promise,
         message::{Ask, Attempt, Reply, Request, Say, resource},
         protocol::Protocol,
-        rules::{Guard, Wrong},
+        rules::Wrong,
     },
     mutation::Mutation,
     node::{
-        Answer,
-        state::{Counter, NodeState, NodeTime},
+        Answer, Enrol, Entry, RestartGuard, Terms,
+        state::{Counter, NodeState, NodeTime, Record},
     },
 };
+
+/// What a node is called by itself. A restart is a flush here: what tells runs apart is not in question.
+pub(super) const RUN: &str = "";
 
 /// One node, what is in flight to and from it, and what each client's attempt has heard of it.
 ///
@@ -30,8 +33,6 @@ pub(super) struct Site {
     node: NodeState,
     /// Whole seconds by which the node's clock is ahead of the others.
     ahead: u8,
-    /// The tick at which it forgot everything, for as long as that matters.
-    restarted: Option<u8>,
     /// Sorted, so that the order of sending makes no difference.
     requests: Vec<Request>,
     replies: Vec<Reply>,
@@ -69,17 +70,13 @@ pub(super) enum Raising {
 }
 
 impl Site {
-    pub(super) fn new(counter: u64) -> Self {
-        let mut node = NodeState::new("");
-        node.set_counter(resource(), Some(remembered(counter)));
-        Self {
-            node,
-            ahead: 0,
-            restarted: None,
-            requests: Vec::new(),
-            replies: Vec::new(),
-            standing: Default::default(),
+    pub(super) fn new(terms: &Terms, counter: u64) -> Self {
+        let mut node = NodeState::new(RUN);
+        if terms.guard != RestartGuard::Off {
+            node.apply(terms, &Entry::Init, NodeTime::from_epoch(0));
         }
+        node.set_counter(resource(), Some(remembered(counter)));
+        Self { node, ahead: 0, requests: Vec::new(), replies: Vec::new(), standing: Default::default() }
     }
 
     pub(super) fn requests(&self) -> &[Request] {
@@ -122,9 +119,6 @@ impl Site {
     /// What the node does, and what it says to it.
     pub(super) fn execute(&mut self, model: &Protocol, request: Request, now: u8) -> Option<Say> {
         let Request { of, ask } = request;
-        if matches!(ask, Ask::Lock { .. }) && self.restarted.is_some() {
-            return Some(Say::Refused);
-        }
         let owner =
             if model.rules.is_broken(Mutation::ReuseOwnerId) { Attempt { number: 1, ..of } } else { of };
         let entry = request.entry(owner, model.ttl());
@@ -140,16 +134,17 @@ impl Site {
             (_, Answer::Granted { vote }) => Some(Say::Granted { vote }),
             (_, Answer::Raised) => Some(Say::Raised(true)),
             (_, Answer::NotRaised { .. }) => Some(Say::Raised(false)),
+            (Ask::Raise { .. }, Answer::Abstains(_)) => Some(Say::Raised(false)),
             (Ask::Renew { round, .. }, Answer::Renewed { proves }) => {
                 let counts = match model.bounds.promise {
                     Promise::ProofsHold if model.rules.is(Wrong::StillMineProves) => was_held,
                     Promise::ProofsHold => proves,
-                    _ => self.is_counted_for_renewals(model, now),
+                    _ => true,
                 };
                 Some(Say::Renewed { round, counts })
             }
             (Ask::Renew { round, .. }, _) => Some(Say::NotRenewed { round }),
-            (_, Answer::Held(_) | Answer::Gone) => Some(Say::Refused),
+            (_, Answer::Held(_) | Answer::Gone | Answer::Abstains(_)) => Some(Say::Refused),
             (ask, answer) => panic!("a node said {answer:?} to {ask:?}"),
         }
     }
@@ -172,27 +167,22 @@ impl Site {
         self.ahead += u8::from(is_regained_above);
     }
 
-    pub(super) fn crash(&mut self, guard: Guard, now: u8) {
+    /// A client enrols it at once.
+    pub(super) fn crash(&mut self, terms: &Terms, now: u8) {
         let counter = self.node.counter(resource(), self.time(now));
-        self.node = NodeState::new("");
+        self.node.flush();
+        if terms.guard != RestartGuard::Off {
+            self.node.apply(terms, &Entry::Enrol(Enrol { admits_new: false }), self.time(now));
+            // Where tokens are not looked at, the floor would only make more states.
+            let record = self.node.record().cloned();
+            self.node.set_record(record.map(|record| Record { floor: 0, ..record }));
+        }
         self.node.set_counter(resource(), counter);
-        self.restarted = (guard != Guard::None).then_some(now);
     }
 
     /// A tick has passed: what is over is forgotten.
-    pub(super) fn tick(&mut self, model: &Protocol, now: u8) {
+    pub(super) fn tick(&mut self, now: u8) {
         self.node.sweep(NodeTime::from_epoch(now.into()));
-        let max_ttl = model.bounds.timing.map_or(0, |timing| timing.ttl);
-        self.restarted = self.restarted.filter(|restarted| now <= restarted + max_ttl);
-    }
-
-    /// In quarantine, the votes have to die first that attempts may still win with.
-    fn is_counted_for_renewals(&self, model: &Protocol, now: u8) -> bool {
-        let Guard::Quarantine { renewals_after_attempt_timeout: true } = model.rules.guard else {
-            return true;
-        };
-        let timeout = model.bounds.timing.map_or(0, |timing| timing.attempt_timeout);
-        self.restarted.is_none_or(|restarted| now >= restarted + timeout)
     }
 
     /// A tick is a millisecond.

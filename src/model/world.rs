@@ -76,7 +76,7 @@ impl World {
     pub(super) fn new(model: &Protocol, counters: [u64; NODES]) -> Self {
         let client = Client { begun: 0, phase: Phase::Idle, start: 0, floor: 0 };
         let world = Self {
-            sites: counters.map(|counter| Sealed::new(Site::new(counter))),
+            sites: counters.map(|counter| Sealed::new(Site::new(&model.terms, counter))),
             clients: [client; CLIENTS],
             now: 0,
             granted: Vec::new(),

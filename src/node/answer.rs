@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::{
     node::{
         fault::Fault,
+        proclamation::Proclamation,
         terms::{Fingerprint, Run},
     },
     owner_id::OwnerId,
@@ -19,7 +20,7 @@ pub(crate) enum Answer {
     Held(Holder),
     /// Lock, renewal: this owner was unlocked here before; its tombstone says so.
     Gone,
-    /// Any but the unlocks and inspection: the node belongs to a quorum of another configuration.
+    /// Any but the unlocks, inspection and observation: the node belongs to a quorum of another configuration.
     Foreign { fingerprint: Fingerprint },
     /// Raise: the counters now stand at the token.
     Raised,
@@ -37,6 +38,12 @@ pub(crate) enum Answer {
     Healed(Abstention),
     /// Inspection.
     Inspected(Inspection),
+    /// Proclamation: it is kept, or something later of the same leader is.
+    Proclaimed,
+    /// Proclamation: the lock is not the owner's here.
+    NotLeader,
+    /// Observation.
+    Observed(Observation),
     /// Enrolment, initialisation, reconfiguration: done.
     Enrolled(Enrolment),
     /// Initialisation: the node has a record already.
@@ -105,4 +112,15 @@ pub(crate) struct HeldBy {
     pub(crate) holds: u32,
     /// `None`: a key without a ttl, which no lock of ours ever is.
     pub(crate) remaining: Option<Duration>,
+}
+
+/// An election as one node sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Observation {
+    /// Who holds the lock; `None` if nobody does, or a lock of some other kind is there.
+    pub(crate) owner: Option<OwnerId>,
+    /// For how long; `None` also for a key without a ttl.
+    pub(crate) remaining: Option<Duration>,
+    /// What a leader said there last. It may be one that does not hold the lock any more.
+    pub(crate) said: Option<Proclamation>,
 }

@@ -12,7 +12,8 @@ use crate::{
     mutex,
     node::{
         Answer, Entry, Fault, Listener, Node, Notice, Request,
-        entries::{inspect, lock, raise, renew, resource, unlock},
+        entries::{inspect, lock, observe, owner, proclaim, raise, renew, resource, said, unlock},
+        names,
     },
 };
 
@@ -72,6 +73,7 @@ pub(crate) async fn conforms(subject: &Subject) {
     a_dropped_reply_cancels_nothing(subject).await;
     a_lock_ends_with_its_ttl(subject).await;
     a_listener_hears_real_releases_until_it_unsubscribes(subject).await;
+    a_listener_hears_of_a_leader_and_of_its_values_once_each(subject).await;
     a_closed_node_takes_no_locks(subject).await;
 }
 
@@ -145,6 +147,24 @@ async fn a_listener_hears_real_releases_until_it_unsubscribes(subject: &Subject)
     subject.ask(unlock("heard", "1", 0, true, false)).await;
     subject.wait(Duration::from_millis(50)).await;
     assert_eq!(ear.heard(), [Notice::Subscribed, Notice::Released]);
+}
+
+async fn a_listener_hears_of_a_leader_and_of_its_values_once_each(subject: &Subject) {
+    let ear = Arc::new(Ear::default());
+    let topic = names::leader(&resource("led"));
+    let subscription = subject.node.subscribe(&topic, Arc::clone(&ear) as Arc<dyn Listener>);
+    ear.hears(subject, &[Notice::Subscribed]).await;
+    let first = said("1", 7, 1, "first");
+    assert_eq!(subject.ask(proclaim("led", first.clone(), 30_000)).await, Answer::NotLeader);
+    subject.ask(lock("led", "1", 30_000, 0)).await;
+    for said in [first.clone(), first.clone(), said("1", 7, 2, "second"), first] {
+        assert_eq!(subject.ask(proclaim("led", said, 30_000)).await, Answer::Proclaimed);
+    }
+    ear.hears(subject, &[Notice::Subscribed, Notice::Released, Notice::Released]).await;
+    let Answer::Observed(seen) = subject.ask(observe("led")).await else { panic!("not observed") };
+    assert_eq!((seen.owner, seen.said), (Some(owner("1")), Some(said("1", 7, 2, "second"))));
+    drop(subscription);
+    subject.ask(unlock("led", "1", 0, true, false)).await;
 }
 
 async fn a_closed_node_takes_no_locks(subject: &Subject) {

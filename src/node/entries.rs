@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::{
     node::{
-        Entry, Fingerprint, ForceUnlock, Inspect, Lock, QuarantineTerms, Raise, Renew, Resources,
-        RestartGuard, Terms, Unlock,
+        Entry, Fingerprint, ForceUnlock, Inspect, Lock, Observe, Proclaim, Proclamation, QuarantineTerms,
+        Raise, Renew, Resources, RestartGuard, Terms, Unlock,
     },
     owner_id::OwnerId,
     resource::Resource,
@@ -62,4 +62,19 @@ pub(crate) fn force_unlock(names: &str) -> Entry {
 
 pub(crate) fn inspect(name: &str) -> Entry {
     Entry::Inspect(Inspect { resource: resource(name) })
+}
+
+/// Elected at the epoch's third second.
+pub(crate) fn said(by: &str, term: u64, number: u64, value: &str) -> Proclamation {
+    let (owner, since) = (owner(by), Duration::from_secs(3));
+    Proclamation { owner, term, number, value: value.as_bytes().into(), since }
+}
+
+pub(crate) fn proclaim(name: &str, said: Proclamation, ttl: u64) -> Entry {
+    let (resource, ttl) = (resource(name), Duration::from_millis(ttl));
+    Entry::Proclaim(Proclaim { resource, said, ttl })
+}
+
+pub(crate) fn observe(name: &str) -> Entry {
+    Entry::Observe(Observe { resource: resource(name) })
 }

@@ -16,6 +16,7 @@ pub(crate) mod fault;
 pub(crate) mod memory;
 pub(crate) mod names;
 pub(crate) mod outbox;
+pub(crate) mod proclamation;
 pub(crate) mod redis;
 pub(crate) mod remote;
 pub(crate) mod reply;
@@ -28,10 +29,12 @@ pub(crate) mod ttl;
 #[cfg(test)]
 pub(crate) use self::answer::{HeldBy, Inspection};
 pub(crate) use self::{
-    answer::{Abstention, Answer, Holder},
+    answer::{Abstention, Answer, Holder, Observation},
+    proclamation::Proclamation,
     reply::{Reply, Responder},
     request::{
-        Enrol, Entry, ForceUnlock, Inspect, Lock, Raise, Reconfigure, Renew, Request, Resources, Unlock,
+        Enrol, Entry, ForceUnlock, Inspect, Lock, Observe, Proclaim, Raise, Reconfigure, Renew, Request,
+        Resources, Unlock,
     },
     terms::{QuarantineTerms, Run, Terms},
 };
@@ -78,7 +81,7 @@ pub(crate) enum Notice {
     /// From now on no release goes unnoticed: first time, or again after a broken connection, in which case releases
     /// may have been missed.
     Subscribed,
-    /// A lock that had its quorum was unlocked.
+    /// A lock that had its quorum was unlocked; or, of a leader's topic, there is another leader or value.
     Released,
 }
 

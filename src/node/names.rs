@@ -35,6 +35,13 @@ pub(crate) fn tombstone(resource: &Resource, owner: &OwnerId) -> Vec<u8> {
     name
 }
 
+/// The key of what a leader says of itself, which is also the topic on which changes of it are told.
+///
+/// Always in braces: `a` and `{a}` are two elections, and cannot share a record as they share a counter.
+pub(crate) fn leader(resource: &Resource) -> Resource {
+    Resource::derived([b"redquorum:leader:{", resource.as_bytes(), b"}"].concat())
+}
+
 /// The resource that stands for all those with the same derived names: `a` for itself and for `{a}`.
 ///
 /// Two locks that share a counter skip some numbers of it, which harms nobody.
@@ -70,6 +77,15 @@ mod tests {
         assert_eq!(counter(&resource("a}")), b"redisson_lock_token:{a}}");
         assert_eq!(counter(&resource("x{a}")), b"redisson_lock_token:x{a}");
         assert_eq!(tombstone(&resource("a"), &OwnerId::from_wire(b"me:1")), b"redquorum:gone:{a}:me:1");
+    }
+
+    #[test]
+    fn no_two_resources_share_the_record_of_a_leader() {
+        assert_eq!(leader(&resource("a")).as_bytes(), b"redquorum:leader:{a}");
+        assert_eq!(leader(&resource("{a}")).as_bytes(), b"redquorum:leader:{{a}}");
+        let topic = leader(&Resource::new([b'a'; 512]).unwrap());
+        assert_eq!(namesake(&topic), topic);
+        assert_eq!(notice_channel(&leader(&resource("a"))), b"redisson_lock__channel:redquorum:leader:{a}");
     }
 
     #[test]

@@ -2,7 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{clock::Instant, node::terms::Fingerprint, owner_id::OwnerId, resource::Resource};
+use crate::{
+    clock::Instant,
+    node::{proclamation::Proclamation, terms::Fingerprint},
+    owner_id::OwnerId,
+    resource::Resource,
+};
 
 /// Resources that are taken all or none: sorted, without repetition, never empty.
 pub(crate) type Resources = Arc<[Resource]>;
@@ -41,6 +46,10 @@ pub(crate) enum Entry {
     ForceUnlock(ForceUnlock),
     /// Tell who holds a resource.
     Inspect(Inspect),
+    /// Keep what a leader says of itself beside its lock, unless it is not its lock.
+    Proclaim(Proclaim),
+    /// Tell who holds a resource, and what a leader has said there.
+    Observe(Observe),
     /// Tell which run of the server this is; if it is not the one of the record, begin a quarantine.
     Enrol(Enrol),
     /// Become a node of a new quorum, unless there is a record.
@@ -96,6 +105,18 @@ pub(crate) struct ForceUnlock {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Inspect {
+    pub(crate) resource: Resource,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Proclaim {
+    pub(crate) resource: Resource,
+    pub(crate) said: Proclamation,
+    pub(crate) ttl: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Observe {
     pub(crate) resource: Resource,
 }
 

@@ -10,7 +10,7 @@ use crate::{
     clock::Clock,
     error::{ConfigError, ConnectError, RenewError},
     lock::{
-        LockGuard, Quorum, QuorumBuilder, Verification,
+        Lease, LockGuard, Quorum, QuorumBuilder, Verification,
         builder::setup,
         core::{Client as QuorumClient, Entropy, Surroundings},
     },
@@ -99,8 +99,14 @@ impl Client {
     /// [`Promise::Honesty`](super::history::Promise::Honesty).
     #[must_use]
     pub fn look(&self, guard: &LockGuard) -> bool {
-        let is_valid = guard.is_valid();
-        self.note(Event::Looked { attempt: attempt(guard), is_valid });
+        self.look_at(&guard.lease())
+    }
+
+    /// As [`look`](Self::look), of whatever has the lease, such as a [`Leadership`](crate::Leadership).
+    #[must_use]
+    pub fn look_at(&self, lease: &Lease) -> bool {
+        let is_valid = lease.is_valid();
+        self.note(Event::Looked { attempt: lease.attempt(), is_valid });
         is_valid
     }
 
@@ -111,17 +117,26 @@ impl Client {
     ///
     /// It only watches.
     pub async fn lost(&self, guard: &LockGuard) {
-        let is_in_time = guard.is_valid();
-        drop(guard.lost().await);
+        self.loss_of(&guard.lease()).await;
+    }
+
+    /// As [`lost`](Self::lost), of whatever has the lease, such as a [`Leadership`](crate::Leadership).
+    ///
+    /// # Cancel safety
+    ///
+    /// It only watches.
+    pub async fn loss_of(&self, lease: &Lease) {
+        let is_in_time = lease.is_valid();
+        drop(lease.lost().await);
         if is_in_time {
-            self.world.lock().announce(self.index, attempt(guard));
+            self.world.lock().announce(self.index, lease.attempt());
         }
     }
 
     /// Notes that an owner entered the lease of `outer` again, and was given `inner`: another token breaks
     /// [`Promise::Reentry`](super::history::Promise::Reentry).
     pub fn reentered(&self, outer: &LockGuard, inner: &LockGuard) {
-        self.note(Event::Reentered { attempt: attempt(outer), token: inner.fencing_token() });
+        self.note(Event::Reentered { attempt: outer.lease().attempt(), token: inner.fencing_token() });
     }
 
     /// Verifies the lease, and notes what was proven: a later lease that was granted before breaks
@@ -135,7 +150,7 @@ impl Client {
     ///
     /// As [`LockGuard::verify`].
     pub async fn verify(&self, guard: &LockGuard) -> Result<Verification, RenewError> {
-        let attempt = attempt(guard);
+        let attempt = guard.lease().attempt();
         self.note(Event::Verifying { attempt });
         let verification = guard.verify().await;
         if let Ok(Verification::Proven) = verification {
@@ -207,6 +222,9 @@ impl QuorumBuilder {
     }
 }
 
-fn attempt(guard: &LockGuard) -> Attempt {
-    Attempt::new(guard.held().attempt)
+impl Lease {
+    /// As the history calls it.
+    fn attempt(&self) -> Attempt {
+        Attempt::new(self.held.attempt)
+    }
 }

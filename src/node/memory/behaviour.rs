@@ -9,8 +9,8 @@ use std::{
 use crate::{
     mutex,
     node::{
-        Answer, Entry, Fault, HeldBy, Holder, Inspection, Request, Responder, Terms, answer::Enrolment,
-        memory::MemoryServer,
+        Answer, Entry, Fault, HeldBy, Holder, Inspection, Observation, Request, Responder, Terms,
+        answer::Enrolment, memory::MemoryServer,
     },
     owner_id::OwnerId,
 };
@@ -76,6 +76,8 @@ fn refusal(entry: &Entry, remaining: Duration) -> Answer {
         }
         Entry::Raise(_) => Answer::NotRaised { counter: 0 },
         Entry::Unlock(_) | Entry::ForceUnlock(_) => Answer::Unlocked { deleted: 0 },
+        Entry::Proclaim(_) => Answer::NotLeader,
+        Entry::Observe(_) => Answer::Observed(Observation { owner, remaining: Some(remaining), said: None }),
         Entry::Enrol(_) | Entry::Init | Entry::Reconfigure(_) => {
             Answer::Enrolled(Enrolment { run: None, quarantine: None, time: Duration::ZERO })
         }

@@ -23,6 +23,13 @@ impl MemoryServer {
         mutex::lock(&self.memory).state.held(&resource, now).map(|held| held.holds)
     }
 
+    /// Whether something that a leader of this election said is kept here.
+    pub(crate) fn has_leader(&self, election: &str) -> bool {
+        let now = self.now();
+        let memory = mutex::lock(&self.memory);
+        Resource::new(election).is_ok_and(|election| memory.state.leader(&election, now).is_some())
+    }
+
     /// Lets somebody hold a resource here for so long.
     pub(crate) fn hold(&self, resource: &str, owner: &str, ttl: Duration) {
         let Ok(resource) = Resource::new(resource) else { return };

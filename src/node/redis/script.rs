@@ -9,10 +9,11 @@ use redis::{Cmd, Value};
 
 use crate::{
     node::{
-        answer::{Abstention, Answer, Enrolment, HeldBy, Holder, Inspection},
+        answer::{Abstention, Answer, Enrolment, HeldBy, Holder, Inspection, Observation},
         fault::Fault,
+        proclamation::Proclamation,
         redis::classify::{classify_caught, classify_code},
-        request::Entry,
+        request::{Entry, Proclaim},
         terms::{Fingerprint, QuarantineTerms, RestartGuard, Run, Terms},
         ttl::whole_milliseconds,
     },
@@ -34,6 +35,8 @@ const TEXT: &str = concat!(
     include_str!("scripts/unlock.lua"),
     include_str!("scripts/force_unlock.lua"),
     include_str!("scripts/inspect.lua"),
+    include_str!("scripts/proclaim.lua"),
+    include_str!("scripts/observe.lua"),
     include_str!("scripts/enrol.lua"),
     include_str!("scripts/init.lua"),
     include_str!("scripts/reconfigure.lua"),
@@ -98,6 +101,11 @@ fn encode(command: &mut Cmd, entry: &Entry, quarantine: QuarantineTerms) {
         }
         Entry::ForceUnlock(_) => command.arg("force_unlock").arg(count),
         Entry::Inspect(_) => command.arg("inspect").arg(count),
+        Entry::Proclaim(Proclaim { said, ttl, .. }) => {
+            command.arg("proclaim").arg(count).arg(said.owner.as_bytes()).arg(said.term).arg(said.number);
+            command.arg(&*said.value).arg(whole_milliseconds(said.since)).arg(whole_milliseconds(*ttl))
+        }
+        Entry::Observe(_) => command.arg("observe").arg(count),
         Entry::Enrol(enrol) => {
             command.arg("enrol").arg(count).arg(u8::from(enrol.admits_new));
             let QuarantineTerms { lasts, renewals_after } = quarantine;
@@ -118,6 +126,8 @@ fn resources(entry: &Entry) -> &[Resource] {
         Entry::Unlock(unlock) => &unlock.resources,
         Entry::ForceUnlock(unlock) => &unlock.resources,
         Entry::Inspect(inspect) => std::slice::from_ref(&inspect.resource),
+        Entry::Proclaim(proclaim) => std::slice::from_ref(&proclaim.resource),
+        Entry::Observe(observe) => std::slice::from_ref(&observe.resource),
         Entry::Enrol(_) | Entry::Init | Entry::Reconfigure(_) => &[],
     }
 }
@@ -206,9 +216,28 @@ fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
             let fingerprint = fingerprint_of(fingerprint);
             Answer::Inspected(Inspection { held: Some(held), counter, run, fingerprint })
         }
+        (Entry::Proclaim(_), b"proclaimed", []) => Answer::Proclaimed,
+        (Entry::Proclaim(_), b"not_leader", []) => Answer::NotLeader,
+        (Entry::Observe(_), b"observed", [owner, remaining, said @ ..]) => Answer::Observed(Observation {
+            owner: owner_of(owner)?,
+            remaining: number(remaining).map(Duration::from_millis),
+            said: proclamation(said),
+        }),
         _ => return None,
     };
     Some(parsed)
+}
+
+/// What others write there may be anything, and is nobody's proclamation then.
+fn proclamation(fields: &[Value]) -> Option<Proclamation> {
+    let [owner, term, number_of, value, since] = fields else { return None };
+    Some(Proclamation {
+        owner: OwnerId::from_wire(bytes(owner)?),
+        term: number(term)?,
+        number: number(number_of)?,
+        value: bytes(value)?.into(),
+        since: Duration::from_millis(number(since)?),
+    })
 }
 
 fn fingerprint_of(value: &Value) -> Option<Fingerprint> {

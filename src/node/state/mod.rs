@@ -13,6 +13,7 @@ use crate::{
     node::{
         answer::Answer,
         names,
+        proclamation::Proclamation,
         request::Entry,
         terms::{Fingerprint, Run, Terms},
     },
@@ -22,6 +23,7 @@ use crate::{
 
 mod counters;
 mod guard;
+mod leading;
 mod locking;
 mod survey;
 #[cfg(test)]
@@ -45,6 +47,8 @@ pub(crate) struct NodeState {
     counters: BTreeMap<Resource, Counter>,
     /// By the namesake, too.
     tombstones: BTreeMap<(Resource, OwnerId), NodeTime>,
+    /// By the resource itself.
+    leaders: BTreeMap<Resource, Leader>,
     record: Option<Record>,
     quarantine: Option<Quarantine>,
     run: Run,
@@ -62,6 +66,13 @@ pub(crate) struct Held {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Counter {
     pub(crate) value: u64,
+    pub(crate) expires_at: NodeTime,
+}
+
+/// What a leader said here last.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Leader {
+    pub(crate) said: Proclamation,
     pub(crate) expires_at: NodeTime,
 }
 
@@ -87,7 +98,7 @@ pub(crate) struct Quarantine {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) answer: Answer,
-    /// The resources whose waiters are told of a release.
+    /// The resources whose waiters are told of a release, and the topics whose observers are told of a change.
     pub(crate) notices: Vec<Resource>,
 }
 
@@ -98,6 +109,7 @@ impl NodeState {
             locks: BTreeMap::new(),
             counters: BTreeMap::new(),
             tombstones: BTreeMap::new(),
+            leaders: BTreeMap::new(),
             record: None,
             quarantine: None,
             run: run.into(),
@@ -138,6 +150,10 @@ impl NodeState {
             Entry::Unlock(unlock) => Ok(self.unlock(terms, unlock, now, &mut notices)),
             Entry::ForceUnlock(unlock) => Ok(self.force_unlock(terms, unlock, now, &mut notices)),
             Entry::Inspect(inspect) => self.inspect(inspect, now),
+            Entry::Proclaim(proclaim) => {
+                self.admit(terms).map(|()| self.proclaim(proclaim, now, &mut notices))
+            }
+            Entry::Observe(observe) => Ok(self.observe(observe, now)),
             Entry::Enrol(enrol) => self.enrol(terms, enrol, now),
             Entry::Init => Ok(self.init(terms, now)),
             Entry::Reconfigure(reconfigure) => Ok(self.reconfigure(reconfigure, now)),
@@ -151,6 +167,7 @@ impl NodeState {
         self.locks.retain(|_, held| !held.expires_at.is_past(now));
         self.counters.retain(|_, counter| !counter.expires_at.is_past(now));
         self.tombstones.retain(|_, expires_at| !expires_at.is_past(now));
+        self.leaders.retain(|_, leader| !leader.expires_at.is_past(now));
         self.quarantine = self.quarantine(now);
     }
 
@@ -177,9 +194,19 @@ impl NodeState {
         expires_at.filter(|expires_at| !expires_at.is_past(now))
     }
 
+    /// What a leader said here last, unless it is over.
+    pub(crate) fn leader(&self, resource: &Resource, now: NodeTime) -> Option<&Leader> {
+        self.leaders.get(resource).filter(|leader| !leader.expires_at.is_past(now))
+    }
+
     /// What the node knows about itself; `None` if nothing was written, or all was flushed.
     pub(crate) fn record(&self) -> Option<&Record> {
         self.record.as_ref()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn forget_leader(&mut self, resource: &Resource) {
+        self.leaders.remove(resource);
     }
 
     #[cfg(test)]

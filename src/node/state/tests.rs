@@ -12,6 +12,7 @@ use crate::{
 };
 
 mod guard;
+mod leading;
 
 /// What a missing counter counts as when a test begins.
 const START: u64 = 1_700_000_000_000_000;

@@ -6,6 +6,8 @@ local operations = {
   unlock = { run = unlock, arguments = 4 },
   force_unlock = { run = force_unlock, arguments = 0 },
   inspect = { run = inspect, arguments = 0 },
+  proclaim = { run = proclaim, arguments = 6, is_checked = true },
+  observe = { run = observe, arguments = 0 },
   enrol = { run = enrol, arguments = 3, is_checked = true },
   init = { run = init, arguments = 0 },
   reconfigure = { run = reconfigure, arguments = 2 },

@@ -17,6 +17,11 @@ local function counter_name(resource)
   return named('redisson_lock_token:', resource)
 end
 
+-- Always in braces: `a` and `{a}` are two elections.
+local function leader_name(resource)
+  return 'redquorum:leader:{' .. resource .. '}'
+end
+
 local function tombstone_name(resource, owner)
   return named('redquorum:gone:', resource) .. ':' .. owner
 end

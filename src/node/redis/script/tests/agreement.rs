@@ -7,11 +7,12 @@ use proptest::{collection::vec, prelude::*, sample, test_runner::TestRunner};
 use crate::{
     node::{
         Abstention, Answer, Enrol, Entry, Fingerprint, ForceUnlock, HeldBy, Holder, Inspect, Inspection,
-        Lock, Raise, Reconfigure, Renew, Resources, RestartGuard, Terms, Unlock,
+        Lock, Observation, Observe, Proclaim, Proclamation, Raise, Reconfigure, Renew, Resources,
+        RestartGuard, Terms, Unlock,
         entries::{owner, resource, terms},
         names,
         redis::script::tests::server::Server,
-        state::{Counter, Held, LARGEST_COUNTER, NodeState, NodeTime, Quarantine, Record},
+        state::{Counter, Held, LARGEST_COUNTER, Leader, NodeState, NodeTime, Quarantine, Record},
     },
     resource::Resource,
 };
@@ -39,6 +40,8 @@ enum Question {
     Unlock { token: Number, real: bool, leave: bool },
     ForceUnlock,
     Inspect,
+    Proclaim { number: u64 },
+    Observe,
     Enrol { admits_new: bool },
     Init,
     Reconfigure { from: &'static str, to: &'static str },
@@ -58,6 +61,7 @@ enum Step {
     Call(RestartGuard, Vec<Draft>),
     LoseLock(&'static str),
     LoseCounter(&'static str),
+    LoseLeader(&'static str),
     SetCounter(&'static str, Number),
     SetRecord {
         floor: Number,
@@ -86,6 +90,8 @@ fn question() -> impl Strategy<Value = Question> {
             .prop_map(|(token, real, leave)| Question::Unlock { token, real, leave }),
         1 => Just(Question::ForceUnlock),
         1 => Just(Question::Inspect),
+        3 => (0..4_u64).prop_map(|number| Question::Proclaim { number }),
+        1 => Just(Question::Observe),
     ]
 }
 
@@ -116,6 +122,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (guard(), administration()).prop_map(|(guard, draft)| Step::Call(guard, vec![draft])),
         2 => name().prop_map(Step::LoseLock),
         2 => name().prop_map(Step::LoseCounter),
+        1 => name().prop_map(Step::LoseLeader),
         1 => (name(), number()).prop_map(|(name, number)| Step::SetCounter(name, number)),
         1 => (number(), prop::bool::weighted(0.8)).prop_map(|(floor, is_ours)| Step::SetRecord { floor, is_ours }),
         1 => Just(Step::LoseRecord),
@@ -163,6 +170,13 @@ impl Pair<'_> {
             }),
             Question::ForceUnlock => Entry::ForceUnlock(ForceUnlock { resources }),
             Question::Inspect => Entry::Inspect(Inspect { resource: first }),
+            Question::Proclaim { number } => {
+                let value = format!("v\0\n{number}").into_bytes().into();
+                let since = Duration::from_secs(*number + 1);
+                let said = Proclamation { owner, term: self.last, number: *number, value, since };
+                Entry::Proclaim(Proclaim { resource: first, said, ttl })
+            }
+            Question::Observe => Entry::Observe(Observe { resource: first }),
             Question::Enrol { admits_new } => Entry::Enrol(Enrol { admits_new: *admits_new }),
             Question::Init => Entry::Init,
             Question::Reconfigure { from, to } => {
@@ -229,6 +243,11 @@ impl Pair<'_> {
                 self.server.get::<i64>(redis::cmd("DEL").arg(names::counter(&resource(name))));
                 self.state.set_counter(&resource(name), None);
             }
+            Step::LoseLeader(name) => {
+                let key = names::leader(&resource(name));
+                self.server.get::<i64>(redis::cmd("DEL").arg(key.as_bytes()));
+                self.state.forget_leader(&resource(name));
+            }
             Step::SetCounter(name, number) => {
                 let value = self.number(number);
                 let mut command = redis::cmd("SET");
@@ -288,7 +307,7 @@ impl Pair<'_> {
                 vec![self.server.get(redis::cmd("GET").arg(&key))]
             } else {
                 let fields: BTreeMap<Vec<u8>, Vec<u8>> = self.server.get(redis::cmd("HGETALL").arg(&key));
-                fields.into_iter().flat_map(|(owner, holds)| [owner, holds]).collect()
+                fields.into_iter().flat_map(|(field, value)| [field, value]).collect()
             };
             let ttl = self.server.ttl(&key);
             prop_assert!(ttl >= 0, "{} has no ttl", key.escape_ascii());
@@ -343,6 +362,10 @@ fn contents(state: &NodeState, now: NodeTime) -> Contents {
             let value = vec![value.to_string().into_bytes()];
             contents.insert(names::counter(&name), (value, expires_at.remaining(now)));
         }
+        if let Some(Leader { said, expires_at }) = state.leader(&name, now) {
+            let value = fields_of(said);
+            contents.insert(names::leader(&name).as_bytes().to_vec(), (value, expires_at.remaining(now)));
+        }
         for owner in OWNERS.map(owner) {
             if let Some(expires_at) = state.tombstone(&name, &owner, now) {
                 contents.insert(
@@ -357,6 +380,20 @@ fn contents(state: &NodeState, now: NodeTime) -> Contents {
         contents.insert(names::QUARANTINE.into(), (value, until.remaining(now)));
     }
     contents
+}
+
+/// Fields and values, in the order of the fields.
+fn fields_of(said: &Proclamation) -> Vec<Vec<u8>> {
+    let text = |number: u64| number.to_string().into_bytes();
+    let since = said.since.as_millis().to_string().into_bytes();
+    let fields = [
+        ("number", text(said.number)),
+        ("owner", said.owner.as_bytes().to_vec()),
+        ("since", since),
+        ("term", text(said.term)),
+        ("value", said.value.to_vec()),
+    ];
+    fields.into_iter().flat_map(|(field, value)| [field.into(), value]).collect()
 }
 
 fn is_near(one: Duration, other: Duration) -> bool {
@@ -378,6 +415,12 @@ fn is_same_answer(entry: &Entry, expected: &Answer, said: &Answer, state: &NodeS
                 && one.fingerprint == other.fingerprint
                 && one.run == other.run
                 && is_same_holder(one, other)
+        }
+        (Answer::Observed(one), Answer::Observed(other)) => {
+            let timeless = |of: &Observation| Observation { remaining: None, ..of.clone() };
+            timeless(one) == timeless(other)
+                && one.remaining.is_some() == other.remaining.is_some()
+                && is_near(one.remaining.unwrap_or_default(), other.remaining.unwrap_or_default())
         }
         (
             Answer::Abstains(Abstention::Quarantined(one)),

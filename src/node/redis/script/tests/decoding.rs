@@ -3,8 +3,8 @@
 use redis::Value;
 
 use crate::node::{
-    Answer, Fault,
-    entries::{inspect, lock, raise, renew, unlock},
+    Answer, Fault, Observation,
+    entries::{inspect, lock, observe, owner, proclaim, raise, renew, said, unlock},
     redis::script,
 };
 
@@ -31,6 +31,8 @@ fn an_answer_that_does_not_belong_to_its_entry_is_a_protocol_fault_of_that_entry
         renew("a", "me", 1, 1, 1),
         unlock("a", "me", 0, false, false),
         inspect("a"),
+        proclaim("a", said("me", 1, 1, "v"), 1),
+        observe("a"),
     ];
     let wrong = [
         vec![text("raised")],
@@ -38,6 +40,8 @@ fn an_answer_that_does_not_belong_to_its_entry_is_a_protocol_fault_of_that_entry
         vec![text("held"), Value::Int(1), Value::Nil, Value::Int(1), Value::Int(1)],
         vec![text("unlocked"), Value::Int(-1)],
         vec![Value::Nil],
+        vec![text("raised")],
+        vec![text("observed"), Value::Nil],
     ];
     let reply = Value::Array(wrong.into_iter().map(Value::Array).collect());
     for answer in script::decode(&entries, reply) {
@@ -59,4 +63,21 @@ fn faults_that_the_script_caught_keep_their_kind() {
     let reply = Value::Array(vec![caught("fault", "OOM no"), caught("counter", "1e5")]);
     let answers = script::decode(&[inspect("a"), inspect("b")], reply);
     assert_eq!(answers, [Answer::Fault(Fault::OutOfMemory), Answer::Fault(Fault::Counter("1e5".into()))]);
+}
+
+#[test]
+fn a_record_that_no_leader_of_ours_wrote_is_nobodys() {
+    let nobodys = [
+        vec![],
+        vec![Value::Nil; 5],
+        vec![text("me"), text("7"), Value::Nil, text("v"), text("3000")],
+        vec![text("me"), text("7e1"), text("1"), text("v"), text("3000")],
+        vec![text("me"), text("7"), text("1"), text("v"), text("-1")],
+    ];
+    for fields in nobodys {
+        let answer = [vec![text("observed"), text("me"), Value::Int(-1)], fields].concat();
+        let answers = script::decode(&[observe("a")], Value::Array(vec![Value::Array(answer)]));
+        let expected = Observation { owner: Some(owner("me")), remaining: None, said: None };
+        assert_eq!(answers, [Answer::Observed(expected)]);
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::node::{
     Answer, Fault,
-    entries::{force_unlock, lock, owner, renew, resource, terms, unlock},
+    entries::{force_unlock, lock, owner, proclaim, renew, resource, said, terms, unlock},
     redis::script::tests::server::Server,
 };
 
@@ -64,6 +64,7 @@ fn whatever_permission_is_missing_no_key_stays_without_a_ttl() {
             unlock("a b c", "other", 7, true, true),
             unlock("a b", "me", 7, true, true),
             lock("d", "me", 5000, 0),
+            proclaim("d", said("me", 1, 1, "v"), 5000),
         ];
         let answers = server.call(&terms(), &entries);
         let denied = |answer: &Answer| matches!(answer, Answer::Fault(Fault::NoPermission(_)));

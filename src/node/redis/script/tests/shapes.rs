@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use crate::node::{
-    Answer, Entry, Fault, HeldBy, Holder, Inspection,
-    entries::{force_unlock, inspect, lock, owner, raise, renew, resource, resources, terms, unlock},
+    Answer, Entry, Fault, HeldBy, Holder, Inspection, Observation,
+    entries::{
+        force_unlock, inspect, lock, observe, owner, proclaim, raise, renew, resource, resources, said,
+        terms, unlock,
+    },
     redis::script::tests::server::Server,
     state::LARGEST_COUNTER,
 };
@@ -25,12 +28,14 @@ fn a_resource_of_another_type_fails_its_own_entry_and_no_other() {
         unlock("b", "me", 0, false, false),
         force_unlock("b"),
         inspect("b"),
+        proclaim("b", said("me", 1, 1, "v"), 5000),
+        observe("b"),
         lock("c", "me", 5000, 0),
     ];
     let answers = server.call(&terms(), &entries);
     assert!(matches!(answers[0], Answer::Granted { .. }), "{answers:?}");
-    assert!(answers[1..7].iter().all(|answer| *answer == fault(Fault::WrongType)), "{answers:?}");
-    assert!(matches!(answers[7], Answer::Granted { .. }), "{answers:?}");
+    assert!(answers[1..9].iter().all(|answer| *answer == fault(Fault::WrongType)), "{answers:?}");
+    assert!(matches!(answers[9], Answer::Granted { .. }), "{answers:?}");
     let text: String = server.get(redis::cmd("GET").arg("b"));
     assert_eq!(text, "text");
     assert_eq!(server.counter(&resource("b")), None);
@@ -141,7 +146,13 @@ fn a_record_of_another_quorum_refuses_locks_but_no_unlock() {
     let mut server = Server::start();
     server.one(&terms(), &lock("a", "me", 5000, 0));
     server.run("HSET redquorum:node run r floor 5 fingerprint other");
-    for entry in [lock("a", "me", 5000, 0), renew("a", "me", 1, 5000, 7), raise("a", "me", 7)] {
+    let refused = [
+        lock("a", "me", 5000, 0),
+        renew("a", "me", 1, 5000, 7),
+        raise("a", "me", 7),
+        proclaim("a", said("me", 7, 1, "v"), 5000),
+    ];
+    for entry in refused {
         let answer = server.one(&terms(), &entry);
         assert!(
             matches!(&answer, Answer::Foreign { fingerprint } if fingerprint.as_str() == "other"),
@@ -186,4 +197,49 @@ fn a_release_is_told_on_redissons_channel_only_if_it_is_real() {
     server.one(&terms(), &unlock("b{c}", "me", 0, true, false));
     let stats = published(&mut server);
     assert_eq!(calls(stats).as_deref(), Some("1"));
+}
+
+#[test]
+fn the_record_of_a_leader_of_another_type_fails_its_own_entry_and_is_kept() {
+    let mut server = Server::start();
+    server.run("SET redquorum:leader:{a} text");
+    let entries = [
+        lock("a", "me", 5000, 0),
+        proclaim("a", said("me", 1, 1, "v"), 5000),
+        observe("a"),
+        unlock("a", "me", 0, true, false),
+    ];
+    let answers = server.call(&terms(), &entries);
+    assert_eq!(answers[1..3], [fault(Fault::WrongType), fault(Fault::WrongType)]);
+    assert_eq!(answers[3], Answer::Unlocked { deleted: 1 });
+    let text: String = server.get(redis::cmd("GET").arg("redquorum:leader:{a}"));
+    assert_eq!(text, "text");
+}
+
+#[test]
+fn a_record_that_somebody_else_wrote_is_replaced_by_the_leader() {
+    let mut server = Server::start();
+    server.one(&terms(), &lock("a", "me", 5000, 0));
+    for line in [
+        "HSET redquorum:leader:{a} owner me number nan",
+        "HSET redquorum:leader:{a} number 0",
+        "HSET redquorum:leader:{a} owner other number 99",
+    ] {
+        server.run("DEL redquorum:leader:{a}");
+        server.run(line);
+        let said = said("me", 7, 1, "v");
+        assert_eq!(server.one(&terms(), &proclaim("a", said.clone(), 5000)), Answer::Proclaimed);
+        let Answer::Observed(seen) = server.one(&terms(), &observe("a")) else { panic!("not observed") };
+        assert_eq!((seen.owner, seen.said), (Some(owner("me")), Some(said)), "{line}");
+        assert!((4000..=5000).contains(&server.ttl(b"redquorum:leader:{a}")));
+    }
+}
+
+#[test]
+fn nobody_leads_with_a_lock_of_another_kind() {
+    let mut server = Server::start();
+    server.run("HSET a mode read me 1");
+    assert_eq!(server.one(&terms(), &proclaim("a", said("me", 1, 1, "v"), 5000)), Answer::NotLeader);
+    let seen = Observation { owner: None, remaining: None, said: None };
+    assert_eq!(server.one(&terms(), &observe("a")), Answer::Observed(seen));
 }

@@ -1,0 +1,167 @@
+//! Who leads, as a quorum of nodes sees it.
+
+use std::time::Duration;
+
+use crate::{
+    algorithm::tally::Electorate,
+    error::LockError,
+    lock::{
+        core::Core,
+        fanout::{Fanout, Heard},
+        locking::Target,
+    },
+    mutation::{self, Mutation},
+    node::{Answer, Entry, Fault, Observation, Observe, Proclamation, Request},
+    owner_id::OwnerId,
+    vote::Vote,
+};
+
+/// Who leads, as a quorum of nodes sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct View {
+    /// What the leader said last; `None` if nobody leads, or somebody who has said nothing yet.
+    pub(super) leader: Option<Proclamation>,
+    /// How long a quorum keeps the lock of whoever holds it, unless it is renewed.
+    pub(super) remaining: Option<Duration>,
+}
+
+/// The answers so far, and what follows from them.
+///
+/// The leader is the owner that q nodes name as the holder. A value is proclaimed when q nodes keep it, and two quorums share
+/// a node: so among any q nodes that name the holder one has its last value, or one that it said since.
+struct Canvass {
+    electorate: Electorate,
+    answers: Vec<Answer>,
+    /// Nodes that may answer yet.
+    open: usize,
+}
+
+/// Asks every node, and returns as soon as those that have answered decide it.
+///
+/// # Cancel safety
+///
+/// It changes nothing.
+pub(super) async fn ask(core: &Core, target: &Target) -> Result<View, LockError> {
+    let deadline = core.now() + target.settings.node_timeout;
+    let request = Request::one(Entry::Observe(Observe { resource: target.resource.clone() }), deadline);
+    let replies = core.nodes.iter().map(|node| node.call(request.clone())).enumerate().collect();
+    let mut fanout = Fanout::of(replies);
+    let mut canvass = Canvass::new(core.settings.electorate);
+    loop {
+        if let Some(view) = canvass.view() {
+            return Ok(view);
+        }
+        if canvass.open == 0 {
+            break;
+        }
+        let Heard::Answer { node, answer, .. } = fanout.next(&*core.clock, deadline).await else { break };
+        canvass.hear(node, answer);
+    }
+    let (resource, needed) = (target.resource.clone(), core.settings.electorate.needed());
+    let votes = core.votes(canvass.answers.iter().map(Vote::of));
+    Err(LockError::NoQuorum { resource, needed, votes })
+}
+
+impl Canvass {
+    fn new(electorate: Electorate) -> Self {
+        let nodes = electorate.nodes();
+        Self { electorate, answers: vec![Answer::Fault(Fault::TimedOut); nodes], open: nodes }
+    }
+
+    fn hear(&mut self, node: usize, answer: Answer) {
+        self.open = self.open.saturating_sub(1);
+        if let Some(slot) = self.answers.get_mut(node) {
+            *slot = answer;
+        }
+    }
+
+    /// What a quorum sees, once it is decided. Nodes that do not answer may be of one mind.
+    fn view(&self) -> Option<View> {
+        let needed = self.electorate.needed();
+        let seen = || {
+            self.answers.iter().filter_map(|answer| match answer {
+                Answer::Observed(seen) => Some(seen),
+                _ => None,
+            })
+        };
+        let supporters = |owner: &OwnerId| {
+            let owner = owner.clone();
+            seen().filter(move |seen| seen.owner.as_ref() == Some(&owner))
+        };
+        let count = |seen: &Observation| seen.owner.as_ref().map_or(0, |owner| supporters(owner).count());
+        if let Some(holder) = seen().find(|seen| count(seen) >= needed).and_then(|seen| seen.owner.as_ref()) {
+            let said = supporters(holder).filter_map(|seen| seen.said.as_ref());
+            let said =
+                said.filter(|said| said.owner == *holder || mutation::is_on(Mutation::ObserveWithoutLock));
+            let leader = said.max_by_key(|said| (said.term, said.number)).cloned();
+            let mut remaining: Vec<_> = supporters(holder).filter_map(|seen| seen.remaining).collect();
+            remaining.sort_unstable_by(|one, other| other.cmp(one));
+            return Some(View { leader, remaining: remaining.into_iter().nth(needed - 1) });
+        }
+        let answered = seen().count();
+        let most = seen().map(count).max().unwrap_or(0);
+        let is_vacant = answered >= needed && most + (self.electorate.nodes() - answered) < needed;
+        is_vacant.then_some(View { leader: None, remaining: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::entries::{owner, said};
+
+    /// One word a node: the holder's letter or `-`, the letter of whoever said something there or `-`, and the number of
+    /// what it said; `?` for a node that has not answered, `!` for one that has failed.
+    fn canvass(nodes: &str) -> Canvass {
+        let nodes: Vec<&str> = nodes.split(' ').collect();
+        let mut canvass = Canvass::new(Electorate::new(nodes.len(), Electorate::majority(nodes.len())));
+        for (node, word) in nodes.iter().enumerate().filter(|(_, word)| **word != "?") {
+            let holder = word.get(..1).filter(|holder| *holder != "-").map(owner);
+            let leader = word.get(1..2).filter(|leader| *leader != "-");
+            let number = word.get(2..).and_then(|number| number.parse().ok()).unwrap_or(0);
+            let observed = Observation {
+                remaining: holder.as_ref().map(|_| Duration::from_secs(number)),
+                owner: holder,
+                said: leader.map(|leader| said(leader, 7, number, "v")),
+            };
+            let answer =
+                if *word == "!" { Answer::Fault(Fault::ReadOnly) } else { Answer::Observed(observed) };
+            canvass.hear(node, answer);
+        }
+        canvass
+    }
+
+    /// Leader and number of the view, `-` for a vacancy, nothing if it is undecided.
+    fn shown(nodes: &str) -> String {
+        match canvass(nodes).view() {
+            None => String::new(),
+            Some(View { leader: None, .. }) => "-".into(),
+            Some(View { leader: Some(said), .. }) => format!("{}{}", said.owner, said.number),
+        }
+    }
+
+    #[test]
+    fn the_leader_is_whom_a_quorum_names_as_holder_and_its_last_value_counts() {
+        for (nodes, expected) in [
+            ("aa1 aa2 aa1 ? ?", "a2"),
+            ("aa1 aa1 ab9 -- b-", "a1"),
+            ("ab1 ab2 ab1 -- --", "-"),
+            ("a- a- aa1 ! ?", "a1"),
+            ("aa1 aa1 bb1 bb1 ?", ""),
+            ("aa1 aa1 bb1 bb1 cc1", "-"),
+            ("-a1 -a1 -a1 ? ?", "-"),
+            ("-a1 -a1 aa1 ? ?", ""),
+            ("-a1 -a1 ! ! !", ""),
+            ("aa1", "a1"),
+            ("aa1 ?", ""),
+        ] {
+            assert_eq!(shown(nodes), expected, "{nodes}");
+        }
+    }
+
+    #[test]
+    fn the_lock_lasts_as_long_as_a_quorum_keeps_it() {
+        let view = canvass("aa9 aa3 aa5 aa7 --").view().unwrap();
+        assert_eq!(view.remaining, Some(Duration::from_secs(5)));
+    }
+}

@@ -1,0 +1,219 @@
+//! An election.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    config::RetryPolicy,
+    election::{Leader, Leadership, Observation, canvass, value::Value},
+    error::{ConfigError, LockError, ProclaimError},
+    lock::{
+        LockGuard, Quorum,
+        claim::{Claim, Reentrancy},
+        core::Core,
+    },
+    resource::Resource,
+};
+
+/// One candidate of an election: it campaigns to lead, and shows who does.
+///
+/// The leader is whoever holds the lock on the election's name, and its term is that lock's fencing token. So there is at most
+/// one leader at a time, under the assumptions of the
+/// [crate's promises](crate#what-is-promised-and-on-what-it-rests), and every leader has a larger term than the one before.
+///
+/// It is a description, cheap to clone, and may be used again and by several tasks at once: each campaign is a candidate of
+/// its own, never re-entrant, whatever [`Owner`](crate::Owner)'s scope it is in.
+///
+/// To lead for as long as possible is a loop:
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use redquorum::{Election, FencingToken, Quorum};
+///
+/// let quorum = Quorum::in_memory(5)?;
+/// let election = Election::new(&quorum, "scheduler", "host-7");
+/// loop {
+///     let leader = election.campaign().await?; // waits while another leads
+///     tokio::select! {
+///         () = schedule(leader.term()) => break,
+///         why = leader.lost() => eprintln!("deposed: {why}"), // and campaign again
+///     }
+/// }
+/// # async fn schedule(term: FencingToken) { assert!(term.as_u64() > 0) }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # How long is there no leader?
+///
+/// | after | another leads |
+/// |---|---|
+/// | [`resign`](Leadership::resign), or a drop | within some round trips |
+/// | a crash of the leader | within its ttl and one poll of [`retry`](Self::retry) |
+/// | the loss of a minority of nodes | the same one leads on |
+/// | the loss of a majority | the leader deposes itself by its deadline; one is elected when they are back |
+#[derive(Clone, Debug)]
+#[must_use = "an election does nothing until a candidate campaigns or somebody observes"]
+pub struct Election {
+    claim: Claim,
+    value: Result<Value, ConfigError>,
+}
+
+impl Election {
+    /// A candidate of the election of this name, with the quorum's settings; nothing is sent yet. `value` is what others see
+    /// of it when it leads, such as its address: at most 64 KiB. One who only observes needs none.
+    ///
+    /// The name is a resource like that of a lock: do not lock it otherwise. A name or a value that cannot be one is an error of
+    /// the first use.
+    pub fn new(quorum: &Quorum, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Self {
+        let resources = Resource::new(name).map(|name| Arc::new([name]) as _);
+        let mut claim = Claim::new(Arc::clone(quorum.client()), resources);
+        claim.reentrancy = Reentrancy::Never;
+        Self { claim, value: Value::new(value.as_ref()) }
+    }
+
+    /// How long the nodes keep a leader that they do not hear of (default: the quorum's, 30 s). Nobody else leads for this long
+    /// after a crash; a longer pause of the network costs the leadership.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.claim.settings.ttl = Some(ttl);
+        self
+    }
+
+    /// How long one node's answer is waited for (default: a tenth of the ttl, at most 1 s; or the quorum's); see
+    /// [`RedLock::node_timeout`](crate::RedLock::node_timeout).
+    pub fn node_timeout(mut self, node_timeout: Duration) -> Self {
+        self.claim.settings.node_timeout = Some(node_timeout);
+        self
+    }
+
+    /// How long [`campaign`](Self::campaign) goes on while no quorum can be asked (default: one ttl). While another leads it
+    /// waits without limit.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.claim.settings.patience = Some(patience);
+        self
+    }
+
+    /// How candidates and observers pace what no notice asks for (default: [`RetryPolicy::default`]).
+    pub fn retry(mut self, retry: RetryPolicy) -> Self {
+        self.claim.settings.retry = retry;
+        self
+    }
+
+    /// Waits until this candidate leads and a quorum of nodes shows its value: whoever asks for the leader from then on is shown
+    /// it. One who is deposed before that campaigns again.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Config`] if the settings or the value cannot work; [`LockError::NoQuorum`], [`LockError::Quarantined`] or
+    /// [`LockError::Expired`] when no quorum could be asked for the patience of this election; [`LockError::Closed`] after a
+    /// shutdown.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it gives up the candidacy, and resigns if it was elected already.
+    pub async fn campaign(&self) -> Result<Leadership, LockError> {
+        let value = self.value.clone()?;
+        loop {
+            let leadership = self.begin(self.claim.lock(None).await?, value.clone());
+            if self.show(&leadership).await {
+                return Ok(leadership);
+            }
+        }
+    }
+
+    /// Makes one attempt: `None` if another leads, or holds the lock for some other reason.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::NoQuorum`] if fewer nodes than a quorum gave an answer, or keep the value, within a node timeout each;
+    /// [`LockError::LeaseLost`] if it was deposed before they did; otherwise as [`campaign`](Self::campaign).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`campaign`](Self::campaign).
+    pub async fn try_campaign(&self) -> Result<Option<Leadership>, LockError> {
+        let value = self.value.clone()?;
+        let Some(guard) = self.claim.try_lock().await? else { return Ok(None) };
+        let leadership = self.begin(guard, value);
+        let needed = self.core().settings.electorate.needed();
+        match leadership.show().await {
+            Ok(()) => Ok(Some(leadership)),
+            Err(ProclaimError::Config(error)) => Err(error.into()),
+            Err(ProclaimError::LeaseLost(lost)) => Err(lost.into()),
+            Err(ProclaimError::NoQuorum { resource, votes }) => {
+                Err(LockError::NoQuorum { resource, needed, votes })
+            }
+        }
+    }
+
+    /// Asks the nodes who leads: whoever holds the lock on a quorum of them, with the last value that it proclaimed there.
+    /// `None` if nobody does.
+    ///
+    /// It was so when the nodes answered. Of a value that is being proclaimed meanwhile, two that ask may be shown different
+    /// ones; [`observe`](Self::observe) never goes back.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use redquorum::{Election, Quorum};
+    /// # let quorum = Quorum::in_memory(3)?;
+    /// let election = Election::new(&quorum, "scheduler", "host-7");
+    /// assert_eq!(election.leader().await?, None);
+    /// let leadership = election.campaign().await?;
+    /// let leader = election.leader().await?.expect("somebody leads");
+    /// assert_eq!((leader.value(), leader.term()), (&b"host-7"[..], leadership.term()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::NoQuorum`] if too few nodes answered within a node timeout to say who leads, or that nobody does;
+    /// [`LockError::Config`] and [`LockError::Closed`] as for [`campaign`](Self::campaign).
+    ///
+    /// # Cancel safety
+    ///
+    /// It changes nothing.
+    pub async fn leader(&self) -> Result<Option<Leader>, LockError> {
+        let view = canvass::ask(self.core(), &self.claim.target()?).await?;
+        Ok(view.leader.as_ref().map(Leader::new))
+    }
+
+    /// The leaders from now on: the present one, if there is one, and then every change of leader or value that is seen.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Config`] if the settings cannot work; [`LockError::Closed`] after a shutdown.
+    pub fn observe(&self) -> Result<Observation, LockError> {
+        Ok(Observation::begin(&self.claim.client, self.claim.target()?))
+    }
+
+    fn core(&self) -> &Core {
+        self.claim.core()
+    }
+
+    fn begin(&self, guard: LockGuard, value: Value) -> Leadership {
+        Leadership::begin(&self.claim.client.core, guard, value)
+    }
+
+    /// Shows the leader to those who observe, trying again until it is deposed. Whether it was shown.
+    async fn show(&self, leadership: &Leadership) -> bool {
+        let settings = self.claim.target().map(|target| target.settings);
+        let Ok(pacing) = settings.map(|settings| settings.pacing) else { return false };
+        let mut delay = pacing.floor;
+        loop {
+            match leadership.show().await {
+                Ok(()) => return true,
+                Err(ProclaimError::NoQuorum { .. }) => {}
+                Err(_) => return false,
+            }
+            let again_at = self.core().now() + delay.mul_f64(1.0 + self.core().jitter());
+            tokio::select! {
+                biased;
+                _ = leadership.lost() => return false,
+                () = self.core().clock.sleep_until(again_at) => {}
+            }
+            delay = delay.saturating_mul(2).min(pacing.longest_poll);
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Following the leaders of an election.
+
+use std::{
+    fmt,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures::{
+    future::poll_fn,
+    stream::{BoxStream, Stream, StreamExt, unfold},
+};
+use tokio::sync::Notify;
+
+use crate::{
+    clock::Instant,
+    election::{
+        Leader,
+        canvass::{self, View},
+    },
+    lock::{
+        core::{Client, Core},
+        locking::Target,
+    },
+    mutation::{self, Mutation},
+    mutex,
+    node::{Listener, Notice, Proclamation, Subscription, names},
+    resource::Resource,
+};
+
+/// The leaders of an election, as they are seen: the present one, if there is one, and then every change of leader or value.
+///
+/// Changes are told by the nodes. After a connection was broken, and now and then besides, the nodes are asked again; so what
+/// was missed is caught up with. Of changes that follow one another quickly, only the last may be shown. Terms never go
+/// back, and neither do the values of one leader.
+///
+/// That nobody leads is *not* shown. An observer would learn of it late, and of its end as well, so nothing may be done because
+/// of it: a leader that stops must not be taken for stopped before the next one is there. To ask, there is
+/// [`Election::leader`](crate::Election::leader).
+///
+/// It ends only when the quorum is shut down; while no quorum answers, it waits. It keeps the quorum's connections. Dropping it
+/// unsubscribes.
+///
+/// It is a [`Stream`], and has a [`next`](Self::next) of its own.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use redquorum::{Election, Quorum};
+/// # let quorum = Quorum::in_memory(3)?;
+/// let election = Election::new(&quorum, "scheduler", "host-7");
+/// let leadership = election.campaign().await?;
+///
+/// let mut leaders = election.observe()?;
+/// assert_eq!(leaders.next().await.unwrap().value_str(), "host-7");
+/// leadership.proclaim("host-7, draining").await?;
+/// assert_eq!(leaders.next().await.unwrap().value_str(), "host-7, draining");
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "nothing is observed unless it is polled"]
+pub struct Observation {
+    resource: Resource,
+    /// Never locked: the mutex makes it possible to share what is only used by whoever has it alone.
+    leaders: Mutex<BoxStream<'static, Leader>>,
+}
+
+/// What goes on behind an [`Observation`].
+struct Observer {
+    client: Arc<Client>,
+    target: Target,
+    bell: Arc<Bell>,
+    /// At every node: no change goes unnoticed while they stand. Releases are not listened to, as they show nobody.
+    _subscriptions: Vec<Subscription>,
+    /// Term and number of what was shown last.
+    last: Option<(u64, u64)>,
+    not_before: Instant,
+    /// When to ask if no notice comes.
+    poll_at: Instant,
+    poll: Duration,
+}
+
+/// Rings when a node gives notice. It keeps one ring until somebody hears it.
+#[derive(Debug, Default)]
+struct Bell(Notify);
+
+impl Observation {
+    pub(super) fn begin(client: &Arc<Client>, target: Target) -> Self {
+        let resource = target.resource.clone();
+        let observer = Observer::begin(Arc::clone(client), target);
+        let leaders = unfold(observer, |mut observer| async {
+            let leader = observer.next().await?;
+            Some((leader, observer))
+        });
+        Self { resource, leaders: Mutex::new(leaders.fuse().boxed()) }
+    }
+
+    /// The next leader or value; `None` after a shutdown of the quorum.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it loses nothing.
+    pub async fn next(&mut self) -> Option<Leader> {
+        poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
+    }
+}
+
+impl Stream for Observation {
+    type Item = Leader;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Leader>> {
+        mutex::get_mut(&mut self.get_mut().leaders).as_mut().poll_next(context)
+    }
+}
+
+impl fmt::Debug for Observation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Observation").field("election", &self.resource).finish_non_exhaustive()
+    }
+}
+
+impl Observer {
+    fn begin(client: Arc<Client>, target: Target) -> Self {
+        let bell = Arc::new(Bell::default());
+        let topic = names::leader(&target.resource);
+        let nodes = client.core.nodes.iter();
+        let subscriptions = nodes.map(|node| node.subscribe(&topic, Arc::clone(&bell) as _)).collect();
+        let now = client.core.now();
+        let poll = target.settings.pacing.first_poll;
+        let _subscriptions = subscriptions;
+        Self { client, target, bell, _subscriptions, last: None, not_before: now, poll_at: now, poll }
+    }
+
+    /// The next change; `None` once the client is closed.
+    async fn next(&mut self) -> Option<Leader> {
+        loop {
+            tokio::select! {
+                biased;
+                () = self.core().closed() => return None,
+                () = self.due() => {}
+            }
+            let asked = tokio::select! {
+                biased;
+                () = self.core().closed() => return None,
+                asked = canvass::ask(self.core(), &self.target) => asked,
+            };
+            let shown = match asked {
+                Ok(view) => self.see(view),
+                Err(error) => {
+                    tracing::debug!(election = %self.target.resource, %error, "nobody to observe");
+                    self.pace(None);
+                    None
+                }
+            };
+            if let Some(said) = shown {
+                return Some(Leader::new(&said));
+            }
+        }
+    }
+
+    /// Ready at a notice or at the next poll, and not sooner after the last time than the floor: the notices of several nodes
+    /// come one by one.
+    async fn due(&self) {
+        self.core().clock.sleep_until(self.not_before).await;
+        tokio::select! {
+            biased;
+            () = self.bell.0.notified() => {}
+            () = self.core().clock.sleep_until(self.poll_at) => {}
+        }
+    }
+
+    /// What is new in it.
+    fn see(&mut self, view: View) -> Option<Proclamation> {
+        let now = view.leader.as_ref().map(|said| (said.term, said.number));
+        let is_new = now > self.last || (mutation::is_on(Mutation::ObserveBackwards) && now != self.last);
+        if is_new {
+            self.poll = self.target.settings.pacing.first_poll;
+        }
+        self.pace(view.remaining);
+        if !is_new {
+            return None;
+        }
+        self.last = now;
+        view.leader
+    }
+
+    /// When to ask again: with a growing and jittered poll, but no later than the lock of whoever leads can end.
+    fn pace(&mut self, remaining: Option<Duration>) {
+        let pacing = self.target.settings.pacing;
+        let poll = self.poll.mul_f64(0.5 + self.core().jitter());
+        let now = self.core().now();
+        self.not_before = now + pacing.floor;
+        self.poll_at = now + remaining.map_or(poll, |remaining| poll.min(remaining));
+        self.poll = self.poll.saturating_mul(2).min(pacing.longest_poll);
+    }
+
+    fn core(&self) -> &Core {
+        &self.client.core
+    }
+}
+
+impl Listener for Bell {
+    /// A new subscription counts as a notice: changes before it may have gone unnoticed.
+    fn notice(&self, _: Notice) {
+        self.0.notify_one();
+    }
+}

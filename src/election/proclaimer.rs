@@ -1,0 +1,128 @@
+//! What a leader says of itself, and saying it.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use futures::future::FutureExt;
+use tokio::task::AbortHandle;
+
+use crate::{
+    algorithm::tally::{Tally, Verdict},
+    clock::Instant,
+    election::value::Value,
+    error::ProclaimError,
+    lock::{
+        core::Core,
+        expiry,
+        fanout::{Fanout, Heard},
+        held::Held,
+    },
+    mutex::lock,
+    node::{Answer, Entry, Proclaim, Proclamation, Reply, Request},
+    vote::Vote,
+};
+
+/// What one leader says of itself, and tells the nodes again and again: so those regain it that lost it.
+#[derive(Debug)]
+pub(super) struct Proclaimer {
+    held: Arc<Held>,
+    /// Its time of day when it was elected, since the epoch, in whole milliseconds as nodes keep it.
+    since: Duration,
+    latest: Mutex<Latest>,
+}
+
+#[derive(Clone, Debug)]
+struct Latest {
+    /// From 1; grows with every value.
+    number: u64,
+    value: Value,
+}
+
+/// Says it again at every third of the ttl, until this is dropped or the leadership is over.
+#[derive(Debug)]
+pub(super) struct Repeating(AbortHandle);
+
+impl Proclaimer {
+    pub(super) fn new(core: &Core, held: Arc<Held>, value: Value) -> Self {
+        let since = core.clock.time_of_day().as_millis();
+        let since = Duration::from_millis(u64::try_from(since).unwrap_or(u64::MAX));
+        Self { held, since, latest: Mutex::new(Latest { number: 1, value }) }
+    }
+
+    /// From now on this is its value.
+    pub(super) fn set(&self, value: Value) {
+        let mut latest = lock(&self.latest);
+        *latest = Latest { number: latest.number + 1, value };
+    }
+
+    /// Tells all nodes its value, and waits until a quorum keeps it, or cannot.
+    ///
+    /// # Cancel safety
+    ///
+    /// All nodes are told before anything is waited for.
+    pub(super) async fn proclaim(&self, core: &Core) -> Result<(), ProclaimError> {
+        let deadline = core.now() + self.held.node_timeout;
+        let mut fanout = Fanout::of(self.submit(core, deadline));
+        let mut tally = Tally::new(core.settings.electorate);
+        let mut votes = vec![Vote::Pending; core.nodes.len()];
+        loop {
+            self.held.ensure(core.now())?;
+            match tally.verdict() {
+                Verdict::Won => return Ok(()),
+                Verdict::Lost => break,
+                Verdict::Pending => {}
+            }
+            let Heard::Answer { node, answer, .. } = fanout.next(&*core.clock, deadline).await else { break };
+            tally.vote(node, answer == Answer::Proclaimed);
+            if let Some(vote) = votes.get_mut(node) {
+                *vote = Vote::of(&answer);
+            }
+        }
+        let resource = self.held.resource.clone();
+        Err(ProclaimError::NoQuorum { resource, votes: core.votes(votes) })
+    }
+
+    /// Starts to say it again and again. The task keeps neither the client nor the lease.
+    pub(super) fn repeat(self: &Arc<Self>, core: &Arc<Core>) -> Repeating {
+        let task = repeat(Arc::clone(core), Arc::clone(self));
+        Repeating(core.spawner.spawn(task.boxed()))
+    }
+
+    fn submit(&self, core: &Core, until: Instant) -> Vec<(usize, Reply)> {
+        let Latest { number, value } = lock(&self.latest).clone();
+        let said = Proclamation {
+            owner: self.held.owner.clone(),
+            term: self.held.token.as_u64(),
+            number,
+            value: Arc::clone(value.bytes()),
+            since: self.since,
+        };
+        let (resource, ttl) = (self.held.resource.clone(), self.held.ttl());
+        let request = Request::one(Entry::Proclaim(Proclaim { resource, said, ttl }), until);
+        core.nodes.iter().map(|node| node.call(request.clone())).enumerate().collect()
+    }
+}
+
+/// Each time just after the watchdog's renewal, which began to count earlier: where that heals a node that lost the lock, this
+/// comes behind it.
+async fn repeat(core: Arc<Core>, proclaimer: Arc<Proclaimer>) {
+    let held = &proclaimer.held;
+    loop {
+        let next = core.now() + held.ttl() / 3;
+        tokio::select! {
+            biased;
+            _ = expiry::lost(&core, held) => return,
+            () = core.clock.sleep_until(next) => {}
+        }
+        // Nobody needs the answers: what a node did not take, it is told again.
+        drop(proclaimer.submit(&core, core.now() + held.node_timeout));
+    }
+}
+
+impl Drop for Repeating {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

@@ -1,0 +1,188 @@
+//! Becoming leader.
+
+use std::time::Duration;
+
+use futures::FutureExt;
+
+use super::{NONE, TTL, all_behave, candidate, client, leading, locked_nodes, pass, thaw_all};
+use crate::{
+    ConfigError, Election, Fault, LockError, MemoryCluster, Owner,
+    node::{Entry, memory::Behaviour},
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn a_candidate_leads_at_once_and_is_seen_before_it_knows() {
+    let cluster = MemoryCluster::new(5);
+    let election = candidate(&cluster, "host-1");
+    assert_eq!(leading(&election).await, None);
+    let leadership = election.campaign().await.unwrap();
+    assert!(leadership.is_leader() && leadership.ensure().is_ok());
+    let leader = candidate(&cluster, "").leader().await.unwrap().unwrap();
+    assert_eq!((leader.value(), leader.term()), (&b"host-1"[..], leadership.term()));
+    let time_of_day = cluster.clock().time_of_day();
+    let age = time_of_day.abs_diff(leader.since().duration_since(std::time::UNIX_EPOCH).unwrap());
+    assert!(age < SECOND, "{age:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_candidate_leads_as_soon_as_the_leader_resigns() {
+    let cluster = MemoryCluster::new(5);
+    let first = candidate(&cluster, "host-1").campaign().await.unwrap();
+    let term = first.term();
+    let second = candidate(&cluster, "host-2");
+    let mut campaign = std::pin::pin!(second.campaign());
+    assert!(campaign.as_mut().now_or_never().is_none());
+    pass(10 * TTL).await;
+    assert!(campaign.as_mut().now_or_never().is_none(), "two lead");
+    assert!(first.is_leader());
+    let resigned = tokio::time::Instant::now();
+    assert_eq!(first.resign().await.unwrap().confirmed.len(), 3);
+    let next = campaign.await.unwrap();
+    assert!(next.term() > term);
+    assert!(resigned.elapsed() < Duration::from_millis(20), "{:?}", resigned.elapsed());
+    assert_eq!(leading(&second).await.as_deref(), Some("host-2"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_is_dropped_resigns() {
+    let cluster = MemoryCluster::new(3);
+    let election = candidate(&cluster, "host-1");
+    let leadership = election.campaign().await.unwrap();
+    assert!(candidate(&cluster, "host-2").try_campaign().await.unwrap().is_none());
+    drop(leadership);
+    assert_eq!(leading(&election).await, None);
+    assert!(candidate(&cluster, "host-2").try_campaign().await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_campaign_never_enters_the_leadership_of_its_own_task_again() {
+    let cluster = MemoryCluster::new(3);
+    let election = candidate(&cluster, "host-1");
+    Owner::new()
+        .scope(async {
+            let _leadership = election.campaign().await.unwrap();
+            assert!(election.try_campaign().await.unwrap().is_none());
+            let campaign = tokio::time::timeout(10 * SECOND, election.campaign()).await;
+            assert!(campaign.is_err(), "two lead");
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_campaign_that_is_dropped_leaves_nothing() {
+    let cluster = MemoryCluster::new(3);
+    let election = candidate(&cluster, "host-1");
+    all_behave(&cluster, &Behaviour::Hanging);
+    let campaign = tokio::time::timeout(SECOND / 2, election.campaign()).await;
+    assert!(campaign.is_err());
+    thaw_all(&cluster);
+    assert_eq!(locked_nodes(&cluster), NONE);
+
+    // Elected, and dropped before its value is seen.
+    let mut campaign = Box::pin(election.campaign());
+    all_behave(&cluster, &Behaviour::Hanging);
+    assert!(campaign.as_mut().now_or_never().is_none());
+    cluster.servers().iter().for_each(|server| assert!(server.answer_next()));
+    assert!(campaign.as_mut().now_or_never().is_none());
+    assert_eq!(locked_nodes(&cluster), [0, 1, 2]);
+    drop(campaign);
+    thaw_all(&cluster);
+    assert_eq!(locked_nodes(&cluster), NONE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_candidate_is_not_told_that_it_leads_before_a_quorum_shows_it() {
+    let cluster = MemoryCluster::new(3);
+    let election = candidate(&cluster, "host-1");
+    let mut campaign = Box::pin(election.campaign());
+    all_behave(&cluster, &Behaviour::Hanging);
+    assert!(campaign.as_mut().now_or_never().is_none());
+    cluster.servers().iter().for_each(|server| assert!(server.answer_next()));
+    let early = tokio::time::timeout(3 * SECOND, campaign.as_mut()).await;
+    assert!(early.is_err(), "nobody can see it");
+    thaw_all(&cluster);
+    let leadership = campaign.await.unwrap();
+    assert!(leadership.is_leader());
+    assert_eq!(leading(&election).await.as_deref(), Some("host-1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_candidate_that_is_deposed_before_it_is_seen_campaigns_again() {
+    let cluster = MemoryCluster::new(3);
+    let election = candidate(&cluster, "host-1").patience(10 * TTL);
+    let mut campaign = Box::pin(election.campaign());
+    all_behave(&cluster, &Behaviour::Hanging);
+    assert!(campaign.as_mut().now_or_never().is_none());
+    cluster.servers().iter().for_each(|server| assert!(server.answer_next()));
+    assert!(tokio::time::timeout(2 * TTL, campaign.as_mut()).await.is_err());
+    thaw_all(&cluster);
+    let leadership = campaign.await.unwrap();
+    assert!(leadership.is_leader());
+    let terms = cluster.servers()[0].take_log().into_iter().filter_map(|entry| match entry {
+        Entry::Proclaim(proclaim) => Some(proclaim.said.term),
+        _ => None,
+    });
+    let terms: Vec<u64> = terms.collect();
+    assert!(terms.is_sorted() && terms.first() < terms.last(), "{terms:?}");
+    assert_eq!(terms.last(), Some(&leadership.term().as_u64()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_attempt_without_a_quorum_that_shows_the_value_is_an_error_and_taken_back() {
+    let cluster = MemoryCluster::new(3);
+    let election = candidate(&cluster, "host-1");
+    let mut attempt = Box::pin(election.try_campaign());
+    all_behave(&cluster, &Behaviour::Hanging);
+    assert!(attempt.as_mut().now_or_never().is_none());
+    cluster.servers().iter().for_each(|server| assert!(server.answer_next()));
+    assert!(matches!(attempt.await, Err(LockError::NoQuorum { needed: 2, .. })));
+    thaw_all(&cluster);
+    assert_eq!(locked_nodes(&cluster), NONE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_work_is_told_at_the_first_use() {
+    let cluster = MemoryCluster::new(1);
+    let quorum = client(&cluster);
+    let too_long = vec![0; 64 * 1024 + 1];
+    let refused = ConfigError::LeaderValue { length: too_long.len(), most: 64 * 1024 };
+    let election = Election::new(&quorum, "e", &too_long);
+    assert_eq!(election.campaign().await.unwrap_err(), refused.clone().into());
+    assert_eq!(election.try_campaign().await.unwrap_err(), refused.into());
+    assert_eq!(election.leader().await.unwrap(), None, "whoever looks has no value");
+    let nameless = Election::new(&quorum, "", "v");
+    let refused = LockError::from(ConfigError::Resource { length: 0 });
+    assert_eq!(nameless.leader().await.unwrap_err(), refused);
+    assert_eq!(nameless.observe().unwrap_err(), refused);
+    assert_eq!(nameless.campaign().await.unwrap_err(), refused);
+    let longest = Election::new(&quorum, [b'n'; 512], vec![0; 64 * 1024]);
+    assert!(longest.try_campaign().await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_quorum_there_is_an_error_and_never_nobody() {
+    let cluster = MemoryCluster::new(3);
+    let election = candidate(&cluster, "host-1");
+    for node in 0..2 {
+        cluster.servers()[node].behave(Behaviour::Failing(Fault::ReadOnly));
+    }
+    assert!(matches!(election.leader().await, Err(LockError::NoQuorum { .. })));
+    assert!(matches!(election.try_campaign().await, Err(LockError::NoQuorum { .. })));
+    let quorum = client(&cluster);
+    quorum.shutdown().await;
+    let election = Election::new(&quorum, "e", "v");
+    assert_eq!(election.campaign().await.unwrap_err(), LockError::Closed);
+    assert_eq!(election.leader().await.unwrap_err(), LockError::Closed);
+    assert_eq!(election.observe().unwrap_err(), LockError::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_of_the_same_name_is_nobodys_leadership() {
+    let cluster = MemoryCluster::new(3);
+    let election = candidate(&cluster, "host-1");
+    let _guard = client(&cluster).red_lock("e").lock().await.unwrap();
+    assert_eq!(leading(&election).await, None);
+    assert!(election.try_campaign().await.unwrap().is_none());
+}

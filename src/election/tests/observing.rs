@@ -1,0 +1,141 @@
+//! Following leaders.
+
+use std::time::Duration;
+
+use futures::{FutureExt, StreamExt};
+
+use super::{TTL, all_behave, candidate, client, server, thaw_all};
+use crate::{
+    Election, Fault, Leader, LockError, MemoryCluster, Observation,
+    mutation::{Mutation, break_rule},
+    node::{Entry, memory::Behaviour},
+};
+
+/// What comes next, soon.
+async fn next(leaders: &mut Observation) -> Leader {
+    let soon = tokio::time::timeout(Duration::from_millis(50), leaders.next()).await;
+    soon.expect("nothing new").expect("not the end")
+}
+
+/// Nothing comes for a long time.
+async fn is_quiet(leaders: &mut Observation) {
+    assert!(tokio::time::timeout(10 * TTL, leaders.next()).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_sees_the_present_leader_and_then_every_change() {
+    let cluster = MemoryCluster::new(5);
+    let first = candidate(&cluster, "host-1").campaign().await.unwrap();
+    let mut leaders = candidate(&cluster, "").observe().unwrap();
+    assert_eq!((next(&mut leaders).await.value_str().as_ref(), first.is_leader()), ("host-1", true));
+    is_quiet(&mut leaders).await;
+    first.proclaim("host-1, draining").await.unwrap();
+    let draining = next(&mut leaders).await;
+    assert_eq!((draining.value(), draining.term()), (&b"host-1, draining"[..], first.term()));
+    first.resign().await.unwrap();
+    is_quiet(&mut leaders).await;
+    let second = candidate(&cluster, "host-2").campaign().await.unwrap();
+    let leader = next(&mut leaders).await;
+    assert_eq!((leader.value(), leader.term()), (&b"host-2"[..], second.term()));
+    assert!(leader.term() > draining.term());
+    is_quiet(&mut leaders).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_that_comes_first_sees_the_first_leader() {
+    let cluster = MemoryCluster::new(3);
+    let mut leaders = candidate(&cluster, "").observe().unwrap();
+    is_quiet(&mut leaders).await;
+    let _leadership = candidate(&cluster, "host-1").campaign().await.unwrap();
+    assert_eq!(next(&mut leaders).await.value_str(), "host-1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observation_that_is_dropped_unsubscribes() {
+    let cluster = MemoryCluster::new(3);
+    let election = candidate(&cluster, "");
+    let leaders = [election.observe().unwrap(), election.observe().unwrap()];
+    assert_eq!(server(&cluster, 0).subscriptions(), 2);
+    drop(leaders);
+    assert_eq!(server(&cluster, 0).subscriptions(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observation_ends_with_the_shutdown_and_with_nothing_else() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    let mut leaders = Election::new(&quorum, "e", "").observe().unwrap();
+    for behaviour in [Behaviour::Hanging, Behaviour::Failing(Fault::ReadOnly)] {
+        all_behave(&cluster, &behaviour);
+        is_quiet(&mut leaders).await;
+    }
+    thaw_all(&cluster);
+    let _leadership = candidate(&cluster, "host-1").campaign().await.unwrap();
+    let leader = tokio::time::timeout(Duration::from_secs(8), leaders.next()).await.unwrap();
+    assert_eq!(leader.unwrap().value_str(), "host-1", "caught up with");
+    let (ended, ()) = tokio::join!(leaders.next(), quorum.shutdown());
+    assert_eq!(ended, None);
+    assert_eq!(StreamExt::next(&mut leaders).now_or_never(), Some(None));
+    assert_eq!(Election::new(&quorum, "e", "").observe().unwrap_err(), LockError::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_no_notice_told_is_seen_at_the_next_poll() {
+    let cluster = MemoryCluster::new(3);
+    let mut leaders = candidate(&cluster, "").observe().unwrap();
+    assert!(leaders.next().now_or_never().is_none());
+    // The notices come while nothing can be asked, and are of no use.
+    let leadership = candidate(&cluster, "host-1").campaign().await.unwrap();
+    all_behave(&cluster, &Behaviour::Failing(Fault::Loading));
+    assert!(tokio::time::timeout(TTL / 2, leaders.next()).await.is_err());
+    thaw_all(&cluster);
+    let poll = Duration::from_secs(8);
+    let leader = tokio::time::timeout(poll, leaders.next()).await.expect("later than a poll").unwrap();
+    assert_eq!(leader.value_str(), "host-1");
+    drop(leadership);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_is_quiet_while_nothing_changes() {
+    let cluster = MemoryCluster::new(5);
+    let _leadership = candidate(&cluster, "host-1").campaign().await.unwrap();
+    let mut leaders = candidate(&cluster, "").observe().unwrap();
+    next(&mut leaders).await;
+    is_quiet(&mut leaders).await;
+    cluster.servers().iter().for_each(|server| drop(server.take_log()));
+    is_quiet(&mut leaders).await;
+    let asked = |entry: &Entry| matches!(entry, Entry::Observe(_));
+    let log = cluster.servers().iter().flat_map(|server| server.take_log());
+    let asked = u32::try_from(log.filter(asked).count()).unwrap();
+    let per_second = f64::from(asked) / (10 * TTL).as_secs_f64();
+    assert!(per_second <= 1.5, "{per_second} commands a second, all nodes together");
+}
+
+/// Two of three nodes have the old value; which of them are asked first decides what is seen.
+async fn asks_while_a_value_is_under_way(leaders: &mut Observation, cluster: &MemoryCluster) -> Vec<String> {
+    let election = candidate(cluster, "1");
+    let leadership = election.campaign().await.unwrap();
+    let mut seen = vec![next(leaders).await.value_str().into_owned()];
+    // Only node 0 takes the new one.
+    (1..3).for_each(|node| server(cluster, node).behave(Behaviour::Failing(Fault::OutOfMemory)));
+    assert!(leadership.proclaim("2").await.is_err());
+    (1..3).for_each(|node| server(cluster, node).behave(Behaviour::Granting));
+    for silent in [1, 0] {
+        server(cluster, silent).behave(Behaviour::Failing(Fault::OutOfMemory));
+        let more = tokio::time::timeout(Duration::from_secs(8), leaders.next()).await;
+        seen.extend(more.into_iter().flatten().map(|leader| leader.value_str().into_owned()));
+        server(cluster, silent).behave(Behaviour::Granting);
+    }
+    seen
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_never_goes_back_to_a_value_that_was_there_before() {
+    let cluster = MemoryCluster::new(3);
+    let mut leaders = candidate(&cluster, "").observe().unwrap();
+    assert_eq!(asks_while_a_value_is_under_way(&mut leaders, &cluster).await, ["1", "2"]);
+    let _broken = break_rule(Some(Mutation::ObserveBackwards));
+    let cluster = MemoryCluster::new(3);
+    let mut leaders = candidate(&cluster, "").observe().unwrap();
+    assert_eq!(asks_while_a_value_is_under_way(&mut leaders, &cluster).await, ["1", "2", "1"]);
+}

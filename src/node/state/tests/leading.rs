@@ -1,0 +1,70 @@
+//! What nodes keep of leaders.
+
+use super::*;
+use crate::node::{
+    RestartGuard, Terms,
+    entries::{observe, proclaim, said},
+    names,
+};
+
+#[test]
+fn only_the_holder_of_the_lock_is_kept_as_leader() {
+    let mut node = Fixture::new();
+    assert_eq!(node.ask_in_vain(&proclaim("a", said("1", 7, 1, "v"), 5000)), Answer::NotLeader);
+    node.ask(&lock("a", "2", 5000, 0));
+    assert_eq!(node.ask_in_vain(&proclaim("a", said("1", 7, 1, "v"), 5000)), Answer::NotLeader);
+    assert_eq!(node.ask(&proclaim("a", said("2", 8, 1, "w"), 5000)), Answer::Proclaimed);
+    let Answer::Observed(seen) = node.ask_in_vain(&observe("a")) else { panic!("not observed") };
+    assert_eq!((seen.owner, seen.said), (Some(owner("2")), Some(said("2", 8, 1, "w"))));
+    assert_eq!(seen.remaining, Some(Duration::from_secs(5)));
+}
+
+#[test]
+fn what_a_leader_said_before_does_not_replace_what_it_said_after() {
+    let mut node = Fixture::new();
+    node.ask(&lock("a", "1", 60_000, 0));
+    let topic = names::leader(&resource("a"));
+    for (number, notices) in [(1, 1), (3, 2), (2, 2), (3, 2), (1, 2)] {
+        let said = said("1", 7, number, &number.to_string());
+        assert_eq!(node.ask(&proclaim("a", said, 5000)), Answer::Proclaimed);
+        assert_eq!(node.notices, vec![topic.clone(); notices]);
+    }
+    let Answer::Observed(seen) = node.ask_in_vain(&observe("a")) else { panic!("not observed") };
+    assert_eq!(seen.said, Some(said("1", 7, 3, "3")));
+    // Numbers of different leaders have nothing in common.
+    node.ask(&unlock("a", "1", 7, true, false));
+    node.ask(&lock("a", "2", 60_000, 0));
+    node.ask(&proclaim("a", said("2", 8, 1, "next"), 5000));
+    let Answer::Observed(seen) = node.ask_in_vain(&observe("a")) else { panic!("not observed") };
+    assert_eq!(seen.said, Some(said("2", 8, 1, "next")));
+}
+
+#[test]
+fn what_a_leader_said_lasts_for_a_ttl_from_when_it_was_repeated_last() {
+    let mut node = Fixture::new();
+    node.ask(&lock("a", "1", 60_000, 0));
+    let entry = proclaim("a", said("1", 7, 1, "v"), 5000);
+    node.ask(&entry);
+    node.milliseconds += 3000;
+    node.ask(&entry);
+    node.milliseconds += 5000;
+    assert!(node.state.leader(&resource("a"), node.now()).is_some());
+    node.milliseconds += 1;
+    assert!(node.state.leader(&resource("a"), node.now()).is_none());
+    node.state.sweep(node.now());
+    node.ask(&entry);
+    assert_eq!(node.notices.len(), 2, "whoever observes has to know that it is back");
+}
+
+#[test]
+fn a_leader_proclaims_in_quarantine_but_not_at_another_quorum() {
+    let mut node = Fixture::new();
+    node.ask(&lock("a", "1", 60_000, 0));
+    let terms = Terms { guard: RestartGuard::PerVote, ..terms() };
+    let entry = proclaim("a", said("1", 7, 1, "v"), 5000);
+    let now = node.now();
+    assert_eq!(node.state.apply(&terms, &entry, now).answer, Answer::Proclaimed);
+    node.set_record(0, "other");
+    let expected = Answer::Foreign { fingerprint: Fingerprint::new("other") };
+    assert_eq!(node.ask_in_vain(&entry), expected);
+}

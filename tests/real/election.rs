@@ -1,0 +1,284 @@
+//! Elections on real servers: how long there is no leader, and what observers see.
+
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use redis::cmd;
+use redquorum::{Election, Leadership, LossReason, Observation, ProclaimError, Quorum, RetryPolicy};
+
+use super::servers::{SOON, builder, client, remaining, without_polls};
+use crate::support::{Cluster, Direction, Proxy, eventually};
+
+const TTL: Duration = Duration::from_secs(2);
+
+/// The fallback poll of candidates here, without its jitter.
+const POLL: Duration = Duration::from_millis(500);
+
+/// What a machine under load may add to anything.
+const SLACK: Duration = Duration::from_millis(700);
+
+fn election(quorum: &Quorum, value: &str) -> Election {
+    let polls = RetryPolicy::default().polls(POLL, POLL);
+    Election::new(quorum, "scheduler", value).ttl(TTL).patience(SOON).retry(polls)
+}
+
+async fn candidate(cluster: &Cluster, value: &str) -> Election {
+    election(&client(cluster).await, value)
+}
+
+async fn leader_is(election: &Election, leadership: &Leadership) {
+    let is_so = async || {
+        let leader = election.leader().await.ok().flatten();
+        leader.is_some_and(|leader| leader.term() == leadership.term())
+    };
+    eventually(SOON, "the leader is shown", is_so).await;
+}
+
+async fn next(leaders: &mut Observation) -> redquorum::Leader {
+    let next = tokio::time::timeout(SOON, leaders.next()).await;
+    next.expect("nothing new is observed").expect("the observation has not ended")
+}
+
+/// A client whose connections all lead through proxies.
+async fn client_behind_proxies(cluster: &Cluster) -> (Quorum, Vec<Proxy>) {
+    let proxies = join_all(cluster.servers().iter().map(Proxy::before)).await;
+    let urls = proxies.iter().map(|proxy| proxy.url().to_owned());
+    let quorum = Quorum::builder().nodes(urls).admit_new_nodes().connect().await.unwrap();
+    (quorum, proxies)
+}
+
+/// What is sent through them gets lost, while the connections stay up.
+fn cut(proxies: &[Proxy]) {
+    for proxy in proxies {
+        proxy.cut(Direction::Requests);
+        proxy.cut(Direction::Replies);
+    }
+}
+
+fn open(proxies: &[Proxy]) {
+    for proxy in proxies {
+        proxy.open(Direction::Requests);
+        proxy.open(Direction::Replies);
+    }
+}
+
+/// Only a notice can wake the candidates, so this shows that one does.
+#[tokio::test]
+async fn a_leader_that_resigns_is_followed_within_some_round_trips() {
+    let cluster = Cluster::start(5).await;
+    let candidates = join_all([client(&cluster), client(&cluster)]).await;
+    let candidates: Vec<_> = candidates
+        .iter()
+        .map(|quorum| Election::new(quorum, "scheduler", "v").retry(without_polls()))
+        .collect();
+    let mut leadership = candidates[0].campaign().await.unwrap();
+    let mut vacancies = Vec::new();
+    let mut round_trips = Vec::new();
+    for round in 1..=10 {
+        let begin = Instant::now();
+        candidates[0].leader().await.unwrap();
+        round_trips.push(begin.elapsed());
+        let next = candidates[round % 2].clone();
+        let campaign = tokio::spawn(async move { next.campaign().await.map(|next| (next, Instant::now())) });
+        let server = cluster.server(0);
+        super::servers::have_subscribers(server, "scheduler", 1).await;
+        let (term, resigned) = (leadership.term(), Instant::now());
+        leadership.resign().await.unwrap();
+        let (next, elected) =
+            tokio::time::timeout(SOON, campaign).await.expect("nobody leads").unwrap().unwrap();
+        assert!(next.term() > term);
+        vacancies.push(elected.saturating_duration_since(resigned));
+        leadership = next;
+        super::servers::have_subscribers(server, "scheduler", 0).await;
+    }
+    let (shortest, round_trip) = (vacancies.iter().min().unwrap(), round_trips.iter().max().unwrap());
+    assert!(vacancies.iter().all(|vacancy| *vacancy < POLL / 2), "{vacancies:?}");
+    assert!(*shortest < *round_trip * 20, "{vacancies:?}, where a round trip takes {round_trips:?}");
+}
+
+/// The leader's process is gone as far as the servers can tell: nothing of it reaches them, no unlock either.
+#[tokio::test]
+async fn a_leader_that_crashes_is_followed_within_its_ttl_and_a_poll() {
+    let cluster = Cluster::start(5).await;
+    let (quorum, proxies) = client_behind_proxies(&cluster).await;
+    let first = election(&quorum, "host-1").campaign().await.unwrap();
+    let second = candidate(&cluster, "host-2").await;
+    let campaign = tokio::spawn({
+        let second = second.clone();
+        async move { second.campaign().await }
+    });
+    super::servers::have_subscribers(cluster.server(0), "scheduler", 1).await;
+    let crashed = Instant::now();
+    cut(&proxies);
+    let next = tokio::time::timeout(SOON, campaign).await.expect("nobody leads").unwrap().unwrap();
+    let vacancy = crashed.elapsed();
+    assert!(!first.is_leader(), "two lead");
+    assert!(next.term() > first.term());
+    assert!(vacancy <= TTL + POLL * 3 / 2 + SLACK, "{vacancy:?}");
+    leader_is(&second, &next).await;
+}
+
+#[tokio::test]
+async fn the_loss_of_a_minority_of_servers_changes_no_leader() {
+    let cluster = Cluster::start(5).await;
+    let first = candidate(&cluster, "host-1").await;
+    let leadership = first.campaign().await.unwrap();
+    let other = candidate(&cluster, "host-2").await;
+    let mut leaders = other.observe().unwrap();
+    assert_eq!(next(&mut leaders).await.value_str(), "host-1");
+    cluster.server(0).kill().await;
+    cluster.server(1).freeze().await;
+    let watch = async {
+        tokio::select! {
+            why = leadership.lost() => panic!("{why}"),
+            next = other.campaign() => panic!("{next:?}"),
+            leader = leaders.next() => panic!("{leader:?}"),
+        }
+    };
+    assert!(tokio::time::timeout(3 * TTL, watch).await.is_err());
+    let leader = other.leader().await.unwrap().unwrap();
+    assert_eq!((leader.value(), leader.term()), (&b"host-1"[..], leadership.term()));
+    leadership.proclaim("host-1, on three of five").await.unwrap();
+    assert_eq!(next(&mut leaders).await.value_str(), "host-1, on three of five");
+    leadership.resign().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_loss_of_a_majority_deposes_the_leader_by_its_deadline_until_they_are_back() {
+    let cluster = Cluster::start(5).await;
+    let first = candidate(&cluster, "host-1").await;
+    let leadership = first.campaign().await.unwrap();
+    let second = candidate(&cluster, "host-2").await;
+    let frozen = Instant::now();
+    for server in cluster.some(0..3) {
+        server.freeze().await;
+    }
+    let lost = tokio::time::timeout(SOON, leadership.lost()).await.expect("it leads on");
+    assert_eq!(lost.reason, LossReason::Expired);
+    assert!(frozen.elapsed() <= TTL + SLACK, "{:?}", frozen.elapsed());
+    assert!(!leadership.is_leader() && leadership.remaining().is_zero());
+    assert!(matches!(leadership.proclaim("late").await, Err(ProclaimError::LeaseLost(_))));
+    assert!(second.leader().await.is_err(), "nobody can say who leads");
+    let campaigns = [first, second].map(|election| tokio::spawn(async move { election.campaign().await }));
+    let [one, other] = campaigns;
+    for server in cluster.some(0..3) {
+        server.thaw().await;
+    }
+    let elected = async {
+        tokio::select! {
+            next = one => next,
+            next = other => next,
+        }
+    };
+    let next = tokio::time::timeout(SOON, elected).await.expect("nobody leads").unwrap().unwrap();
+    assert!(next.is_leader() && next.term() > leadership.term());
+}
+
+#[tokio::test]
+async fn observers_see_leaders_and_their_values() {
+    let cluster = Cluster::start(3).await;
+    let election = candidate(&cluster, "host-1").await;
+    let mut leaders = candidate(&cluster, "").await.observe().unwrap();
+    let leadership = election.campaign().await.unwrap();
+    let leader = election.leader().await.unwrap().expect("whoever has campaigned is seen");
+    assert_eq!((leader.value(), leader.term()), (&b"host-1"[..], leadership.term()));
+    assert!(leader.since().elapsed().unwrap() < SOON);
+    assert_eq!(next(&mut leaders).await, leader);
+    let binary = [0, 0xff, b'\r', b'\n', b'}'].repeat(10_000);
+    leadership.proclaim(&binary).await.unwrap();
+    assert_eq!(next(&mut leaders).await.value(), binary);
+    let term = leadership.term();
+    leadership.resign().await.unwrap();
+    assert_eq!(election.leader().await.unwrap(), None);
+    let leadership = election.campaign().await.unwrap();
+    let leader = next(&mut leaders).await;
+    assert_eq!((leader.value(), leader.term()), (&b"host-1"[..], leadership.term()));
+    assert!(leader.term() > term);
+}
+
+/// Neither a poll nor the end of the ttl comes within this test: only a new subscription makes the observer look.
+#[tokio::test]
+async fn an_observer_catches_up_when_its_connections_are_back() {
+    let cluster = Cluster::start(3).await;
+    let (quorum, proxies) = client_behind_proxies(&cluster).await;
+    let slow = |quorum: &Quorum, value: &str| {
+        Election::new(quorum, "scheduler", value).ttl(Duration::from_secs(60)).retry(without_polls())
+    };
+    let election = slow(&client(&cluster).await, "host-1");
+    let first = election.campaign().await.unwrap();
+    let mut leaders = slow(&quorum, "").observe().unwrap();
+    assert_eq!(next(&mut leaders).await.term(), first.term());
+    cut(&proxies);
+    first.resign().await.unwrap();
+    let second = election.campaign().await.unwrap();
+    second.proclaim("host-1, again").await.unwrap();
+    let silence = tokio::time::timeout(Duration::from_millis(200), leaders.next()).await;
+    assert!(silence.is_err(), "the connections were not cut");
+    open(&proxies);
+    for proxy in &proxies {
+        proxy.drop_connections().await;
+    }
+    let leader = next(&mut leaders).await;
+    assert_eq!((leader.value(), leader.term()), (&b"host-1, again"[..], second.term()));
+
+    for server in cluster.servers() {
+        server.command(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+    }
+    second.proclaim("host-1, still").await.unwrap();
+    assert_eq!(next(&mut leaders).await.value_str(), "host-1, still");
+}
+
+#[tokio::test]
+async fn a_leader_is_kept_beside_its_lock_for_a_ttl_at_most() {
+    let cluster = Cluster::start(3).await;
+    let leadership = candidate(&cluster, "host-1").await.campaign().await.unwrap();
+    let key = "redquorum:leader:{scheduler}";
+    for server in cluster.servers() {
+        let is_there = async || remaining(server, key).await > TTL / 3;
+        eventually(SOON, "every server is told", is_there).await;
+        let fields = ["owner", "term", "number", "value", "since"];
+        let found: Vec<String> = server.query(cmd("HMGET").arg(key).arg(&fields)).await;
+        let holds: Option<u32> = server.query(cmd("HGET").arg("scheduler").arg(&found[0])).await;
+        assert_eq!(holds, Some(1), "the owner is that of the lock");
+        assert_eq!(found[1..4], [leadership.term().to_string(), "1".into(), "host-1".into()]);
+        assert!(found[4].parse::<u64>().unwrap() > 1_600_000_000_000);
+        server.command(&["DEL", key]).await;
+    }
+    for server in cluster.servers() {
+        let is_back = async || remaining(server, key).await > TTL / 3;
+        eventually(TTL, "a server that lost it is told again", is_back).await;
+    }
+    leadership.resign().await.unwrap();
+    for server in cluster.servers() {
+        assert!(remaining(server, key).await <= TTL);
+    }
+}
+
+#[tokio::test]
+async fn the_work_of_a_leader_stops_when_it_is_deposed() {
+    let cluster = Cluster::start(3).await;
+    let (quorum, proxies) = client_behind_proxies(&cluster).await;
+    let leadership = election(&quorum, "host-1").campaign().await.unwrap();
+    let began = Instant::now();
+    let work = leadership.run(async |lease| {
+        assert_eq!(lease.fencing_token(), leadership.term());
+        cut(&proxies);
+        std::future::pending::<()>().await;
+    });
+    let lost = tokio::time::timeout(SOON, work).await.expect("it works on").unwrap_err();
+    assert_eq!(lost.reason, LossReason::Expired);
+    assert!(began.elapsed() <= TTL + SLACK);
+    let _next = candidate(&cluster, "host-2").await.campaign().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_restarts_empty_changes_no_leader() {
+    let cluster = Cluster::start(3).await;
+    let quorum = builder(&cluster).connect().await.unwrap();
+    let leadership = election(&quorum, "host-1").campaign().await.unwrap();
+    cluster.server(2).restart_empty().await;
+    let lost = tokio::time::timeout(2 * TTL, leadership.lost()).await;
+    assert!(lost.is_err(), "{lost:?}");
+    let is_there = async || remaining(cluster.server(2), "redquorum:leader:{scheduler}").await > TTL / 3;
+    eventually(SOON, "it is told who leads", is_there).await;
+}
