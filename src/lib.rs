@@ -34,7 +34,7 @@
 //! | only know who holds it | [`RedLock::inspect`] | says who, and what each node answered |
 //! | lead until it is lost, and show everybody who leads | an [`Election`] | waits, and observes |
 //! | end a lock whose holder is gone | [`RedLock::force_unlock`] | unlocks it, whoever it is |
-//! | have one leader, whom others can see | `Election::campaign` | waits |
+//! | have one leader, whom others can see | [`Election::campaign`] | waits |
 //!
 //! Being held by another is no error of `try_lock`; that no quorum answered is one, of every call.
 //!
