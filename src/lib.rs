@@ -34,6 +34,7 @@
 //! | only know who holds it | [`RedLock::inspect`] | says who, and what each node answered |
 //! | lead until it is lost, and show everybody who leads | an [`Election`] | waits, and observes |
 //! | end a lock whose holder is gone | [`RedLock::force_unlock`] | unlocks it, whoever it is |
+//! | have one leader, whom others can see | [`Election::campaign`] | waits |
 //!
 //! Being held by another is no error of `try_lock`; that no quorum answered is one, of every call.
 //!
@@ -65,8 +66,8 @@
 //!
 //! * *Exclusion*: two leases on a resource never overlap, if the rates of all clocks differ by less than the configured
 //!   drift, no node's clock steps forward by more than 2 ms while a lease is held, the client's clock counts on while
-//!   the client stands still, no node forgets a vote that it gave, all clients name the same nodes, no two of which are
-//!   one server, and nobody unlocks by force or deletes keys by hand.
+//!   the client stands still, no node forgets a vote unseen by the [`RestartGuard`], all clients name the same nodes, no
+//!   two of which are one server, and nobody unlocks by force or deletes keys by hand.
 //! * *Order*: fencing tokens are unique and increase from lease to lease, whatever the clocks do, as long as the nodes
 //!   remember their counters.
 //! * *Honesty*: [`LockGuard::is_valid`] turns false, and [`LockGuard::lost`] is ready, no later than the end of validity,
@@ -76,6 +77,14 @@
 //!   ends one ttl after the node last executed something of it.
 //!
 //! The arguments, and what to do where a lock cannot help, are in `docs/GUARANTEES.md` of the repository.
+//!
+//! # New nodes, and nodes that forget
+//!
+//! A node that restarts without its votes, is flushed, or is a promoted replica votes for nobody until every lease is over
+//! that it may have forgotten; that is what [`RestartGuard`] is for, and it is on by default. Nobody but an
+//! administrator can tell such a node from a new one. So a quorum of new servers is made once, by
+//! [`QuorumBuilder::init`]; [`QuorumBuilder::admit_new_nodes`] is for tests and first steps. How to restart, replace and
+//! add nodes is in `docs/OPERATIONS.md`.
 //!
 //! [Redlock]: https://redis.io/docs/latest/develop/use/patterns/distributed-locks/
 
