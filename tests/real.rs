@@ -14,6 +14,7 @@ mod real {
     mod faults;
     mod fixture;
     mod groups;
+    mod guard;
     mod inspection;
     mod redisson;
     mod reentrancy;

@@ -2,6 +2,7 @@
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -36,13 +37,14 @@ enum Gate {
     Cut,
 }
 
-/// Forwards connections to one server, both ways until told otherwise.
+/// Forwards connections to a server, both ways until told otherwise.
 ///
 /// Faults apply to all connections, present and future, and to bytes that are under way in the proxy.
 #[derive(Debug)]
 pub(crate) struct Proxy {
     url: String,
     port: u16,
+    target: Arc<AtomicU16>,
     requests: watch::Sender<Flow>,
     replies: watch::Sender<Flow>,
     connections: Arc<Mutex<JoinSet<()>>>,
@@ -58,8 +60,9 @@ impl Proxy {
         let (requests, replies) = (watch::Sender::new(open), watch::Sender::new(open));
         let connections = Arc::new(Mutex::new(JoinSet::new()));
         let flows = (requests.subscribe(), replies.subscribe());
-        let listening = tokio::spawn(listen(listener, server.port(), flows, Arc::clone(&connections)));
-        Self { url: server.url_through(port), port, requests, replies, connections, listening }
+        let target = Arc::new(AtomicU16::new(server.port()));
+        let listening = tokio::spawn(listen(listener, Arc::clone(&target), flows, Arc::clone(&connections)));
+        Self { url: server.url_through(port), port, target, requests, replies, connections, listening }
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -69,6 +72,11 @@ impl Proxy {
     /// The URL of the server by way of the proxy.
     pub(crate) fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Leads connections that come from now on to another server; those that are there stay where they are.
+    pub(crate) fn lead_to(&self, server: &Server) {
+        self.target.store(server.port(), Ordering::Relaxed);
     }
 
     /// Keeps bytes back until the direction is [opened](Self::open); they arrive then, even if their sender has hung up.
@@ -113,12 +121,13 @@ impl Drop for Proxy {
 
 async fn listen(
     listener: TcpListener,
-    server: u16,
+    target: Arc<AtomicU16>,
     (requests, replies): (watch::Receiver<Flow>, watch::Receiver<Flow>),
     connections: Arc<Mutex<JoinSet<()>>>,
 ) {
     while let Ok((client, _)) = listener.accept().await {
         let (requests, replies) = (requests.clone(), replies.clone());
+        let server = target.load(Ordering::Relaxed);
         connections.lock().await.spawn(async move {
             // A server that is down refuses the connection, and so the client finds this one closed.
             let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, server)).await else { return };

@@ -138,7 +138,7 @@ async fn calls(server: &Server) -> u64 {
 }
 
 /// How often a server has executed these commands, those inside of scripts included.
-async fn calls_of(server: &Server, commands: &[&str]) -> u64 {
+pub(super) async fn calls_of(server: &Server, commands: &[&str]) -> u64 {
     let info = server.info("commandstats").await;
     let lines =
         info.lines().filter_map(|line| line.trim_end().strip_prefix("cmdstat_")?.split_once(":calls="));

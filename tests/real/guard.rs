@@ -1,0 +1,129 @@
+//! The restart guard: a node that may have forgotten votes gives none until every lease is over that it may have forgotten.
+//!
+//! Each scene is played without the guard, too, and goes wrong there: otherwise it would show nothing.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use redquorum::{LockError, LockGuard, Quorum, QuorumBuilder, RedLock, RestartGuard, Vote};
+
+use crate::real::behaviours::in_order;
+use crate::support::{Cluster, Direction, Proxy, Server, ServerOptions, eventually};
+
+mod admission;
+mod configurations;
+mod forgetting;
+mod healing;
+mod permissions;
+mod promotion;
+mod rolling;
+
+/// Far longer than anything that happens at once takes on a machine under load.
+const SOON: Duration = Duration::from_secs(10);
+
+/// The ttl of locks and the longest there is: long enough to restart servers in, short enough to wait for its end.
+const TTL: Duration = Duration::from_secs(3);
+
+/// Long enough for healthy servers under load, and well below [`TTL`].
+const ATTEMPT_TIMEOUT: Duration = Duration::from_millis(600);
+
+/// Settings under which quarantines last for seconds.
+fn builder<S: Into<String>>(urls: impl IntoIterator<Item = S>) -> QuorumBuilder {
+    let builder = Quorum::builder().nodes(urls).ttl(TTL).max_ttl(TTL);
+    builder.attempt_timeout(ATTEMPT_TIMEOUT).node_timeout(ATTEMPT_TIMEOUT)
+}
+
+/// A quorum of which node 1 alone keeps others away: the holder's lock is on nodes 0 and 1, because what the holder says to
+/// node 2 is lost.
+#[derive(Debug)]
+struct Scene {
+    /// The nodes, and servers that are none yet.
+    cluster: Cluster,
+    /// The address of node 1, for both.
+    front: Proxy,
+    _lossy: Proxy,
+    holder: RedLock,
+    others: Quorum,
+    contender: RedLock,
+}
+
+impl Scene {
+    async fn start(guard: RestartGuard) -> Self {
+        Self::on(Cluster::start(3).await, guard).await
+    }
+
+    async fn on(cluster: Cluster, guard: RestartGuard) -> Self {
+        let front = Proxy::before(cluster.server(1)).await;
+        let lossy = Proxy::before(cluster.server(2)).await;
+        let (first, last) = (cluster.server(0).url(), cluster.server(2).url());
+        let through = |last: &str| builder([&*first, front.url(), last]).restart_guard(guard);
+        through(&last).init().await.unwrap();
+        let others = through(&last).connect().await.unwrap();
+        let contender = others.red_lock("r");
+        let holder = through(lossy.url()).connect().await.unwrap().red_lock("r");
+        lossy.cut(Direction::Requests);
+        Self { cluster, front, _lossy: lossy, holder: holder.without_renewal(), others, contender }
+    }
+
+    /// The node that something happens to.
+    fn node_1(&self) -> &Server {
+        self.cluster.server(1)
+    }
+
+    /// Locks for one ttl, without renewals: they would bring the lock back.
+    async fn hold(&self) -> LockGuard {
+        let guard = self.holder.try_lock().await.unwrap().unwrap();
+        assert_eq!(guard.votes().granted(), 2, "held on exactly a quorum: {}", guard.votes());
+        guard
+    }
+
+    /// What node 1 says to others who ask for something that is free.
+    async fn vote_of_node_1(&self) -> Vote {
+        let guard = self.others.red_lock("free").try_lock().await.unwrap().unwrap();
+        let vote = || in_order(&guard.votes())[1].clone();
+        eventually(SOON, "node 1 has answered", async || vote() != Vote::Pending).await;
+        vote()
+    }
+
+    /// Contends until the lock is had: whether the holder's lease was still valid then.
+    async fn gets_in_beside(&self, held: &LockGuard) -> bool {
+        assert!(held.is_valid(), "the scene took too long");
+        let guard = had(&self.contender).await;
+        let is_beside = held.is_valid();
+        assert!(guard.is_valid());
+        // Nothing holds any more once somebody got in: both tokens may have begun at the same second.
+        assert!(is_beside || guard.fencing_token() > held.fencing_token());
+        is_beside
+    }
+}
+
+/// Tries until the lock is had.
+async fn had(lock: &RedLock) -> LockGuard {
+    let trying = async {
+        loop {
+            match lock.try_lock().await {
+                Ok(Some(guard)) => return guard,
+                Ok(None) | Err(LockError::Quarantined { .. } | LockError::NoQuorum { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(TTL + SOON, trying).await.expect("the lock is had in the end")
+}
+
+/// Plays a scene under every guard, where it tells whether somebody got in beside the holder: these let it come to that.
+async fn broken_under(expected: &[RestartGuard], play: impl AsyncFn(RestartGuard) -> bool) {
+    let guards = [RestartGuard::PerConnection, RestartGuard::PerVote, RestartGuard::Off];
+    let plays = join_all(guards.map(|guard| play(guard))).await;
+    let broken: Vec<_> =
+        guards.into_iter().zip(plays).filter_map(|(guard, is_broken)| is_broken.then_some(guard)).collect();
+    assert_eq!(broken, expected);
+}
+
+/// A new quorum of all servers of a cluster, as two clients of it see it.
+async fn two_clients(cluster: &Cluster, guard: RestartGuard) -> [Quorum; 2] {
+    let builder = builder(cluster.urls()).restart_guard(guard);
+    builder.clone().init().await.unwrap();
+    [builder.clone().connect().await.unwrap(), builder.connect().await.unwrap()]
+}

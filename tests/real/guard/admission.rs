@@ -1,0 +1,136 @@
+//! How nodes come to vote for the first time: admitted by an administrator, or after a quarantine.
+
+use std::time::Instant;
+
+use redis::cmd;
+use redquorum::{AdmissionError, Vote};
+
+use super::*;
+use crate::real::behaviours::{calls_of, in_order};
+
+/// How long a node is out of votes: as clocks may differ, a little longer than the longest ttl.
+const QUARANTINE: Duration = Duration::from_millis(3_000 + 30 + 2);
+
+/// The addresses of the nodes as errors show them.
+fn addresses(cluster: &Cluster) -> Vec<String> {
+    cluster.servers().iter().map(|server| format!("127.0.0.1:{}", server.port())).collect()
+}
+
+/// Nothing at all is on these servers.
+async fn are_untouched(servers: &[Server]) {
+    for server in servers {
+        assert!(server.keys().await.is_empty(), "{} is not as it was", server.url());
+    }
+}
+
+/// S50: "all of them are empty" may also mean that all of them have crashed.
+#[tokio::test]
+async fn new_servers_that_nobody_admitted_say_so_with_the_time_that_is_left_and_the_way_out() {
+    let cluster = Cluster::start(3).await;
+    let quorum = builder(cluster.urls()).connect().await.unwrap();
+    let Err(error) = quorum.red_lock("r").try_lock().await else { panic!("a lock on new servers") };
+    let LockError::Quarantined { needed: 2, remaining: Some(remaining), .. } = error else {
+        panic!("{error}")
+    };
+    assert!(remaining > QUARANTINE / 2 && remaining <= QUARANTINE, "{remaining:?}");
+    for hint in addresses(&cluster).iter().map(String::as_str).chain(["`init`", "new"]) {
+        assert!(error.to_string().contains(hint), "{error} does not name {hint}");
+    }
+}
+
+#[tokio::test]
+async fn a_lock_with_enough_patience_waits_out_the_quarantine_of_new_servers() {
+    let cluster = Cluster::start(3).await;
+    let begin = Instant::now();
+    let lock = builder(cluster.urls()).connect().await.unwrap().red_lock("r");
+    let impatient = lock.clone().patience(Duration::from_millis(300)).lock().await;
+    assert!(matches!(impatient, Err(LockError::Quarantined { .. })), "{impatient:?}");
+    let guard = lock.patience(QUARANTINE * 2).lock().await.unwrap();
+    let waited = begin.elapsed();
+    assert!(waited >= QUARANTINE && waited < QUARANTINE * 2, "{waited:?}");
+    guard.unlock().await.unwrap();
+}
+
+#[tokio::test]
+async fn servers_that_are_made_a_quorum_vote_at_once() {
+    let cluster = Cluster::start(3).await;
+    builder(cluster.urls()).init().await.unwrap();
+    let quorum = builder(cluster.urls()).connect().await.unwrap();
+    quorum.red_lock("r").try_lock().await.unwrap().unwrap().unlock().await.unwrap();
+}
+
+/// Servers that were made a quorum and lost everything are no new ones to a client.
+#[tokio::test]
+async fn a_quorum_that_has_lost_everything_is_not_taken_for_a_new_one() {
+    let cluster = Cluster::start(3).await;
+    let [quorum, _] = two_clients(&cluster, RestartGuard::PerConnection).await;
+    join_all(cluster.servers().iter().map(Server::restart_empty)).await;
+    let lock = quorum.red_lock("r");
+    let is_told =
+        async || matches!(lock.try_lock().await, Err(LockError::Quarantined { remaining: Some(_), .. }));
+    eventually(SOON, "the servers are in quarantine", is_told).await;
+    drop(had(&lock).await);
+}
+
+#[tokio::test]
+async fn a_quorum_is_made_once() {
+    let cluster = Cluster::start(3).await;
+    builder(cluster.urls()).init().await.unwrap();
+    let quorum = builder(cluster.urls()).connect().await.unwrap();
+    let guard = quorum.red_lock("r").lock().await.unwrap();
+    let again = builder(cluster.urls()).init().await;
+    let Err(AdmissionError::NotNew { node, theirs }) = again else { panic!("{again:?}") };
+    assert_eq!(*node, addresses(&cluster)[0]);
+    assert_eq!(theirs.as_str(), "name=redquorum nodes=3 needed=2 max_ttl=3000ms attempt_timeout=600ms");
+    guard.renew().await.unwrap();
+    assert!(quorum.red_lock("other").try_lock().await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn nothing_is_changed_where_one_of_the_servers_belongs_to_a_quorum_already() {
+    let cluster = Cluster::start(3).await;
+    builder([cluster.server(2).url()]).name("theirs").init().await.unwrap();
+    let outcome = builder(cluster.urls()).init().await;
+    let Err(AdmissionError::NotNew { node, theirs }) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(*node, addresses(&cluster)[2]);
+    assert!(theirs.as_str().starts_with("name=theirs nodes=1 "), "{theirs}");
+    are_untouched(cluster.some(0..2)).await;
+    let owner = builder([cluster.server(2).url()]).name("theirs").connect().await.unwrap();
+    assert!(owner.red_lock("r").try_lock().await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn no_quorum_is_made_while_one_of_its_servers_is_down() {
+    let cluster = Cluster::start(3).await;
+    cluster.server(2).kill().await;
+    let builder = builder(cluster.urls()).connect_timeout(Duration::from_secs(1));
+    let outcome = builder.clone().init().await;
+    let Err(AdmissionError::Incomplete { votes }) = &outcome else { panic!("{outcome:?}") };
+    assert!(matches!(in_order(votes)[..], [Vote::Granted, Vote::Granted, Vote::Unknown(_)]), "{votes}");
+    are_untouched(cluster.some(0..2)).await;
+    cluster.server(2).restart_empty().await;
+    builder.init().await.unwrap();
+}
+
+/// One of them finds a record that is a moment old, and leaves it as it is.
+#[tokio::test]
+async fn clients_that_find_new_servers_at_the_same_time_begin_one_quarantine() {
+    for _ in 0..3 {
+        let cluster = Cluster::start(3).await;
+        let connect = || builder(cluster.urls()).connect();
+        let (one, other) = tokio::join!(connect(), connect());
+        let remaining =
+            async |server: &Server| -> i64 { server.query(cmd("PTTL").arg("redquorum:quarantine")).await };
+        let before = join_all(cluster.servers().iter().map(remaining)).await;
+        let third = connect().await.unwrap();
+        for (server, before) in cluster.servers().iter().zip(before) {
+            let after = remaining(server).await;
+            assert!(after > 0 && after <= before, "prolonged: {after} after {before}");
+            assert_eq!(calls_of(server, &["hset"]).await, 1, "one record");
+            assert_eq!(calls_of(server, &["set"]).await, 1, "one quarantine");
+        }
+        for quorum in [one.unwrap(), other.unwrap(), third] {
+            had(&quorum.red_lock("r")).await.unlock().await.unwrap();
+        }
+    }
+}

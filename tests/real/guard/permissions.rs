@@ -1,0 +1,46 @@
+//! What the restart guard may ask of servers, and which of them it takes for which.
+
+use redquorum::{ConnectError, RestartGuard};
+
+use super::*;
+
+/// The urls of a user of its own, so that the fixture stays in charge of the servers.
+async fn urls_of_a_user(cluster: &Cluster, rules: &[&str]) -> Vec<String> {
+    for server in cluster.servers() {
+        let user = ["ACL", "SETUSER", "locker", "on", ">first", "~*", "&*", "+@all"];
+        server.command(&[&user, rules].concat()).await;
+    }
+    cluster.urls().into_iter().map(|url| url.replace("redis://", "redis://locker:first@")).collect()
+}
+
+#[tokio::test]
+async fn a_user_who_may_not_call_info_is_told_what_to_allow_or_to_choose() {
+    let cluster = Cluster::start(3).await;
+    builder(cluster.urls()).init().await.unwrap();
+    let urls = urls_of_a_user(&cluster, &["-info"]).await;
+    for guard in [RestartGuard::PerConnection, RestartGuard::PerVote] {
+        let outcome = builder(&*urls).restart_guard(guard).connect().await;
+        let Err(error @ ConnectError::RunIdForbidden { .. }) = outcome else { panic!("{outcome:?}") };
+        let node = format!("127.0.0.1:{}", cluster.server(0).port());
+        for hint in [&*node, "INFO", "+info", "RestartGuard::Off"] {
+            assert!(error.to_string().contains(hint), "{error} does not name {hint}");
+        }
+    }
+    let trusting = builder(&*urls).restart_guard(RestartGuard::Off).connect().await.unwrap();
+    trusting.red_lock("r").try_lock().await.unwrap().unwrap().unlock().await.unwrap();
+    let urls = urls_of_a_user(&cluster, &["+info"]).await;
+    drop(had(&builder(&*urls).connect().await.unwrap().red_lock("r")).await);
+}
+
+/// Nor are its servers made a quorum without it.
+#[tokio::test]
+async fn a_user_who_may_not_call_info_makes_no_quorum() {
+    let cluster = Cluster::start(3).await;
+    let urls = urls_of_a_user(&cluster, &["-info"]).await;
+    let outcome = builder(&*urls).init().await;
+    let Err(error) = outcome else { panic!("a quorum was made") };
+    assert!(error.to_string().contains("+info"), "{error}");
+    for server in cluster.servers() {
+        assert!(server.keys().await.is_empty());
+    }
+}
