@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use futures::future::join_all;
 use redquorum::{LockError, Quorum};
 
-use crate::support::{Cluster, eventually};
+use crate::support::{Cluster, Server, eventually};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -38,8 +39,11 @@ async fn a_shutdown_waits_for_an_attempt_that_nobody_polls_to_be_given_up() {
     let cluster = Cluster::start(3).await;
     let quorum = Quorum::builder().admit_new_nodes().nodes(cluster.urls()).connect().await.unwrap();
     let lock = quorum.red_lock("lock:r");
+    // Else, on a machine under load, the votes may have come when the first poll returns.
+    join_all(cluster.servers().iter().map(Server::freeze)).await;
     let mut attempt = Box::pin(lock.try_lock());
     assert!(futures::poll!(&mut attempt).is_pending());
+    join_all(cluster.servers().iter().map(Server::thaw)).await;
     eventually(SOON, "all servers have granted", async || is_granted(&cluster).await).await;
     let give_up = async {
         // The shutdown has begun by then, and would be over.
