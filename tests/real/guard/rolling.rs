@@ -72,14 +72,11 @@ async fn under_a_lease(
 
 /// Restarts all servers, one after the other, so many times.
 async fn roll(cluster: &Cluster, held: &LockGuard, rounds: usize) {
-    let mut times = tokio::time::interval(SPACING);
-    times.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    times.tick().await;
     for _ in 0..rounds {
         for server in cluster.servers() {
             server.restart_empty().await;
-            // The last one gets its time, too.
-            times.tick().await;
+            // By the clock alone, as an operator does it: nobody looks whether the server counts again.
+            tokio::time::sleep(SPACING).await;
             assert!(held.is_valid(), "{}", held.votes());
         }
     }
