@@ -78,6 +78,16 @@ pub enum AdmissionError {
         /// What each node said.
         votes: Votes,
     },
+    /// The nodes are other ones, but the configurations are called the same: an old node that is not reached could not be told
+    /// from a new one, and nothing would keep clients with the old list from it.
+    #[error(
+        "both configurations are ({fingerprint}), with other nodes: give the new one a name of its own \
+         (`QuorumBuilder::name`), by which nodes and clients tell them apart"
+    )]
+    SameConfiguration {
+        /// What nodes know of either.
+        fingerprint: Fingerprint,
+    },
     /// A node belongs to a quorum already, so it is none that is new.
     #[error(
         "{node} has a record already ({theirs}): `init` is for a quorum of new nodes alone; a node that replaces another \

@@ -8,7 +8,7 @@ use crate::{
         core::{Client, Core},
         inspection::{ask_all, ask_entry, hear_all},
     },
-    node::{Answer, Entry, Fingerprint, Reconfigure},
+    node::{Answer, Enrol, Entry, Fingerprint, Reconfigure},
     resource::Resource,
     vote::Vote,
 };
@@ -38,8 +38,9 @@ pub(super) async fn init(client: &Client) -> Result<(), AdmissionError> {
 pub(super) async fn reconfigure(old: &Client, new: &Client) -> Result<(), AdmissionError> {
     let (before, after) = (&old.core, &new.core);
     let (from, to) = (fingerprint(before), fingerprint(after));
-    if from == to && addresses(before) == addresses(after) {
-        return Ok(());
+    if from == to {
+        let is_same = addresses(before) == addresses(after);
+        return if is_same { Ok(()) } else { Err(AdmissionError::SameConfiguration { fingerprint: to }) };
     }
     let closed = to.closed_for();
     close(before, &from, &to, &closed).await?;
@@ -61,7 +62,12 @@ async fn close(
     closed: &Fingerprint,
 ) -> Result<(), AdmissionError> {
     let close = Reconfigure { from: from.clone(), to: closed.clone() };
-    let answers = ask_all_nodes(before, Entry::Reconfigure(close)).await;
+    let mut answers = ask_all_nodes(before, Entry::Reconfigure(close.clone())).await;
+    if answers.iter().any(Answer::is_not_enrolled) {
+        // They restarted empty, and no client has come since: with a record they can be closed as the others.
+        drop(ask_all_nodes(before, Entry::Enrol(Enrol { admits_new: false })).await);
+        answers = ask_all_nodes(before, Entry::Reconfigure(close)).await;
+    }
     let is_closed = |answer: &&Answer| match answer {
         Answer::Enrolled(_) => true,
         // Opened by an earlier call.

@@ -96,7 +96,9 @@ impl QuorumBuilder {
         self
     }
 
-    /// When a node is asked whether it may have forgotten votes (default: never).
+    /// When a node is asked whether it may have forgotten votes (default:
+    /// [`RestartGuard::PerConnection`]). All clients of a quorum should have the same: one that trusts its nodes takes the votes of
+    /// those in quarantine.
     pub fn restart_guard(mut self, restart_guard: RestartGuard) -> Self {
         self.settings.restart_guard = restart_guard;
         self
@@ -155,7 +157,8 @@ impl QuorumBuilder {
     ///
     /// # Errors
     ///
-    /// [`AdmissionError::Incomplete`] if so many old nodes did not answer that they could still be a quorum, with the
+    /// [`AdmissionError::SameConfiguration`] if nodes could not tell the two apart: then the new one needs a
+    /// [`name`](Self::name) of its own. [`AdmissionError::Incomplete`] if so many old nodes did not answer that they could still be a quorum, with the
     /// others closed; or if a new node did not. The same call again goes on from there.
     ///
     /// # Cancel safety

@@ -141,3 +141,31 @@ async fn nothing_is_moved_while_so_many_old_servers_are_down_that_they_could_be_
     new.clone().reconfigure(old).await.unwrap();
     drop(had(&new.connect().await.unwrap().red_lock("r")).await);
 }
+
+/// Nobody has connected to them since, so they have no record that could be changed.
+#[tokio::test]
+async fn old_servers_that_came_back_empty_are_moved_with_the_others() {
+    let cluster = Cluster::start(5).await;
+    let (old, new) = (of_three(&cluster), of_five(&cluster));
+    old.clone().init().await.unwrap();
+    for server in cluster.some(1..3) {
+        server.restart_empty().await;
+    }
+    new.clone().reconfigure(old.clone()).await.unwrap();
+    drop(had(&new.connect().await.unwrap().red_lock("r")).await);
+    assert!(matches!(old.connect().await, Err(ConnectError::OtherQuorum { .. })));
+}
+
+/// Clients with the old list would go on with a server that the move has not reached.
+#[tokio::test]
+async fn other_servers_under_the_same_name_and_numbers_are_no_move() {
+    let cluster = Cluster::start(4).await;
+    let old = of_three(&cluster);
+    old.clone().init().await.unwrap();
+    let others = builder(cluster.some(1..4).iter().map(Server::url));
+    let outcome = others.clone().reconfigure(old.clone()).await;
+    assert!(matches!(&outcome, Err(AdmissionError::SameConfiguration { .. })), "{outcome:?}");
+    assert!(old.clone().connect().await.unwrap().red_lock("r").try_lock().await.unwrap().is_some());
+    others.clone().name("moved").reconfigure(old).await.unwrap();
+    drop(had(&others.name("moved").connect().await.unwrap().red_lock("r")).await);
+}
