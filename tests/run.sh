@@ -121,14 +121,15 @@ start_node() {
     return 1
 }
 
-quickstart_on_servers() {
-    [[ -e examples/quickstart.rs ]] || return 0
-    local nodes=() port
+examples_on_servers() {
+    local nodes=() port example
     for _ in 1 2 3 4 5; do
         start_node
         nodes+=("redis://127.0.0.1:$port")
     done
-    REDQUORUM_NODES=$(IFS=,; echo "${nodes[*]}") cargo run --quiet --all-features --example quickstart
+    for example in quickstart leader_election; do
+        REDQUORUM_NODES=$(IFS=,; echo "${nodes[*]}") cargo run --quiet --all-features --example "$example"
+    done
 }
 
 documentation() { RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --all-features; }
@@ -147,7 +148,7 @@ else
 fi
 stage "tests in the documentation" doc_tests
 stage "examples on nodes in memory" examples
-stage "quickstart on five real servers" quickstart_on_servers
+stage "examples on five real servers" examples_on_servers
 stage "documentation" documentation
 
 # Reached only when every stage has succeeded.

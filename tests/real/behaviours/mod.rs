@@ -202,8 +202,8 @@ async fn on_all_nodes(guard: &LockGuard) {
     eventually(SOON, "every node has granted", async || guard.votes().granted() == nodes).await;
 }
 
-/// The same for a lease that was taken when a quorum had let the one before it expire: the others do so a little later, and
-/// may have refused.
+/// The same for a lease that some nodes may have refused, as they let the one before it expire a little later, or were not
+/// asked for, as they were silent.
 async fn healed_on_all_nodes(guard: &LockGuard) {
     let nodes = guard.votes().nodes();
     eventually(SOON, "every node has granted", async || {
