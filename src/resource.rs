@@ -7,6 +7,9 @@ use crate::error::ConfigError;
 /// The longest resource name, in bytes.
 pub(crate) const LONGEST: usize = 512;
 
+/// How the names of this crate's own keys begin, Redisson's aside.
+const RESERVED: &[u8] = b"redquorum:";
+
 /// What a lock protects, by name: 1 to 512 bytes, any of them legal in a Redis key.
 ///
 /// Cheap to clone. Ordered by its bytes, which is the order in which groups are taken.
@@ -18,17 +21,21 @@ impl Resource {
     ///
     /// # Errors
     ///
-    /// [`ConfigError::Resource`] if the name is empty or longer than 512 bytes.
+    /// [`ConfigError::Resource`] if the name is empty or longer than 512 bytes, [`ConfigError::ReservedResource`] if it begins
+    /// with `redquorum:`: what nodes know of themselves is kept under such names.
     pub fn new(name: impl AsRef<[u8]>) -> Result<Self, ConfigError> {
         let name = name.as_ref();
         if name.is_empty() || name.len() > LONGEST {
             return Err(ConfigError::Resource { length: name.len() });
         }
+        if name.starts_with(RESERVED) {
+            return Err(ConfigError::ReservedResource { given: name.escape_ascii().to_string().into() });
+        }
         Ok(Self(name.into()))
     }
 
-    /// A name that this crate makes of a resource's, and so may be somewhat longer than one.
-    pub(crate) fn derived(name: Vec<u8>) -> Self {
+    /// A name of this crate's own: reserved, and somewhat longer than others where it is made of one.
+    pub(crate) fn internal(name: impl Into<Arc<[u8]>>) -> Self {
         Self(name.into())
     }
 
@@ -61,5 +68,8 @@ mod tests {
         assert!(Resource::new([7; LONGEST]).is_ok());
         assert_eq!(Resource::new("").unwrap_err(), ConfigError::Resource { length: 0 });
         assert_eq!(Resource::new([7; 513]).unwrap_err(), ConfigError::Resource { length: 513 });
+        let given = "redquorum:node".into();
+        assert_eq!(Resource::new("redquorum:node").unwrap_err(), ConfigError::ReservedResource { given });
+        assert!(Resource::new("redquorum").is_ok());
     }
 }

@@ -50,14 +50,19 @@ impl Validity {
 
     /// Rounded up, which is against us; 128 bits hold any Duration times a million.
     fn drift_of(self, duration: Duration) -> Duration {
-        let drift = (duration.as_nanos() * u128::from(self.drift_ppm)).div_ceil(u128::from(Self::PPM));
-        Duration::new(
-            u64::try_from(drift / 1_000_000_000).unwrap_or(u64::MAX),
-            u32::try_from(drift % 1_000_000_000).unwrap_or(0),
-        )
+        from_nanos((duration.as_nanos() * u128::from(self.drift_ppm)).div_ceil(u128::from(Self::PPM)))
     }
 
-    /// How long a clock has to count to be sure that every other clock has counted `duration`.
+    /// How long the fastest clock has to count until the slowest one has counted `duration`: each may be off by half of the
+    /// drift, so it is that times `(2 + drift) / (2 - drift)`, and a margin for granularity.
+    pub(crate) fn seen_by_any(self, duration: Duration) -> Duration {
+        let (fast, slow) = (2 * Self::PPM + self.drift_ppm, 2 * Self::PPM - self.drift_ppm);
+        let nanos = (duration.as_nanos() * u128::from(fast)).div_ceil(u128::from(slow));
+        from_nanos(nanos).saturating_add(MARGIN)
+    }
+
+    /// How long the clock of a node has to count to be past every lease of this ttl that the node has kept, or a client has
+    /// relied upon.
     pub(crate) fn outlasting(self, duration: Duration) -> Duration {
         duration.saturating_add(self.drift_of(duration)).saturating_add(MARGIN)
     }
@@ -76,6 +81,13 @@ impl Validity {
         }
         ttl
     }
+}
+
+fn from_nanos(nanos: u128) -> Duration {
+    Duration::new(
+        u64::try_from(nanos / 1_000_000_000).unwrap_or(u64::MAX),
+        u32::try_from(nanos % 1_000_000_000).unwrap_or(0),
+    )
 }
 
 #[cfg(test)]
@@ -141,6 +153,18 @@ mod tests {
             let validity = Validity { drift_ppm: ppm };
             let least = Duration::from_millis(millis);
             prop_assert!(validity.window(validity.least_ttl(least)) >= least);
+        }
+    }
+
+    #[test]
+    fn the_slowest_clock_has_seen_what_the_fastest_waits_for() {
+        for (drift, millis) in [(0.0, 2_002.0), (0.01, 2_022.1), (0.2, 2_446.45)] {
+            let waits = Validity::with_drift(drift).unwrap().seen_by_any(Duration::from_secs(2));
+            let error = (waits.as_secs_f64() * 1000.0 - millis).abs();
+            assert!(error < 0.05, "{drift}: {waits:?}");
+            let slowest =
+                (waits - Duration::from_millis(2)).as_secs_f64() * (1.0 - drift / 2.0) / (1.0 + drift / 2.0);
+            assert!(slowest >= 2.0 - 1e-9, "{drift}: {slowest}");
         }
     }
 }

@@ -5,8 +5,12 @@ use std::time::Duration;
 use crate::{
     algorithm::{node_set::MOST_NODES, tally::Electorate, validity::Validity},
     error::ConfigError,
-    node::{Enrol, Fingerprint, QuarantineTerms, RestartGuard, Terms},
+    node::{Fingerprint, NewNodes, QuarantineTerms, RestartGuard, Terms},
 };
+
+/// What a counter that was lost counts from is known to a second: within less, a node that forgets twice would give the same
+/// votes again.
+const COUNTED_AS: Duration = Duration::from_secs(1);
 
 /// What was asked of a quorum, unchecked.
 #[derive(Clone, Debug)]
@@ -54,8 +58,9 @@ impl QuorumSettings {
         if self.attempt_timeout.is_zero() || self.attempt_timeout > self.max_ttl {
             return Err(ConfigError::AttemptTimeout { given: self.attempt_timeout, most: self.max_ttl });
         }
-        if self.counter_ttl < self.max_ttl {
-            return Err(ConfigError::CounterTtl { given: self.counter_ttl, least: self.max_ttl });
+        let least = self.max_ttl.max(COUNTED_AS);
+        if self.counter_ttl < least {
+            return Err(ConfigError::CounterTtl { given: self.counter_ttl, least });
         }
         Ok(CheckedQuorum {
             electorate,
@@ -71,8 +76,8 @@ impl QuorumSettings {
                 max_ttl: self.max_ttl,
                 counter_ttl: self.counter_ttl,
                 quarantine: QuarantineTerms {
-                    lasts: validity.outlasting(self.max_ttl),
-                    renewals_after: validity.outlasting(self.attempt_timeout),
+                    lasts: validity.outlasting(self.max_ttl.max(COUNTED_AS)),
+                    renewals_after: validity.seen_by_any(self.attempt_timeout),
                 },
                 run: None,
             },
@@ -105,12 +110,13 @@ impl QuorumSettings {
 
     fn fingerprint(&self, electorate: Electorate) -> Fingerprint {
         Fingerprint::new(&format!(
-            "name={} nodes={} needed={} max_ttl={}ms attempt_timeout={}ms",
+            "name={} nodes={} needed={} max_ttl={}ms attempt_timeout={}ms drift={}",
             self.name,
             electorate.nodes(),
             electorate.needed(),
             self.max_ttl.as_millis(),
             self.attempt_timeout.as_millis(),
+            self.drift,
         ))
     }
 }
@@ -135,9 +141,9 @@ impl Default for QuorumSettings {
 
 impl CheckedQuorum {
     /// What a connection says first; nothing where no node is asked what it remembers.
-    pub(crate) fn enrol(&self) -> Option<Enrol> {
+    pub(crate) fn enrolment(&self) -> Option<NewNodes> {
         let is_guarded = self.terms.guard != RestartGuard::Off;
-        is_guarded.then_some(Enrol { admits_new: self.admits_new })
+        is_guarded.then_some(if self.admits_new { NewNodes::Admit } else { NewNodes::Quarantine })
     }
 
     /// How long a node is waited for where no lock says otherwise.

@@ -10,6 +10,7 @@ use crate::{
         LockGuard, Quorum,
         claim::{Claim, Reentrancy},
         core::Core,
+        locking::Target,
     },
     resource::Resource,
 };
@@ -108,7 +109,7 @@ impl Election {
     /// # Errors
     ///
     /// [`LockError::Config`] if the settings or the value cannot work; [`LockError::NoQuorum`], [`LockError::Quarantined`] or
-    /// [`LockError::Expired`] when no quorum could be asked for the patience of this election; [`LockError::Closed`] after a
+    /// [`LockError::Expired`] when no quorum could be asked, or none took the value, for the patience of this election; [`LockError::Closed`] after a
     /// shutdown.
     ///
     /// # Cancel safety
@@ -118,7 +119,7 @@ impl Election {
         let value = self.value.clone()?;
         loop {
             let leadership = self.begin(self.claim.lock(None).await?, value.clone());
-            if self.show(&leadership).await {
+            if self.show(&leadership).await? {
                 return Ok(leadership);
             }
         }
@@ -199,24 +200,30 @@ impl Election {
         Leadership::begin(&self.claim.client.core, guard, value)
     }
 
-    /// Shows the leader to those who observe, trying again until it is deposed. Whether it was shown.
-    async fn show(&self, leadership: &Leadership) -> bool {
-        let settings = self.claim.target().map(|target| target.settings);
-        let Ok(pacing) = settings.map(|settings| settings.pacing) else { return false };
-        let mut delay = pacing.floor;
+    /// Shows the leader to those who observe, trying again until it is deposed, or until no quorum has taken the value for the
+    /// patience of this election: then somebody else may do better. Whether it was shown.
+    async fn show(&self, leadership: &Leadership) -> Result<bool, LockError> {
+        let Target { settings, .. } = self.claim.target()?;
+        let core = self.core();
+        let end_of_patience = core.now() + settings.patience;
+        let mut delay = settings.pacing.floor;
         loop {
-            match leadership.show().await {
-                Ok(()) => return true,
-                Err(ProclaimError::NoQuorum { .. }) => {}
-                Err(_) => return false,
+            let (resource, votes) = match leadership.show().await {
+                Ok(()) => return Ok(true),
+                Err(ProclaimError::NoQuorum { resource, votes }) => (resource, votes),
+                Err(_) => return Ok(false),
+            };
+            if core.now() >= end_of_patience {
+                let needed = core.settings.electorate.needed();
+                return Err(LockError::NoQuorum { resource, needed, votes });
             }
-            let again_at = self.core().now() + delay.mul_f64(1.0 + self.core().jitter());
+            let again_at = core.now() + delay.mul_f64(1.0 + core.jitter());
             tokio::select! {
                 biased;
-                _ = leadership.lost() => return false,
-                () = self.core().clock.sleep_until(again_at) => {}
+                _ = leadership.lost() => return Ok(false),
+                () = core.clock.sleep_until(again_at) => {}
             }
-            delay = delay.saturating_mul(2).min(pacing.longest_poll);
+            delay = delay.saturating_mul(2).min(settings.pacing.longest_poll);
         }
     }
 }

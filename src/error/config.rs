@@ -141,6 +141,14 @@ pub enum ConfigError {
         /// Its length.
         length: usize,
     },
+    /// A resource has a name under which nodes keep what they know of themselves.
+    #[error(
+        "the resource name {given:?} is reserved: any that does not begin with \"redquorum:\" would be right"
+    )]
+    ReservedResource {
+        /// The name.
+        given: Arc<str>,
+    },
     /// What a leader is to proclaim is too long for every node to keep.
     #[error("a leader's value of {length} bytes: at most {most} would be right")]
     LeaderValue {

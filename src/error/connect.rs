@@ -78,6 +78,18 @@ pub enum AdmissionError {
         /// What each node said.
         votes: Votes,
     },
+    /// One server answers at two addresses and would have two votes.
+    #[error(
+        "{first} and {second} are the same server (run_id {run_id}): each server has one vote, name it once"
+    )]
+    SameServer {
+        /// One of its addresses.
+        first: Arc<str>,
+        /// The other.
+        second: Arc<str>,
+        /// What gave it away.
+        run_id: Arc<str>,
+    },
     /// The nodes are other ones, but the configurations are called the same: an old node that is not reached could not be told
     /// from a new one, and nothing would keep clients with the old list from it.
     #[error(
@@ -90,8 +102,9 @@ pub enum AdmissionError {
     },
     /// A node belongs to a quorum already, so it is none that is new.
     #[error(
-        "{node} has a record already ({theirs}): `init` is for a quorum of new nodes alone; a node that replaces another \
-         waits out its quarantine, and another configuration is a matter of `reconfigure`"
+        "{node} has a record already ({theirs}), from an earlier quorum, or because a client has connected before: `init` is \
+         for a quorum of new nodes alone; a node that replaces another waits out its quarantine, and another configuration \
+         is a matter of `reconfigure`"
     )]
     NotNew {
         /// The node's address.

@@ -29,8 +29,9 @@ pub enum LockError {
     /// A new quorum is admitted by [`QuorumBuilder::init`](crate::QuorumBuilder::init). Otherwise the nodes vote again when
     /// every lease is over that they may have forgotten.
     #[error(
-        "no quorum for {resource}: {needed} votes needed, and nodes are in quarantine for up to {remaining:?} more, \
-         as they restarted, were flushed, or are new (a whole new quorum is admitted by `init`); {votes}"
+        "no quorum for {resource}: {needed} votes needed, and nodes are in quarantine for {} more, as they \
+         restarted, were flushed, or are new (a whole new quorum is admitted by `init`); {votes}",
+        .remaining.map_or("some time".to_owned(), |remaining| format!("{remaining:?}"))
     )]
     Quarantined {
         /// What was to be locked.

@@ -3,15 +3,19 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
-    error::{AdmissionError, ConfigError},
+    error::AdmissionError,
     lock::{
+        connecting::{SameServer, same_server},
         core::{Client, Core},
         inspection::{ask_all, ask_entry, hear_all},
     },
-    node::{Answer, Enrol, Entry, Fingerprint, Reconfigure},
+    node::{Answer, Enrol, Entry, Fingerprint, Inspection, NewNodes, Reconfigure},
     resource::Resource,
     vote::Vote,
 };
+
+/// How often a move begins anew because an old node came back to its old configuration meanwhile.
+const MOST_ROUNDS: usize = 3;
 
 /// Makes a quorum of nodes none of which belongs to one.
 ///
@@ -29,8 +33,10 @@ pub(super) async fn init(client: &Client) -> Result<(), AdmissionError> {
 /// Moves nodes from one configuration to another.
 ///
 /// 1. So many old nodes are closed that the rest of them is no quorum.
-/// 2. Every lease of the old configuration ends.
-/// 3. The new nodes are opened under the new configuration.
+/// 2. Every lease of the old configuration ends. If a node came back to it meanwhile, that begins anew.
+/// 3. New nodes that are empty are made: they can have forgotten nothing, as none votes under the new configuration yet.
+///    When some do, after a call that was repeated, empty ones wait out a quarantine.
+/// 4. The others are opened.
 ///
 /// # Cancel safety
 ///
@@ -42,14 +48,37 @@ pub(super) async fn reconfigure(old: &Client, new: &Client) -> Result<(), Admiss
         let is_same = addresses(before) == addresses(after);
         return if is_same { Ok(()) } else { Err(AdmissionError::SameConfiguration { fingerprint: to }) };
     }
+    if look_for(after, &to).await?.1 == after.nodes.len() {
+        return Ok(());
+    }
     let closed = to.closed_for();
-    close(before, &from, &to, &closed).await?;
     let longest = before.settings.terms.quarantine.lasts.max(after.settings.terms.quarantine.lasts);
-    before.clock.sleep_until(before.now() + longest).await;
+    let mut rounds = 0;
+    loop {
+        close(before, &from, &to, &closed).await?;
+        before.clock.sleep_until(before.now() + longest).await;
+        let answers = inspect_all(before).await;
+        let is_open = |answer: &Answer| match answer {
+            Answer::Inspected(Inspection { fingerprint: Some(shown), .. }) => {
+                *shown != closed && *shown != to
+            }
+            Answer::Inspected(_) => true,
+            _ => false,
+        };
+        let silent = answers.iter().filter(|answer| !matches!(answer, Answer::Inspected(_))).count();
+        rounds += 1;
+        if !answers.iter().any(is_open) && is_minority(before, silent) {
+            break;
+        }
+        if rounds == MOST_ROUNDS {
+            return Err(incomplete(before, &answers));
+        }
+    }
+    let has_begun = look_for(after, &to).await?.1 > 0;
+    let admit = if has_begun { enrol(after) } else { Entry::Init };
+    let made = ask_all_nodes(after, admit).await;
     let open = Reconfigure { from: closed, to };
     let opened = ask_all_nodes(after, Entry::Reconfigure(open)).await;
-    // Those without a record are new: whoever they replace cannot have a quorum any more.
-    let made = ask_all_nodes(after, Entry::Init).await;
     let both: Vec<Answer> = opened.into_iter().zip(made).map(|(opened, made)| better(opened, made)).collect();
     every(after, &both)
 }
@@ -65,33 +94,67 @@ async fn close(
     let mut answers = ask_all_nodes(before, Entry::Reconfigure(close.clone())).await;
     if answers.iter().any(Answer::is_not_enrolled) {
         // They restarted empty, and no client has come since: with a record they can be closed as the others.
-        drop(ask_all_nodes(before, Entry::Enrol(Enrol { admits_new: false })).await);
+        drop(ask_all_nodes(before, enrol(before)).await);
         answers = ask_all_nodes(before, Entry::Reconfigure(close)).await;
     }
-    let is_closed = |answer: &&Answer| match answer {
-        Answer::Enrolled(_) => true,
+    let is_open = |answer: &&Answer| match answer {
+        Answer::Enrolled(_) => false,
         // Opened by an earlier call.
-        Answer::Foreign { fingerprint } => fingerprint == to,
-        _ => false,
+        Answer::Foreign { fingerprint } => fingerprint != to,
+        _ => true,
     };
-    let electorate = before.settings.electorate;
-    let left = electorate.nodes() - answers.iter().filter(is_closed).count();
-    if left < electorate.needed() { Ok(()) } else { Err(incomplete(before, &answers)) }
+    let open = answers.iter().filter(is_open).count();
+    if is_minority(before, open) { Ok(()) } else { Err(incomplete(before, &answers)) }
 }
 
-/// What every node knows about itself.
+/// Whether so many nodes are no quorum.
+fn is_minority(core: &Core, nodes: usize) -> bool {
+    nodes < core.settings.electorate.needed()
+}
+
+fn enrol(core: &Core) -> Entry {
+    Entry::Enrol(Enrol { new_nodes: NewNodes::Quarantine, time: core.clock.time_of_day() })
+}
+
+/// What every node knows about itself, and how many belong to a configuration.
+async fn look_for(core: &Core, fingerprint: &Fingerprint) -> Result<(Vec<Answer>, usize), AdmissionError> {
+    let answers = inspect_all(core).await;
+    refuse_same_server(core, &answers)?;
+    let count = answers.iter().filter(|answer| fingerprint_in(answer) == Some(fingerprint)).count();
+    Ok((answers, count))
+}
+
+/// What every node knows about itself; all have to answer.
 async fn look(core: &Core) -> Result<Vec<Answer>, AdmissionError> {
-    let probe = Resource::new("redquorum:init").map_err(AdmissionError::Config)?;
-    let answers = ask_all(core, &probe, core.now() + core.settings.connect_timeout).await;
-    let mut servers = BTreeSet::new();
-    for (node, answer) in core.nodes.iter().zip(&answers) {
-        let Answer::Inspected(inspection) = answer else { return Err(incomplete(core, &answers)) };
-        if inspection.run.as_ref().is_some_and(|run| !servers.insert(Arc::clone(run))) {
-            let address = Arc::clone(node.address());
-            return Err(AdmissionError::Config(ConfigError::DuplicateNode { address }));
-        }
+    let answers = inspect_all(core).await;
+    refuse_same_server(core, &answers)?;
+    if answers.iter().all(|answer| matches!(answer, Answer::Inspected(_))) {
+        return Ok(answers);
     }
-    Ok(answers)
+    // Nothing was asked of those that answered but to be looked at.
+    let vote = |answer: &Answer| match answer {
+        Answer::Inspected(_) => Vote::NotAsked,
+        other => Vote::of(other),
+    };
+    Err(AdmissionError::Incomplete { votes: core.votes(answers.iter().map(vote)) })
+}
+
+async fn inspect_all(core: &Core) -> Vec<Answer> {
+    ask_all(core, &Resource::internal(*b"redquorum:init"), core.now() + core.settings.connect_timeout).await
+}
+
+fn refuse_same_server(core: &Core, answers: &[Answer]) -> Result<(), AdmissionError> {
+    same_server(core, answers).map_or(Ok(()), |SameServer { first, second, run_id }| {
+        Err(AdmissionError::SameServer { first, second, run_id })
+    })
+}
+
+/// To which configuration a node says that it belongs.
+fn fingerprint_in(answer: &Answer) -> Option<&Fingerprint> {
+    match answer {
+        Answer::Inspected(inspection) => inspection.fingerprint.as_ref(),
+        _ => None,
+    }
 }
 
 fn refuse_known(core: &Core, answers: &[Answer]) -> Result<(), AdmissionError> {

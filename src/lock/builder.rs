@@ -13,7 +13,12 @@ use crate::{
         core::{Client, Surroundings},
         quorum::Quorum,
     },
-    node::{Enrol, Node, RestartGuard, memory::MemoryCluster, redis::RedisTransport, remote::Setup},
+    node::{
+        NewNodes, Node, RestartGuard,
+        memory::MemoryCluster,
+        redis::RedisTransport,
+        remote::{Census, Setup},
+    },
 };
 
 /// The nodes of a quorum and the settings that all of its locks share.
@@ -127,8 +132,8 @@ impl QuorumBuilder {
     /// Dropping it closes the connections; nothing is left on the nodes.
     pub async fn connect(self) -> Result<Quorum, ConnectError> {
         let settings = self.settings.check(self.nodes.len())?;
-        let enrol = settings.enrol();
-        let client = self.start(settings, enrol)?;
+        let enrols = settings.enrolment();
+        let client = self.start(settings, enrols)?;
         connecting::wait_for_quorum(&client.core).await?;
         Ok(Quorum::new(client))
     }
@@ -141,7 +146,7 @@ impl QuorumBuilder {
     ///
     /// # Errors
     ///
-    /// [`AdmissionError::NotNew`] if a node has a record, with nothing changed; [`AdmissionError::Incomplete`] if a node did
+    /// [`AdmissionError::NotNew`] if a node has a record: with nothing changed, unless another `init` went on at the same time; [`AdmissionError::Incomplete`] if a node did
     /// not answer: others may have been admitted already, and the one that is left waits out its quarantine.
     ///
     /// # Cancel safety
@@ -171,12 +176,12 @@ impl QuorumBuilder {
     }
 
     /// Begins to connect to the nodes.
-    fn start(&self, settings: CheckedQuorum, enrol: Option<Enrol>) -> Result<Arc<Client>, ConfigError> {
+    fn start(&self, settings: CheckedQuorum, enrols: Option<NewNodes>) -> Result<Arc<Client>, ConfigError> {
         let transports = self.transports(&settings)?;
         let runtime = runtime()?;
         let clock = Arc::new(BootClock::start(&runtime));
         let surroundings = Surroundings::new(clock, runtime);
-        let setup = setup(&settings, &surroundings, enrol);
+        let setup = setup(&settings, &surroundings, enrols);
         let nodes =
             transports.into_iter().map(|transport| Arc::new(transport.into_node(&setup)) as Arc<dyn Node>);
         Ok(Client::start(nodes.collect(), settings, surroundings))
@@ -209,9 +214,14 @@ impl QuorumBuilder {
     }
 }
 
-pub(crate) fn setup(settings: &CheckedQuorum, surroundings: &Surroundings, enrol: Option<Enrol>) -> Setup {
+pub(crate) fn setup(
+    settings: &CheckedQuorum,
+    surroundings: &Surroundings,
+    enrols: Option<NewNodes>,
+) -> Setup {
     Setup {
-        enrol,
+        enrols,
+        census: Census::default(),
         node_timeout: settings.node_timeout_for(settings.ttl),
         clock: Arc::clone(&surroundings.clock),
         spawner: Arc::clone(&surroundings.spawner),

@@ -13,49 +13,87 @@ use crate::{
 /// Waits until every node has answered or failed, and refuses anything that is no quorum of different servers.
 pub(crate) async fn wait_for_quorum(core: &Core) -> Result<(), ConnectError> {
     let deadline = core.now() + core.settings.connect_timeout;
-    let probe = Resource::new("redquorum:connect").map_err(ConnectError::Config)?;
-    let answers = ask_all(core, &probe, deadline).await;
-    refuse_misfits(core, &answers)?;
-    refuse_same_server(core, &answers)?;
-    let answered = answers.iter().filter(|answer| matches!(answer, Answer::Inspected(_))).count();
+    let answers = ask_all(core, &Resource::internal(*b"redquorum:connect"), deadline).await;
+    if let Some(SameServer { first, second, run_id }) = same_server(core, &answers) {
+        return Err(ConnectError::SameServer { first, second, run_id });
+    }
+    let misfits: Vec<_> =
+        answers.iter().enumerate().map(|(node, answer)| misfit(core, node, answer)).collect();
+    let fits = |(answer, misfit): &(&Answer, &Option<ConnectError>)| {
+        matches!(answer, Answer::Inspected(_)) && misfit.is_none()
+    };
     let needed = core.settings.electorate.needed();
-    if answered >= needed {
+    let has_quorum = answers.iter().zip(&misfits).filter(fits).count() >= needed;
+    for misfit in misfits.into_iter().flatten() {
+        // What does not pass by itself is better said at once, unless the others can do without.
+        if !has_quorum {
+            return Err(misfit);
+        }
+        tracing::warn!(%misfit, "a node is refused; the others are a quorum");
+    }
+    if has_quorum {
         return Ok(());
     }
     Err(ConnectError::NoQuorum { needed, votes: core.votes(answers.iter().map(Vote::of)) })
 }
 
-/// What is wrong with a node and does not pass by itself is better said at once.
-fn refuse_misfits(core: &Core, answers: &[Answer]) -> Result<(), ConnectError> {
-    for (node, answer) in core.nodes.iter().zip(answers) {
-        let Answer::Fault(Fault::Handshake(fault)) = answer else { continue };
-        let node = Arc::clone(node.address());
-        match &**fault {
-            Fault::RunIdForbidden => return Err(ConnectError::RunIdForbidden { node }),
-            Fault::ClockOff(by) => return Err(ConnectError::ClockOff { node, by: *by }),
-            Fault::OtherQuorum(theirs) => {
-                let (ours, theirs) = (core.settings.terms.fingerprint.clone(), theirs.clone());
-                return Err(ConnectError::OtherQuorum { node, ours, theirs });
-            }
-            _ => {}
-        }
+/// What is wrong with a node, if something is that does not pass by itself.
+fn misfit(core: &Core, node: usize, answer: &Answer) -> Option<ConnectError> {
+    let node = Arc::clone(core.nodes.get(node)?.address());
+    let ours = &core.settings.terms.fingerprint;
+    let other_quorum = |node, theirs: &_| {
+        let (ours, theirs) = (ours.clone(), Clone::clone(theirs));
+        Some(ConnectError::OtherQuorum { node, ours, theirs })
+    };
+    match answer {
+        // Where connections do not enrol, nobody has looked at it yet.
+        Answer::Inspected(inspection) => match &inspection.fingerprint {
+            Some(theirs) if theirs != ours => other_quorum(node, theirs),
+            _ => None,
+        },
+        Answer::Fault(Fault::Handshake(fault)) => match &**fault {
+            Fault::RunIdForbidden => Some(ConnectError::RunIdForbidden { node }),
+            Fault::ClockOff(by) => Some(ConnectError::ClockOff { node, by: *by }),
+            Fault::OtherQuorum(theirs) => other_quorum(node, theirs),
+            _ => None,
+        },
+        _ => None,
     }
-    Ok(())
 }
 
-/// Two addresses of one server would give it two votes.
-fn refuse_same_server(core: &Core, answers: &[Answer]) -> Result<(), ConnectError> {
+/// Two addresses of one server, which would give it two votes.
+pub(super) struct SameServer {
+    pub(super) first: Arc<str>,
+    pub(super) second: Arc<str>,
+    pub(super) run_id: Arc<str>,
+}
+
+pub(super) fn same_server(core: &Core, answers: &[Answer]) -> Option<SameServer> {
     let mut known: Vec<(&Arc<str>, &Run)> = Vec::new();
     for (node, answer) in core.nodes.iter().zip(answers) {
-        let Answer::Inspected(inspection) = answer else { continue };
-        let Some(run) = &inspection.run else { continue };
-        if let Some((first, _)) = known.iter().find(|(_, other)| *other == run) {
-            let (first, second) = (Arc::clone(first), Arc::clone(node.address()));
-            return Err(ConnectError::SameServer { first, second, run_id: run_id(run) });
-        }
-        known.push((node.address(), run));
+        let second = node.address();
+        let (first, run) = match answer {
+            Answer::Inspected(inspection) => {
+                let Some(run) = &inspection.run else { continue };
+                let Some((first, _)) = known.iter().find(|(_, other)| *other == run) else {
+                    known.push((second, run));
+                    continue;
+                };
+                (*first, run)
+            }
+            Answer::Fault(Fault::Handshake(fault)) => match &**fault {
+                Fault::SameServer { other, run } => (other, run),
+                _ => continue,
+            },
+            _ => continue,
+        };
+        return Some(SameServer {
+            first: Arc::clone(first),
+            second: Arc::clone(second),
+            run_id: run_id(run),
+        });
     }
-    Ok(())
+    None
 }
 
 /// What `INFO` calls `run_id`.

@@ -141,15 +141,27 @@ impl fmt::Display for Inspection {
     }
 }
 
+/// How long a key stays, in words.
+struct Remaining(Option<Duration>);
+
+impl fmt::Display for Remaining {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(remaining) => write!(f, "for {remaining:?}"),
+            None => f.write_str("without an end"),
+        }
+    }
+}
+
 impl fmt::Display for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Free => f.write_str("free"),
             Self::Held { owner: Some(owner), holds, remaining } => {
-                write!(f, "held by {owner}, {holds} times, for {remaining:?}")
+                write!(f, "held by {owner}, {holds} times, {}", Remaining(*remaining))
             }
             Self::Held { owner: None, remaining, .. } => {
-                write!(f, "held by a lock of another kind for {remaining:?}")
+                write!(f, "held by a lock of another kind, {}", Remaining(*remaining))
             }
             Self::Unknown(fault) => fault.fmt(f),
         }

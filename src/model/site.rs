@@ -16,7 +16,7 @@ use crate::{
     },
     mutation::Mutation,
     node::{
-        Answer, Enrol, Entry, RestartGuard, Terms,
+        Answer, Enrol, Entry, NewNodes, RestartGuard, Terms,
         state::{Counter, NodeState, NodeTime, Record},
     },
 };
@@ -172,7 +172,9 @@ impl Site {
         let counter = self.node.counter(resource(), self.time(now));
         self.node.flush();
         if terms.guard != RestartGuard::Off {
-            self.node.apply(terms, &Entry::Enrol(Enrol { admits_new: false }), self.time(now));
+            let time = self.time(now);
+            let enrol = Enrol { new_nodes: NewNodes::Quarantine, time: time.since_epoch() };
+            self.node.apply(terms, &Entry::Enrol(enrol), time);
             // Where tokens are not looked at, the floor would only make more states.
             let record = self.node.record().cloned();
             self.node.set_record(record.map(|record| Record { floor: 0, ..record }));

@@ -75,8 +75,6 @@ pub(crate) struct Enrolment {
     pub(crate) run: Option<Run>,
     /// For how long it must not vote, if it must not.
     pub(crate) quarantine: Option<Duration>,
-    /// The node's clock, since the epoch.
-    pub(crate) time: Duration,
 }
 
 /// Whoever stands in the way of a lock.

@@ -53,6 +53,14 @@ pub enum Fault {
     /// The node belongs to a quorum that is configured otherwise: this is that quorum's configuration.
     #[error("the node belongs to another quorum ({0})")]
     OtherQuorum(Fingerprint),
+    /// The address leads to a server to which this client is connected by another one: it has one vote.
+    #[error("the same server as {other}")]
+    SameServer {
+        /// The other address.
+        other: Arc<str>,
+        /// What gave it away.
+        run: Arc<str>,
+    },
     /// The node's clock and the client's are further apart than an hour, by so much.
     #[error("the clocks of node and client are {0:?} apart")]
     ClockOff(Duration),

@@ -27,14 +27,14 @@ pub(crate) mod transport;
 pub(crate) mod ttl;
 
 #[cfg(test)]
-pub(crate) use self::answer::{HeldBy, Inspection};
+pub(crate) use self::answer::HeldBy;
 pub(crate) use self::{
-    answer::{Abstention, Answer, Holder, Observation},
+    answer::{Abstention, Answer, Holder, Inspection, Observation},
     proclamation::Proclamation,
     reply::{Reply, Responder},
     request::{
-        Enrol, Entry, ForceUnlock, Inspect, Lock, Observe, Proclaim, Raise, Reconfigure, Renew, Request,
-        Resources, Unlock,
+        Enrol, Entry, ForceUnlock, Inspect, Lock, NewNodes, Observe, Proclaim, Raise, Reconfigure, Renew,
+        Request, Resources, Unlock,
     },
     terms::{QuarantineTerms, Run, Terms},
 };

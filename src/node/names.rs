@@ -39,7 +39,7 @@ pub(crate) fn tombstone(resource: &Resource, owner: &OwnerId) -> Vec<u8> {
 ///
 /// Always in braces: `a` and `{a}` are two elections, and cannot share a record as they share a counter.
 pub(crate) fn leader(resource: &Resource) -> Resource {
-    Resource::derived([b"redquorum:leader:{", resource.as_bytes(), b"}"].concat())
+    Resource::internal([b"redquorum:leader:{", resource.as_bytes(), b"}"].concat())
 }
 
 /// The resource that stands for all those with the same derived names: `a` for itself and for `{a}`.

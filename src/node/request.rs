@@ -122,8 +122,18 @@ pub(crate) struct Observe {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Enrol {
-    /// Whether a node without a record is taken for a new one, and not for one that was flushed.
-    pub(crate) admits_new: bool,
+    pub(crate) new_nodes: NewNodes,
+    /// The client's time of day, since the epoch. A node that is far off would spoil floors and counters.
+    pub(crate) time: Duration,
+}
+
+/// What is thought of a node without a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NewNodes {
+    /// It is new, and votes at once.
+    Admit,
+    /// It may have been flushed.
+    Quarantine,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

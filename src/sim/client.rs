@@ -216,7 +216,7 @@ impl QuorumBuilder {
     pub fn simulated(self, client: &Client) -> Result<Quorum, ConnectError> {
         let settings = self.settings.check(client.nodes().len())?;
         let surroundings = client.surroundings();
-        let setup = setup(&settings, &surroundings, settings.enrol());
+        let setup = setup(&settings, &surroundings, settings.enrolment());
         let nodes = client.connect(&settings.terms, &setup);
         Ok(Quorum::new(QuorumClient::start(nodes, settings, surroundings)))
     }

@@ -79,7 +79,7 @@ fn refusal(entry: &Entry, remaining: Duration) -> Answer {
         Entry::Proclaim(_) => Answer::NotLeader,
         Entry::Observe(_) => Answer::Observed(Observation { owner, remaining: Some(remaining), said: None }),
         Entry::Enrol(_) | Entry::Init | Entry::Reconfigure(_) => {
-            Answer::Enrolled(Enrolment { run: None, quarantine: None, time: Duration::ZERO })
+            Answer::Enrolled(Enrolment { run: None, quarantine: None })
         }
         Entry::Inspect(_) => {
             let held = HeldBy { owner, holds: 1, remaining: Some(remaining) };

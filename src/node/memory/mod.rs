@@ -14,8 +14,8 @@ use crate::{
     clock::Clock,
     mutex,
     node::{
-        Answer, Enrol, Entry, Fault, Listener, Node, Notice, Reply, Request, Responder, RestartGuard,
-        Subscription, Terms,
+        Answer, Enrol, Entry, Fault, Listener, NewNodes, Node, Notice, Reply, Request, Responder,
+        RestartGuard, Subscription, Terms,
         memory::listeners::Listeners,
         state::{NodeState, NodeTime},
     },
@@ -89,7 +89,8 @@ impl MemoryServer {
             let outcome = memory.state.apply(terms, entry, now);
             if outcome.answer.is_not_enrolled() {
                 // There is no connection that would do it.
-                memory.state.apply(terms, &Entry::Enrol(Enrol { admits_new: false }), now);
+                let enrol = Enrol { new_nodes: NewNodes::Quarantine, time: now.since_epoch() };
+                memory.state.apply(terms, &Entry::Enrol(enrol), now);
             }
             answers.push(outcome.answer);
             released.extend(outcome.notices);
@@ -116,7 +117,8 @@ impl MemoryNode {
     /// A server without a record is new: nothing but this process can have flushed it.
     pub(crate) fn new(server: Arc<MemoryServer>, address: Arc<str>, mut terms: Terms) -> Self {
         if terms.guard != RestartGuard::Off {
-            let (answers, _) = server.execute(&terms, &[Entry::Enrol(Enrol { admits_new: true })]);
+            let enrol = Enrol { new_nodes: NewNodes::Admit, time: server.now().since_epoch() };
+            let (answers, _) = server.execute(&terms, &[Entry::Enrol(enrol)]);
             if let Some(Answer::Enrolled(enrolment)) = answers.into_iter().next() {
                 terms.run = enrolment.run;
             }

@@ -71,8 +71,7 @@ impl RedisTransport {
 impl Transport for RedisTransport {
     fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Link>, Fault>> {
         async {
-            let mut wire = Wire::open(&self.client).await?;
-            wire.ask(script_load()).await?;
+            let wire = Wire::open(&self.client).await?;
             let link: Box<dyn Link> = Box::new(RedisLink::new(wire, self.terms.clone()));
             Ok(link)
         }

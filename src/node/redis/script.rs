@@ -13,7 +13,7 @@ use crate::{
         fault::Fault,
         proclamation::Proclamation,
         redis::classify::{classify_caught, classify_code},
-        request::{Entry, Proclaim},
+        request::{Entry, NewNodes, Proclaim},
         terms::{Fingerprint, QuarantineTerms, RestartGuard, Run, Terms},
         ttl::whole_milliseconds,
     },
@@ -58,12 +58,21 @@ pub(crate) fn sha() -> &'static str {
 /// The call that executes `entries` in order.
 ///
 /// ```text
-/// EVALSHA sha numkeys  resources of all entries ...
+/// EVALSHA sha | EVAL text  numkeys  resources of all entries ...
 ///         fingerprint guard max_ttl counter_ttl run  { operation resources-count arguments ... } ...
 /// ```
 pub(crate) fn command(terms: &Terms, entries: &[Entry]) -> Cmd {
-    let mut command = redis::cmd("EVALSHA");
-    command.arg(sha());
+    // An enrolment brings the script along: between loading it and enrolling, a call of another client that shares the
+    // server connection could be executed by a server that has not been asked yet whether it forgot.
+    let mut command = if entries.iter().any(|entry| matches!(entry, Entry::Enrol(_))) {
+        let mut command = redis::cmd("EVAL");
+        command.arg(text());
+        command
+    } else {
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(sha());
+        command
+    };
     command.arg(entries.iter().map(|entry| resources(entry).len()).sum::<usize>());
     for resource in entries.iter().flat_map(resources) {
         command.arg(resource.as_bytes());
@@ -107,7 +116,8 @@ fn encode(command: &mut Cmd, entry: &Entry, quarantine: QuarantineTerms) {
         }
         Entry::Observe(_) => command.arg("observe").arg(count),
         Entry::Enrol(enrol) => {
-            command.arg("enrol").arg(count).arg(u8::from(enrol.admits_new));
+            command.arg("enrol").arg(count).arg(u8::from(enrol.new_nodes == NewNodes::Admit));
+            command.arg(enrol.time.as_millis().to_string());
             let QuarantineTerms { lasts, renewals_after } = quarantine;
             command.arg(whole_milliseconds(lasts)).arg(whole_milliseconds(renewals_after))
         }
@@ -167,16 +177,18 @@ fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
         (Entry::Renew(_), b"healed", [remaining]) => {
             Answer::Healed(Abstention::Quarantined(Duration::from_millis(number(remaining)?)))
         }
+        (Entry::Enrol(_), b"clock_off", [gap]) => {
+            Answer::Fault(Fault::ClockOff(Duration::from_millis(number(gap)?)))
+        }
         (Entry::Enrol(_) | Entry::Init, b"no_run_id", []) => Answer::Fault(Fault::RunIdForbidden),
         (Entry::Init, b"known", [fingerprint]) => Answer::Known { fingerprint: fingerprint_of(fingerprint)? },
-        (Entry::Enrol(_) | Entry::Init | Entry::Reconfigure(_), b"enrolled", [run, time, rest @ ..]) => {
+        (Entry::Enrol(_) | Entry::Init | Entry::Reconfigure(_), b"enrolled", [run, rest @ ..]) => {
             let quarantine = match rest {
                 [] => None,
                 [remaining] => Some(Duration::from_millis(number(remaining)?)),
                 _ => return None,
             };
-            let time = Duration::from_millis(number(time)?);
-            Answer::Enrolled(Enrolment { run: run_of(run), quarantine, time })
+            Answer::Enrolled(Enrolment { run: run_of(run), quarantine })
         }
         (Entry::Lock(_), b"granted", [vote]) => Answer::Granted { vote: number(vote)? },
         (Entry::Lock(_) | Entry::Renew(_), b"held", [resource, owner, remaining, counter]) => {

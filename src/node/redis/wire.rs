@@ -8,7 +8,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use futures::future::{BoxFuture, FutureExt, poll_fn, select_ok};
+use futures::future::{BoxFuture, FutureExt, select_ok};
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, PushInfo, RedisError, RedisResult, Value,
     aio::MultiplexedConnection,
@@ -75,19 +75,6 @@ impl Wire {
             pushes,
             is_own,
         })
-    }
-
-    /// Asks one question and waits for the answer.
-    pub(super) async fn ask(&mut self, command: Cmd) -> Result<Value, Fault> {
-        let mut answering = self.start(command);
-        let answer = poll_fn(|context| {
-            let ended = self.poll_drive(context);
-            match self.poll_answer(&mut answering, context) {
-                Poll::Pending if ended.is_ready() => Poll::Ready(Err(broken())),
-                answer => answer,
-            }
-        });
-        answer.await.and_then(Value::extract_error).map_err(|error| classify(&error))
     }
 
     /// Puts a command on the wire; what comes back need not be polled for that.

@@ -19,6 +19,7 @@ use futures::future::{Either, poll_fn, select};
 
 use super::{
     SHORTEST_DIAL, Setup, Shared,
+    census::Seat,
     enrolment::{self, ENROLMENT, Enrolled},
     redial::{PROMPT, Redial},
     timer::Timer,
@@ -27,7 +28,7 @@ use super::{
 use crate::{
     clock::{Clock, Instant},
     node::{
-        Answer, Enrol, Listener, Notice,
+        Answer, Listener, NewNodes, Notice,
         fault::Fault,
         transport::{Link, LinkEvent, Transport},
     },
@@ -44,7 +45,8 @@ pub(super) struct Driver {
     timer: Timer,
     redial: Redial,
     dial_timeout: Duration,
-    enrol: Option<Enrol>,
+    enrols: Option<NewNodes>,
+    seat: Seat,
 }
 
 /// The node is closed: there is nothing more to do.
@@ -57,6 +59,7 @@ impl Driver {
         transport: Arc<dyn Transport>,
         setup: &Setup,
     ) -> Self {
+        let seat = Seat { census: setup.census.clone(), address: Arc::clone(&address) };
         Self {
             address,
             shared,
@@ -65,7 +68,8 @@ impl Driver {
             timer: Timer::new(Arc::clone(&setup.clock)),
             redial: Redial::new(setup.seed),
             dial_timeout: setup.node_timeout.max(SHORTEST_DIAL),
-            enrol: setup.enrol.clone(),
+            enrols: setup.enrols,
+            seat,
         }
     }
 
@@ -111,10 +115,11 @@ impl Driver {
     /// Connects and enrols.
     async fn dial(&mut self) -> Result<Result<Enrolled, Fault>, Done> {
         let (transport, timeout) = (Arc::clone(&self.transport), self.dial_timeout);
-        let (clock, enrol) = (Arc::clone(&self.clock), self.enrol.clone());
+        let (clock, enrols) = (Arc::clone(&self.clock), self.enrols);
+        let seat = Seat { census: self.seat.census.clone(), address: Arc::clone(&self.seat.address) };
         let patience = self.clock.sleep_until(self.clock.now() + timeout);
         self.meanwhile(async move {
-            let dialled = async { enrolment::enrol(transport.dial().await?, enrol, &*clock).await };
+            let dialled = async { enrolment::enrol(transport.dial().await?, enrols, &seat, &*clock).await };
             match select(pin!(dialled), patience).await {
                 Either::Left((outcome, _)) => outcome,
                 Either::Right(((), _)) => {
@@ -238,24 +243,23 @@ impl Driver {
         match event {
             LinkEvent::Answers { batch, answers } => {
                 if batch == ENROLMENT {
-                    return enrolled.hear_again(answers, &*self.clock).err();
+                    return enrolled.hear_again(answers).err();
                 }
                 let now = self.clock.now();
                 let is_replica = enrolment::is_replica(&answers);
                 if answers.iter().any(Answer::is_not_enrolled) {
-                    enrolled.enrol_again(self.enrol.as_ref());
+                    enrolled.enrol_again(self.enrols, &*self.clock);
                 }
                 self.shared.lock().outbox.answered(batch, answers, now);
                 return is_replica.then_some(Fault::ReadOnly);
             }
             LinkEvent::NotLoaded { batch } => {
                 let now = self.clock.now();
-                enrolled.is_asked &= batch != ENROLMENT;
-                if batch == ENROLMENT || self.shared.lock().outbox.not_loaded(batch, now) {
-                    enrolled.link.load();
+                if self.shared.lock().outbox.not_loaded(batch, now) {
                     // Another server may have taken over behind a proxy. What follows still names the run that this
-                    // connection knows, so it is refused there.
-                    enrolled.enrol_again(self.enrol.as_ref());
+                    // connection knows, so it is refused there. The enrolment comes first, and brings the script along.
+                    enrolled.enrol_again(self.enrols, &*self.clock);
+                    enrolled.link.load();
                 }
             }
             LinkEvent::Loaded => self.shared.lock().outbox.loaded(),

@@ -1,20 +1,17 @@
 //! What a connection says before any call.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use futures::future::poll_fn;
 
 use crate::{
     clock::Clock,
     node::{
-        Answer, Enrol, Entry, Fault, Run,
+        Answer, Enrol, Entry, Fault, NewNodes, Run,
+        remote::census::{Seat, Taken},
         transport::{BatchId, Link, LinkEvent},
     },
 };
-
-/// How far the clocks of a node and of a client may be apart. Counters that were lost begin at the node's time: one that
-/// is far behind would give tokens again that were given before.
-const LARGEST_GAP: Duration = Duration::from_secs(3600);
 
 /// No call of an outbox has this number.
 pub(super) const ENROLMENT: BatchId = BatchId(u64::MAX);
@@ -26,57 +23,69 @@ pub(super) struct Enrolled {
     pub(super) run: Option<Run>,
     /// Whether it has been asked again, and has not answered yet.
     pub(super) is_asked: bool,
+    /// Keeps other connections of this client from the same server.
+    taken: Option<Taken>,
 }
 
-/// Enrols a new connection.
+/// Enrols a new connection, and sees to it that the node keeps the script.
 pub(super) async fn enrol(
     mut link: Box<dyn Link>,
-    enrol: Option<Enrol>,
+    new_nodes: Option<NewNodes>,
+    seat: &Seat,
     clock: &dyn Clock,
 ) -> Result<Enrolled, Fault> {
-    let Some(enrol) = enrol else { return Ok(Enrolled { link, run: None, is_asked: false }) };
-    send(&mut *link, enrol);
-    match poll_fn(|context| link.poll_event(context)).await {
-        LinkEvent::Answers { answers, .. } => {
-            let run = hear(&mut *link, answers, clock)?;
-            Ok(Enrolled { link, run, is_asked: false })
-        }
-        LinkEvent::Closed(fault) => Err(fault),
-        other => Err(Fault::Protocol(format!("not enrolled, but {other:?}").into())),
+    if let Some(new_nodes) = new_nodes {
+        send(&mut *link, new_nodes, clock);
     }
+    link.load();
+    let mut enrolled = Enrolled { link, run: None, is_asked: new_nodes.is_some(), taken: None };
+    let mut is_loaded = false;
+    while enrolled.is_asked || !is_loaded {
+        match poll_fn(|context| enrolled.link.poll_event(context)).await {
+            LinkEvent::Answers { batch: ENROLMENT, answers } => {
+                enrolled.is_asked = false;
+                let run = hear(&mut *enrolled.link, answers)?;
+                if enrolled.taken.is_none() {
+                    enrolled.taken = run.as_ref().map(|run| seat.take(run)).transpose()?;
+                }
+                enrolled.run = run;
+            }
+            LinkEvent::Loaded => is_loaded = true,
+            LinkEvent::Closed(fault) => return Err(fault),
+            other => return Err(Fault::Protocol(format!("not enrolled, but {other:?}").into())),
+        }
+    }
+    Ok(enrolled)
 }
 
 impl Enrolled {
     /// Enrols again, over the same connection: the node has lost its record, or its script, and may be another one.
-    pub(super) fn enrol_again(&mut self, enrol: Option<&Enrol>) {
-        if let Some(enrol) = enrol.filter(|_| !self.is_asked) {
+    pub(super) fn enrol_again(&mut self, new_nodes: Option<NewNodes>, clock: &dyn Clock) {
+        if let Some(new_nodes) = new_nodes.filter(|_| !self.is_asked) {
             self.is_asked = true;
-            send(&mut *self.link, enrol.clone());
+            send(&mut *self.link, new_nodes, clock);
         }
     }
 
     /// Takes the node's answer. A fault if the connection is of no use any more: calls under way mean another server.
-    pub(super) fn hear_again(&mut self, answers: Vec<Answer>, clock: &dyn Clock) -> Result<(), Fault> {
+    pub(super) fn hear_again(&mut self, answers: Vec<Answer>) -> Result<(), Fault> {
         self.is_asked = false;
-        if hear(&mut *self.link, answers, clock)? == self.run {
+        if hear(&mut *self.link, answers)? == self.run {
             return Ok(());
         }
         Err(Fault::Unreachable("another server answers on this connection".into()))
     }
 }
 
-fn send(link: &mut dyn Link, enrol: Enrol) {
+fn send(link: &mut dyn Link, new_nodes: NewNodes, clock: &dyn Clock) {
+    let enrol = Enrol { new_nodes, time: clock.time_of_day() };
     link.send(ENROLMENT, Arc::new([Entry::Enrol(enrol)]));
 }
 
 /// Takes the node's answer: the run that it is in.
-fn hear(link: &mut dyn Link, answers: Vec<Answer>, clock: &dyn Clock) -> Result<Option<Run>, Fault> {
+fn hear(link: &mut dyn Link, answers: Vec<Answer>) -> Result<Option<Run>, Fault> {
     match answers.into_iter().next() {
         Some(Answer::Enrolled(enrolment)) => {
-            let gap = enrolment.time.abs_diff(clock.time_of_day());
-            if gap > LARGEST_GAP {
-                return Err(Fault::ClockOff(gap));
-            }
             tracing::debug!(run = ?enrolment.run, quarantine = ?enrolment.quarantine, "enrolled");
             link.enrolled(enrolment.run.clone());
             Ok(enrolment.run)

@@ -12,18 +12,20 @@ use futures::{
 };
 use tokio::sync::watch;
 
+pub(crate) use self::census::Census;
 use self::{driver::Driver, topics::Topics};
 use crate::{
     clock::Clock,
     mutex,
     node::{
-        Enrol, Listener, Node, Notice, Subscription, names, outbox::Outbox, reply::Reply, request::Request,
-        transport::Transport,
+        Listener, NewNodes, Node, Notice, Subscription, names, outbox::Outbox, reply::Reply,
+        request::Request, transport::Transport,
     },
     resource::Resource,
     spawner::Spawner,
 };
 
+mod census;
 mod driver;
 mod enrolment;
 mod redial;
@@ -52,8 +54,10 @@ pub(crate) struct Setup {
     pub(crate) clock: Arc<dyn Clock>,
     /// Where the node's task runs.
     pub(crate) spawner: Arc<dyn Spawner>,
-    /// What a new connection says first; `None` for one that is there to look at nodes, or to make them.
-    pub(crate) enrol: Option<Enrol>,
+    /// How a new connection enrols; `None` for one that does not: it is there to look at nodes or to make them, or trusts them.
+    pub(crate) enrols: Option<NewNodes>,
+    /// Shared by the nodes of one client.
+    pub(crate) census: Census,
     /// How long a call may go unanswered before the node is taken for mute.
     pub(crate) node_timeout: Duration,
     /// Where the jitter of the redials comes from.

@@ -6,7 +6,8 @@ use crate::{
     mutation::{self, Mutation},
     node::{
         answer::{Abstention, Answer, Enrolment},
-        request::{Enrol, Reconfigure},
+        fault::Fault,
+        request::{Enrol, NewNodes, Reconfigure},
         state::{
             NodeState, NodeTime, Quarantine, Record,
             counters::{floor_at, usable},
@@ -14,6 +15,10 @@ use crate::{
         terms::{Fingerprint, RestartGuard, Run, Terms},
     },
 };
+
+/// How far the clocks of a node and of a client may be apart. Counters that were lost begin at the node's time: one that
+/// is far behind would give tokens again that were given before.
+const LARGEST_GAP: Duration = Duration::from_secs(3600);
 
 impl NodeState {
     /// Refuses the clients of another quorum.
@@ -55,7 +60,13 @@ impl NodeState {
 
     pub(super) fn enrol(&mut self, terms: &Terms, enrol: &Enrol, now: NodeTime) -> Result<Answer, Answer> {
         self.admit(terms)?;
-        let is_trusted = terms.guard == RestartGuard::Off || (self.record.is_none() && enrol.admits_new);
+        // Before anything is written: a floor that is far ahead would stay.
+        let gap = now.since_epoch().abs_diff(enrol.time);
+        if gap > LARGEST_GAP {
+            return Err(Answer::Fault(Fault::ClockOff(gap)));
+        }
+        let admits_new = enrol.new_nodes == NewNodes::Admit;
+        let is_trusted = terms.guard == RestartGuard::Off || (self.record.is_none() && admits_new);
         if self.record.is_none() || !(self.is_of(&self.run) || is_trusted) {
             let floor = self.record.as_ref().map_or(Ok(0), |record| usable(record.floor))?;
             // That of a new node stays: with votes from the next second on, they would be above the floor that a restart
@@ -109,7 +120,6 @@ impl NodeState {
 
     fn enrolled(&self, now: NodeTime) -> Answer {
         let quarantine = self.quarantine(now).map(|quarantine| quarantine.until.remaining(now));
-        let time: Duration = now.since_epoch();
-        Answer::Enrolled(Enrolment { run: Some(Arc::clone(&self.run)), quarantine, time })
+        Answer::Enrolled(Enrolment { run: Some(Arc::clone(&self.run)), quarantine })
     }
 }

@@ -33,7 +33,7 @@ pub(crate) struct SimTransport {
 impl Transport for SimTransport {
     fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Link>, Fault>> {
         let number = self.world.lock().open(self.client, self.node, &self.terms);
-        Dial { link: Some(SimLink { world: self.world.clone(), number }) }.boxed()
+        Dial { link: Some(SimLink { world: self.world.clone(), number, is_loaded: false }) }.boxed()
     }
 }
 
@@ -47,6 +47,8 @@ struct Dial {
 struct SimLink {
     world: World,
     number: usize,
+    /// Whether it has been told to load the script, and has not said so.
+    is_loaded: bool,
 }
 
 impl Future for Dial {
@@ -91,8 +93,9 @@ impl Link for SimLink {
         Self::send(self, Outbound::Call { batch, entries });
     }
 
-    /// Simulated nodes do not lose the script.
-    fn load(&mut self) {}
+    fn load(&mut self) {
+        self.is_loaded = true;
+    }
 
     fn enrolled(&mut self, run: Option<Run>) {
         if let Some(connection) = self.world.lock().connections.get_mut(self.number) {
@@ -109,6 +112,10 @@ impl Link for SimLink {
     }
 
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<LinkEvent> {
+        // Simulated nodes do not lose the script.
+        if std::mem::take(&mut self.is_loaded) {
+            return Poll::Ready(LinkEvent::Loaded);
+        }
         loop {
             match self.poll_inbox(context) {
                 Poll::Ready(inbound) => {

@@ -81,7 +81,10 @@ async fn a_quorum_is_made_once() {
     let again = builder(cluster.urls()).init().await;
     let Err(AdmissionError::NotNew { node, theirs }) = again else { panic!("{again:?}") };
     assert_eq!(*node, addresses(&cluster)[0]);
-    assert_eq!(theirs.as_str(), "name=redquorum nodes=3 needed=2 max_ttl=3000ms attempt_timeout=600ms");
+    assert_eq!(
+        theirs.as_str(),
+        "name=redquorum nodes=3 needed=2 max_ttl=3000ms attempt_timeout=600ms drift=0.01"
+    );
     guard.renew().await.unwrap();
     assert!(quorum.red_lock("other").try_lock().await.unwrap().is_some());
 }

@@ -5,6 +5,7 @@ use std::{
     time::Instant,
 };
 
+use redis::Value;
 use redquorum::{AdmissionError, ConnectError, Refusal, Vote};
 
 use super::*;
@@ -35,12 +36,13 @@ async fn a_client_that_is_configured_otherwise_than_its_nodes_is_refused_with_bo
         ("needed=3", ours.clone().votes_needed(3)),
         ("max_ttl=4000ms", ours.clone().max_ttl(LONGER_TTL)),
         ("attempt_timeout=700ms", ours.clone().attempt_timeout(Duration::from_millis(700))),
+        ("drift=0.02", ours.clone().drift(0.02)),
         ("name=other", ours.clone().name("other")),
     ];
     for (difference, other) in others {
         let outcome = other.connect().await;
         let Err(ConnectError::OtherQuorum { ours, theirs, .. }) = &outcome else { panic!("{outcome:?}") };
-        let record = "name=redquorum nodes=3 needed=2 max_ttl=3000ms attempt_timeout=600ms";
+        let record = "name=redquorum nodes=3 needed=2 max_ttl=3000ms attempt_timeout=600ms drift=0.01";
         assert_eq!(theirs.as_str(), record);
         assert!(ours.as_str().contains(difference), "{ours}");
         let message = outcome.unwrap_err().to_string();
@@ -168,4 +170,31 @@ async fn other_servers_under_the_same_name_and_numbers_are_no_move() {
     assert!(old.clone().connect().await.unwrap().red_lock("r").try_lock().await.unwrap().is_some());
     others.clone().name("moved").reconfigure(old).await.unwrap();
     drop(had(&others.name("moved").connect().await.unwrap().red_lock("r")).await);
+}
+
+/// It restarts empty, and a client with the old list makes it a node of the old configuration again.
+#[tokio::test]
+async fn an_old_server_that_falls_back_during_the_move_is_closed_again() {
+    let cluster = Cluster::start(5).await;
+    let (old, new) = (of_three(&cluster), of_five(&cluster));
+    old.clone().init().await.unwrap();
+    let onlooker = old.clone().connect().await.unwrap();
+    let begin = Instant::now();
+    let falling = async {
+        let closed = async || is_shut_out(&onlooker.red_lock("other").try_lock().await);
+        eventually(SOON, "the old nodes are closed", closed).await;
+        let server = cluster.server(0);
+        server.restart_empty().await;
+        let record = async || match server.command(&["HGET", "redquorum:node", "fingerprint"]).await {
+            Value::BulkString(bytes) => String::from_utf8(bytes).unwrap(),
+            _ => String::new(),
+        };
+        eventually(SOON, "it has fallen back", async || record().await.contains("nodes=3")).await;
+        assert!(begin.elapsed() < LONGER_TTL, "too late to be of any interest");
+    };
+    let (moved, ()) = tokio::join!(new.clone().reconfigure(old.clone()), falling);
+    moved.unwrap();
+    assert!(begin.elapsed() >= 2 * LONGER_TTL, "{:?}", begin.elapsed());
+    assert!(matches!(old.connect().await, Err(ConnectError::OtherQuorum { .. })));
+    drop(had(&new.connect().await.unwrap().red_lock("r")).await);
 }

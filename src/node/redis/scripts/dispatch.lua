@@ -8,7 +8,7 @@ local operations = {
   inspect = { run = inspect, arguments = 0 },
   proclaim = { run = proclaim, arguments = 6, is_checked = true },
   observe = { run = observe, arguments = 0 },
-  enrol = { run = enrol, arguments = 3, is_checked = true },
+  enrol = { run = enrol, arguments = 4, is_checked = true },
   init = { run = init, arguments = 0 },
   reconfigure = { run = reconfigure, arguments = 2 },
 }

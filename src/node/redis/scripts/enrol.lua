@@ -1,5 +1,7 @@
--- enrol.lua  ARGV admits new 0|1, quarantine, renewals after  ->  enrolled run|false time [quarantine] | no_run_id | fault READONLY
-local function enrol(_, admits_new, lasts, renewals_after)
+-- enrol.lua  ARGV admits new 0|1, time, quarantine, renewals after  ->  enrolled run|false [quarantine] | no_run_id | clock_off by | fault READONLY
+local largest_gap = 3600000
+
+local function enrol(_, admits_new, time_of_client, lasts, renewals_after)
   if guard ~= 'off' and not run() then
     return { 'no_run_id' }
   end
@@ -7,6 +9,11 @@ local function enrol(_, admits_new, lasts, renewals_after)
   -- have its master's.
   if info('replication', 'role:(%a+)') == 'slave' then
     return { 'fault', 'READONLY a replica cannot enrol' }
+  end
+  -- Before anything is written: a floor that is far ahead would stay.
+  local gap = math.abs(milliseconds() - tonumber(time_of_client))
+  if gap > largest_gap then
+    return { 'clock_off', gap }
   end
   local is_known = node_record().fingerprint
   local is_trusted = guard == 'off' or (not is_known and admits_new == '1')

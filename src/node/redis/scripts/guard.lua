@@ -22,7 +22,7 @@ end
 -- Whether the node's record was written in this run.
 local function is_of(this)
   local stored = node_record().run
-  return stored and stored == this
+  return stored and this and stored == this
 end
 
 -- In quarantine: for how many milliseconds, and from when by the node's clock it counts for renewals.
@@ -39,7 +39,11 @@ local function abstention()
   if guard == 'off' then
     return nil
   end
-  if not is_of(guard == 'per_vote' and run() or run_of_connection) then
+  local this = run_of_connection
+  if guard == 'per_vote' then
+    this = run()
+  end
+  if not is_of(this) then
     return { 'abstains' }
   end
   local found = quarantine()
@@ -68,5 +72,5 @@ end
 
 local function enrolled()
   local found = quarantine()
-  return { 'enrolled', run(), milliseconds(), found and found.remaining }
+  return { 'enrolled', run(), found and found.remaining }
 end

@@ -1,4 +1,4 @@
--- init.lua  ->  enrolled run|false time [quarantine] | known fingerprint | no_run_id
+-- init.lua  ->  enrolled run|false [quarantine] | known fingerprint | no_run_id
 local function init()
   if node_record().fingerprint then
     return { 'known', node_record().fingerprint }

@@ -1,4 +1,4 @@
--- reconfigure.lua  ARGV from, to  ->  enrolled run|false time [quarantine] | foreign fingerprint | abstains
+-- reconfigure.lua  ARGV from, to  ->  enrolled run|false [quarantine] | foreign fingerprint | abstains
 local function reconfigure(_, from, to)
   local current = node_record().fingerprint
   if not current then

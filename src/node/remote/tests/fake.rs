@@ -46,8 +46,9 @@ struct Inner {
     links: usize,
 }
 
+/// A connection, and whether it has loaded the script once, as all do first.
 #[derive(Debug)]
-struct FakeLink(Fake);
+struct FakeLink(Fake, bool);
 
 impl Fake {
     pub(super) fn new(clock: &Arc<TokioClock>) -> Self {
@@ -55,7 +56,7 @@ impl Fake {
             door: Door::Open,
             is_lively: true,
             dials: Vec::new(),
-            enrolment: enrolled("first run", clock.time_of_day()),
+            enrolment: enrolled("first run"),
             to_locks: VecDeque::new(),
             open: VecDeque::new(),
             told: Vec::new(),
@@ -148,8 +149,8 @@ impl Inner {
 }
 
 /// What a node says that is in this run and no quarantine.
-pub(super) fn enrolled(run: &str, time: Duration) -> Answer {
-    Answer::Enrolled(Enrolment { run: Some(run.into()), quarantine: None, time })
+pub(super) fn enrolled(run: &str) -> Answer {
+    Answer::Enrolled(Enrolment { run: Some(run.into()), quarantine: None })
 }
 
 fn in_words(entry: &Entry) -> String {
@@ -176,7 +177,7 @@ impl Transport for Fake {
             inner.events.clear();
             inner.open.clear();
             inner.links += 1;
-            let link: Box<dyn Link> = Box::new(FakeLink(self.clone()));
+            let link: Box<dyn Link> = Box::new(FakeLink(self.clone(), false));
             Ok(link)
         }
         .boxed()
@@ -200,7 +201,12 @@ impl Link for FakeLink {
     }
 
     fn load(&mut self) {
-        self.0.inner().told.push("load".into());
+        let mut inner = self.0.inner();
+        if std::mem::replace(&mut self.1, true) {
+            inner.told.push("load".into());
+        } else {
+            inner.events.push_back(LinkEvent::Loaded);
+        }
     }
 
     fn subscribe(&mut self, resource: &Resource) {

@@ -10,7 +10,7 @@ use self::fake::{Door, Fake};
 use super::*;
 use crate::{
     clock::TokioClock,
-    node::{Answer, Enrol, Entry, Fault, Lock, Unlock, transport::LinkEvent},
+    node::{Answer, Entry, Fault, Lock, Unlock, transport::LinkEvent},
     owner_id::OwnerId,
 };
 
@@ -41,6 +41,7 @@ const PROMPT_AT_MOST: u64 = 101;
 struct Scene {
     clock: Arc<TokioClock>,
     fake: Fake,
+    census: Census,
     node: RemoteNode,
 }
 
@@ -49,19 +50,21 @@ impl Scene {
         Self::enrolling(door, None)
     }
 
-    fn enrolling(door: Door, enrol: Option<Enrol>) -> Self {
+    fn enrolling(door: Door, enrols: Option<NewNodes>) -> Self {
         let clock = Arc::new(TokioClock::new());
         let fake = Fake::new(&clock);
         fake.set_door(door);
+        let census = Census::default();
         let setup = Setup {
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             spawner: Arc::new(tokio::runtime::Handle::current()),
-            enrol,
+            enrols,
+            census: census.clone(),
             node_timeout: NODE_TIMEOUT,
             seed: 1,
         };
         let node = RemoteNode::new("fake:1".into(), Arc::new(fake.clone()), &setup);
-        Self { clock, fake, node }
+        Self { clock, fake, census, node }
     }
 
     /// A node behind a door of this kind, with some time to try it.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     mutation::{Mutation, break_rule},
-    node::{Abstention, Enrol, Reconfigure, RestartGuard, Terms, answer::Enrolment},
+    node::{Abstention, Enrol, NewNodes, Reconfigure, RestartGuard, Terms, answer::Enrolment},
 };
 
 const NEXT: &str = "next run";
@@ -21,10 +21,16 @@ impl Fixture {
 
     /// The quarantine that the node is in after enrolling.
     fn enrol(&mut self, admits_new: bool) -> Option<Duration> {
-        match self.ask_guarded(&Entry::Enrol(Enrol { admits_new })) {
+        match self.enrol_at(admits_new, self.now().since_epoch()) {
             Answer::Enrolled(enrolment) => enrolment.quarantine,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// By a client whose time this is.
+    fn enrol_at(&mut self, admits_new: bool, time: Duration) -> Answer {
+        let new_nodes = if admits_new { NewNodes::Admit } else { NewNodes::Quarantine };
+        self.ask_guarded(&Entry::Enrol(Enrol { new_nodes, time }))
     }
 
     fn restart(&mut self) {
@@ -155,4 +161,17 @@ fn a_configuration_is_closed_and_opened_and_clients_of_neither_vote_in_between()
         node.state.apply(&renamed, &lock("a", "me", 5000, 0), node.now()).answer,
         Answer::Granted { .. }
     ));
+}
+
+#[test]
+fn a_node_whose_clock_is_off_by_more_than_an_hour_enrols_nobody_and_is_left_as_it_was() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let mut node = Fixture::new();
+    let now = node.now().since_epoch();
+    for (time, gap) in [(now + 2 * HOUR, 2 * HOUR), (now - 2 * HOUR, 2 * HOUR)] {
+        let before = node.state.clone();
+        assert_eq!(node.enrol_at(false, time), Answer::Fault(Fault::ClockOff(gap)));
+        assert_eq!(node.state, before, "a floor that is far ahead would stay");
+    }
+    assert!(matches!(node.enrol_at(false, now + HOUR), Answer::Enrolled(_)));
 }

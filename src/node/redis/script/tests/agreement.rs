@@ -6,9 +6,9 @@ use proptest::{collection::vec, prelude::*, sample, test_runner::TestRunner};
 
 use crate::{
     node::{
-        Abstention, Answer, Enrol, Entry, Fingerprint, ForceUnlock, HeldBy, Holder, Inspect, Inspection,
-        Lock, Observation, Observe, Proclaim, Proclamation, Raise, Reconfigure, Renew, Resources,
-        RestartGuard, Terms, Unlock,
+        Abstention, Answer, Enrol, Entry, Fault, Fingerprint, ForceUnlock, HeldBy, Holder, Inspect,
+        Inspection, Lock, NewNodes, Observation, Observe, Proclaim, Proclamation, Raise, Reconfigure, Renew,
+        Resources, RestartGuard, Terms, Unlock,
         entries::{owner, resource, terms},
         names,
         redis::script::tests::server::Server,
@@ -42,7 +42,7 @@ enum Question {
     Inspect,
     Proclaim { number: u64 },
     Observe,
-    Enrol { admits_new: bool },
+    Enrol { new_nodes: NewNodes, is_off: bool },
     Init,
     Reconfigure { from: &'static str, to: &'static str },
 }
@@ -108,7 +108,8 @@ fn guard() -> impl Strategy<Value = RestartGuard> {
 fn administration() -> impl Strategy<Value = Draft> {
     let fingerprint = || sample::select(vec!["test", "other", "closed"]);
     let question = prop_oneof![
-        4 => any::<bool>().prop_map(|admits_new| Question::Enrol { admits_new }),
+        4 => (sample::select(vec![NewNodes::Admit, NewNodes::Quarantine]), prop::bool::weighted(0.2))
+            .prop_map(|(new_nodes, is_off)| Question::Enrol { new_nodes, is_off }),
         1 => Just(Question::Init),
         1 => (fingerprint(), fingerprint()).prop_map(|(from, to)| Question::Reconfigure { from, to }),
     ];
@@ -177,7 +178,11 @@ impl Pair<'_> {
                 Entry::Proclaim(Proclaim { resource: first, said, ttl })
             }
             Question::Observe => Entry::Observe(Observe { resource: first }),
-            Question::Enrol { admits_new } => Entry::Enrol(Enrol { admits_new: *admits_new }),
+            Question::Enrol { new_nodes, is_off } => {
+                let time =
+                    Duration::from_micros(self.last) + Duration::from_secs(if *is_off { 7200 } else { 0 });
+                Entry::Enrol(Enrol { new_nodes: *new_nodes, time })
+            }
             Question::Init => Entry::Init,
             Question::Reconfigure { from, to } => {
                 Entry::Reconfigure(Reconfigure { from: Fingerprint::new(from), to: Fingerprint::new(to) })
@@ -431,10 +436,10 @@ fn is_same_answer(entry: &Entry, expected: &Answer, said: &Answer, state: &NodeS
         }
         (Answer::Enrolled(one), Answer::Enrolled(other)) => {
             one.run == other.run
-                && is_near(one.time, other.time)
                 && is_near(one.quarantine.unwrap_or_default(), other.quarantine.unwrap_or_default())
                 && one.quarantine.is_some() == other.quarantine.is_some()
         }
+        (Answer::Fault(Fault::ClockOff(one)), Answer::Fault(Fault::ClockOff(other))) => is_near(*one, *other),
         (one, other) => one == other,
     }
 }
