@@ -32,9 +32,8 @@
 //! | lock resources of several quorums | [`MultiLock::new`] | waits, quorum by quorum |
 //! | lock again what your caller may hold already | an [`Owner`], with [`RedLock::owned_by`] | re-enters if it is held by that owner |
 //! | only know who holds it | [`RedLock::inspect`] | says who, and what each node answered |
-//! | lead until it is lost, and show everybody who leads | an [`Election`] | waits, and observes |
 //! | end a lock whose holder is gone | [`RedLock::force_unlock`] | unlocks it, whoever it is |
-//! | have one leader, whom others can see | [`Election::campaign`] | waits |
+//! | lead until it is lost, with one leader whom others can see | [`Election::campaign`] | waits |
 //!
 //! Being held by another is no error of `try_lock`; that no quorum answered is one, of every call.
 //!
@@ -73,8 +72,8 @@
 //! * *Honesty*: [`LockGuard::is_valid`] turns false, and [`LockGuard::lost`] is ready, no later than the end of validity,
 //!   whatever happens to nodes and network. What this cannot cover is the time between looking and acting: that is what
 //!   tokens are for.
-//! * *No residue*: whatever is cancelled, dropped, refused or timed out is taken back. On a node that cannot be reached it
-//!   ends one ttl after the node last executed something of it.
+//! * *No residue*: whatever is cancelled, dropped, refused or timed out is taken back. On a node that cannot be reached, or
+//!   does not let the client enrol, it ends one ttl after the node last executed something of it.
 //!
 //! The arguments, and what to do where a lock cannot help, are in `docs/GUARANTEES.md` of the repository.
 //!

@@ -11,8 +11,10 @@ use crate::{algorithm::fencing::FencingToken, node::Proclamation};
 
 /// Whoever leads, as [`Election::leader`](crate::Election::leader) and [`Election::observe`](crate::Election::observe) show it.
 ///
-/// It led when the nodes were asked. By the time this is read it may have been deposed; what it does is told from what a
-/// later leader does by the [`term`](Self::term).
+/// It was elected, and a quorum of nodes had its lock when they were asked. It may have deposed itself before that, by up to
+/// a ttl: nodes keep a lock longer than its owner counts on it, most of all where they executed renewals whose answers were
+/// lost. By the time this is read another may lead; what it does is told from what a later leader does by the
+/// [`term`](Self::term).
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leader {
