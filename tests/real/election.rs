@@ -6,7 +6,7 @@ use futures::future::join_all;
 use redis::cmd;
 use redquorum::{Election, Leadership, LossReason, Observation, ProclaimError, Quorum, RetryPolicy};
 
-use super::servers::{SOON, builder, client, remaining, without_polls};
+use super::servers::{SOON, builder, client, have_subscribers, remaining, without_polls};
 use crate::support::{Cluster, Direction, Proxy, eventually};
 
 const TTL: Duration = Duration::from_secs(2);
@@ -222,7 +222,9 @@ async fn an_observer_catches_up_when_its_connections_are_back() {
     assert_eq!((leader.value(), leader.term()), (&b"host-1, again"[..], second.term()));
 
     for server in cluster.servers() {
-        server.command(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+        have_subscribers(server, "redquorum:leader:{scheduler}", 1).await;
+        let killed: u64 = server.query(cmd("CLIENT").arg("KILL").arg("TYPE").arg("pubsub")).await;
+        assert!(killed >= 1, "nobody's connection was killed");
     }
     second.proclaim("host-1, still").await.unwrap();
     assert_eq!(next(&mut leaders).await.value_str(), "host-1, still");

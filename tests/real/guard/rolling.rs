@@ -5,16 +5,27 @@ use std::{
     time::Instant,
 };
 
+use redis::cmd;
 use redquorum::{FencingToken, RestartGuard};
 
 use super::*;
+use crate::real::behaviours::NODE_RECORD;
+use crate::real::servers::owners;
 
-/// The defaults, ten times as fast: 30 s, 60 s and 2 s.
+const NODES: usize = 5;
+const QUORUM: usize = 3;
+
+/// Twice the ttl, as it is by default.
 const MAX_TTL: Duration = Duration::from_secs(6);
-const ATTEMPT_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// A renewal has to come in between: they come at a third of the ttl, and count after an attempt timeout.
-const SPACING: Duration = Duration::from_millis(1_000 + 200 + 300);
+/// Long beside what a server needs to be back and enrolled, so that the pace is that of the attempt timeout.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What a server that is back may need, beyond the attempt timeout, until it counts for renewals, on a machine at ease.
+const LITTLE: Duration = Duration::from_millis(300);
+
+/// A counter that was lost begins at the node's time in whole seconds, times this. Votes are above that.
+const STEPS_PER_SECOND: u64 = 1_000_000;
 
 fn builder(cluster: &Cluster, guard: RestartGuard) -> QuorumBuilder {
     let builder = super::builder(cluster.urls()).restart_guard(guard);
@@ -41,13 +52,19 @@ async fn under_a_lease(
     guard: RestartGuard,
     disturb: impl AsyncFnOnce(&Cluster, &LockGuard),
 ) -> (Vec<FencingToken>, bool) {
-    let cluster = Cluster::start(5).await;
+    let cluster = Cluster::start(NODES).await;
     let builder = builder(&cluster, guard);
     builder.clone().init().await.unwrap();
     let connect = || builder.clone().connect();
     let (holder, one, other) = (connect().await.unwrap(), connect().await.unwrap(), connect().await.unwrap());
     let held = holder.red_lock("r").lock().await.unwrap();
-    let (token, owner) = (held.fencing_token(), held.owner().clone());
+    let token = held.fencing_token();
+    // Nobody else is to have a vote of a server that had yet to hear of the lease.
+    eventually(SOON, "every server has voted for it, or heard of it", async || {
+        held.renew().await.unwrap();
+        held.votes().granted() == NODES
+    })
+    .await;
     let (is_over, tries) = (AtomicBool::new(false), AtomicU64::new(0));
     let disturbing = async {
         disturb(&cluster, &held).await;
@@ -61,7 +78,6 @@ async fn under_a_lease(
     tokens.extend(more);
     assert!(tries.load(Ordering::Relaxed) > 50, "hardly anybody tried");
     if is_valid {
-        assert_eq!((held.fencing_token(), held.owner()), (token, &owner));
         held.unlock().await.unwrap();
     }
     // Whatever was forgotten, it goes on after the quarantines.
@@ -70,16 +86,66 @@ async fn under_a_lease(
     (tokens, is_valid)
 }
 
-/// Restarts all servers, one after the other, so many times.
+/// Restarts all servers, one after the other, so many times: each as soon as the one before may count for renewals.
 async fn roll(cluster: &Cluster, held: &LockGuard, rounds: usize) {
+    // From here on, a counter that begins anew begins above the token.
+    let is_later = async || time_of(cluster.server(0)).await.as_secs() * STEPS_PER_SECOND > token_of(held);
+    eventually(SOON, "the second of the token is over", is_later).await;
+    let mut shortest = Duration::MAX;
     for _ in 0..rounds {
         for server in cluster.servers() {
             server.restart_empty().await;
-            // By the clock alone, as an operator does it: nobody looks whether the server counts again.
-            tokio::time::sleep(SPACING).await;
+            let back = Instant::now();
+            may_count(server).await;
             assert!(held.is_valid(), "{}", held.votes());
+            let is_held = async || held_on(cluster, held).await >= QUORUM;
+            eventually(TTL, "a quorum of servers has the lock", is_held).await;
+            shortest = shortest.min(back.elapsed());
         }
     }
+    assert!(shortest <= ATTEMPT_TIMEOUT + LITTLE, "the pace is that of something else: {shortest:?}");
+    let is_held = async || held_on(cluster, held).await == NODES;
+    eventually(TTL, "every server has the lock again", is_held).await;
+    assert!(held.is_valid(), "{}", held.votes());
+}
+
+/// Waits until a client has enrolled the server in its present run, and renewals may count there by the server's own clock.
+async fn may_count(server: &Server) {
+    let run_id = server.run_id().await;
+    let is_enrolled = async || {
+        let run: Option<String> = server.query(cmd("HGET").arg(NODE_RECORD).arg("run")).await;
+        run.is_some_and(|run| run.starts_with(&run_id))
+    };
+    eventually(SOON, "a client has enrolled it", is_enrolled).await;
+    let renewals_from: u64 = server.query(cmd("GET").arg("redquorum:quarantine")).await;
+    let may_count = async || time_of(server).await > Duration::from_millis(renewals_from);
+    eventually(SOON, "renewals may count", may_count).await;
+}
+
+/// On how many servers the lock is the guard's. None has it for anybody else, nor has given a vote above its token.
+async fn held_on(cluster: &Cluster, held: &LockGuard) -> usize {
+    let (owner, token) = (held.owner().to_string(), token_of(held));
+    let mut count = 0;
+    for server in cluster.servers() {
+        let owners = owners(server, "r").await;
+        assert!(owners.iter().all(|(found, _)| *found == owner), "{owners:?} in place of {owner}");
+        count += owners.len();
+        let counter: Option<u64> = server.query(cmd("GET").arg("redisson_lock_token:{r}")).await;
+        // A renewal that found no counter began a new one, above the token; a vote would have counted on from there.
+        let is_voteless = |counter: u64| counter <= token || counter.is_multiple_of(STEPS_PER_SECOND);
+        assert!(counter.is_none_or(is_voteless), "a vote above {token}: {counter:?}");
+    }
+    count
+}
+
+fn token_of(held: &LockGuard) -> u64 {
+    held.fencing_token().as_u64()
+}
+
+/// A server's time of day.
+async fn time_of(server: &Server) -> Duration {
+    let (seconds, microseconds): (u64, u64) = server.query(&cmd("TIME")).await;
+    Duration::from_secs(seconds) + Duration::from_micros(microseconds)
 }
 
 /// Twice round all of them, at a pace at which four are in quarantine at any time.
