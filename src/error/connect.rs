@@ -39,7 +39,8 @@ pub enum ConnectError {
         by: Duration,
     },
     /// A node belongs to a quorum that is configured otherwise: all clients must agree on name, nodes, votes needed,
-    /// `max_ttl` and attempt timeout.
+    /// `max_ttl`, attempt timeout and drift. As with the two before, it is an error only where the other nodes are no quorum;
+    /// otherwise the node is left out, with a warning.
     #[error(
         "{node} belongs to another quorum: it has ({theirs}), this client ({ours}); see QuorumBuilder::reconfigure"
     )]

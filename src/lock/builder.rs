@@ -95,7 +95,7 @@ impl QuorumBuilder {
         self
     }
 
-    /// How long a node remembers a resource's fencing counter after its last use (default: 1 h, at least `max_ttl`).
+    /// How long a node remembers a resource's fencing counter after its last use (default: 1 h, at least `max_ttl` and 1 s).
     pub fn counter_ttl(mut self, counter_ttl: Duration) -> Self {
         self.settings.counter_ttl = counter_ttl;
         self

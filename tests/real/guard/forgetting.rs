@@ -43,6 +43,9 @@ async fn a_server_that_goes_back_to_a_snapshot_lets_nobody_in_beside_the_lease_t
             let scene = Scene::on(cluster, guard).await;
             if is_known {
                 had(&scene.contender).await.unlock().await.unwrap();
+                // Or the key would come back, and be in everybody's way.
+                let is_free = async || !is_locked(scene.node_1(), "r").await;
+                eventually(SOON, "node 1 has unlocked, too", is_free).await;
                 scene.node_1().command(&["SAVE"]).await;
             }
             let held = scene.hold().await;
