@@ -70,8 +70,8 @@ impl QuorumBuilder {
         self
     }
 
-    /// The share of a ttl that clocks may disagree by (default: 0.01, half a percent for each side). A larger share makes
-    /// leases end earlier.
+    /// The share of a ttl that clocks may disagree by (default: 0.01, half a percent for each side). All clients
+    /// alike. A larger share makes leases end earlier.
     pub fn drift(mut self, drift: f64) -> Self {
         self.settings.drift = drift;
         self
@@ -125,7 +125,8 @@ impl QuorumBuilder {
     ///
     /// [`ConnectError::Config`] if the settings cannot work, before anything is sent; [`ConnectError::NoQuorum`] if fewer nodes
     /// than a quorum answered within the connect timeout, with what each said; [`ConnectError::SameServer`] if two addresses
-    /// lead to one server. The last is found out only among nodes that answer now and tell their `run_id`.
+    /// lead to one server that answers now and tells its `run_id`; [`ConnectError::OtherQuorum`], [`ConnectError::ClockOff`]
+    /// or [`ConnectError::RunIdForbidden`] if a node is refused for that, and the others are no quorum.
     ///
     /// # Cancel safety
     ///

@@ -81,7 +81,7 @@ async fn a_leader_that_resigns_is_followed_within_some_round_trips() {
         let next = candidates[round % 2].clone();
         let campaign = tokio::spawn(async move { next.campaign().await.map(|next| (next, Instant::now())) });
         let server = cluster.server(0);
-        super::servers::have_subscribers(server, "scheduler", 1).await;
+        have_subscribers(server, "scheduler", 1).await;
         let (term, resigned) = (leadership.term(), Instant::now());
         leadership.resign().await.unwrap();
         let (next, elected) =
@@ -89,7 +89,7 @@ async fn a_leader_that_resigns_is_followed_within_some_round_trips() {
         assert!(next.term() > term);
         vacancies.push(elected.saturating_duration_since(resigned));
         leadership = next;
-        super::servers::have_subscribers(server, "scheduler", 0).await;
+        have_subscribers(server, "scheduler", 0).await;
     }
     let (shortest, round_trip) = (vacancies.iter().min().unwrap(), round_trips.iter().max().unwrap());
     assert!(vacancies.iter().all(|vacancy| *vacancy < POLL / 2), "{vacancies:?}");
@@ -107,7 +107,7 @@ async fn a_leader_that_crashes_is_followed_within_its_ttl_and_a_poll() {
         let second = second.clone();
         async move { second.campaign().await }
     });
-    super::servers::have_subscribers(cluster.server(0), "scheduler", 1).await;
+    have_subscribers(cluster.server(0), "scheduler", 1).await;
     let crashed = Instant::now();
     cut(&proxies);
     let next = tokio::time::timeout(SOON, campaign).await.expect("nobody leads").unwrap().unwrap();
