@@ -2,11 +2,11 @@
 
 #![allow(clippy::disallowed_methods, reason = "these tests pass the virtual time")]
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use crate::{
-    Election, MemoryCluster, Quorum,
-    node::memory::{Behaviour, MemoryServer},
+    Election, MemoryCluster,
+    lock::tests::{NONE, all_behave, client, locked_nodes, pass, server, thaw_all},
 };
 
 mod campaigning;
@@ -17,14 +17,6 @@ mod simulated;
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// No node at all.
-const NONE: [usize; 0] = [];
-
-/// A client of these nodes, with the default settings.
-fn client(cluster: &MemoryCluster) -> Quorum {
-    Quorum::builder().in_memory(cluster).unwrap()
-}
-
 /// A candidate in a process of its own.
 fn candidate(cluster: &MemoryCluster, value: &str) -> Election {
     Election::new(&client(cluster), "e", value)
@@ -33,28 +25,4 @@ fn candidate(cluster: &MemoryCluster, value: &str) -> Election {
 /// The value of whoever leads.
 async fn leading(election: &Election) -> Option<String> {
     election.leader().await.unwrap().map(|leader| leader.value_str().into_owned())
-}
-
-fn all_behave(cluster: &MemoryCluster, behaviour: &Behaviour) {
-    cluster.servers().iter().for_each(|server| server.behave(behaviour.clone()));
-}
-
-fn thaw_all(cluster: &MemoryCluster) {
-    cluster.servers().iter().for_each(|server| server.thaw());
-}
-
-fn server(cluster: &MemoryCluster, node: usize) -> &Arc<MemoryServer> {
-    &cluster.servers()[node]
-}
-
-/// Nodes on which any lock is left.
-fn locked_nodes(cluster: &MemoryCluster) -> Vec<usize> {
-    let servers = cluster.servers().iter().enumerate();
-    servers.filter(|(_, server)| !server.locks().is_empty()).map(|(index, _)| index).collect()
-}
-
-/// Virtual time passes.
-async fn pass(time: Duration) {
-    let now = tokio::time::Instant::now();
-    tokio::time::sleep_until(now + time).await;
 }

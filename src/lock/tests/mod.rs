@@ -18,35 +18,35 @@ mod waiting;
 mod watchdog;
 
 /// No node at all.
-const NONE: [usize; 0] = [];
+pub(crate) const NONE: [usize; 0] = [];
 
 /// A client of these nodes, with the default settings.
-fn client(cluster: &MemoryCluster) -> Quorum {
+pub(crate) fn client(cluster: &MemoryCluster) -> Quorum {
     Quorum::builder().in_memory(cluster).unwrap()
 }
 
-fn all_behave(cluster: &MemoryCluster, behaviour: &Behaviour) {
+pub(crate) fn all_behave(cluster: &MemoryCluster, behaviour: &Behaviour) {
     for server in cluster.servers() {
         server.behave(behaviour.clone());
     }
 }
 
-fn thaw_all(cluster: &MemoryCluster) {
+pub(crate) fn thaw_all(cluster: &MemoryCluster) {
     cluster.servers().iter().for_each(|server| server.thaw());
 }
 
 /// Nodes on which any lock is left.
-fn locked_nodes(cluster: &MemoryCluster) -> Vec<usize> {
+pub(crate) fn locked_nodes(cluster: &MemoryCluster) -> Vec<usize> {
     let servers = cluster.servers().iter().enumerate();
     servers.filter(|(_, server)| !server.locks().is_empty()).map(|(index, _)| index).collect()
 }
 
 /// Virtual time passes.
-async fn pass(time: Duration) {
+pub(crate) async fn pass(time: Duration) {
     let now = tokio::time::Instant::now();
     tokio::time::sleep_until(now + time).await;
 }
 
-fn server(cluster: &MemoryCluster, node: usize) -> &Arc<MemoryServer> {
+pub(crate) fn server(cluster: &MemoryCluster, node: usize) -> &Arc<MemoryServer> {
     &cluster.servers()[node]
 }
