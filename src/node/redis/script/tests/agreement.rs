@@ -4,6 +4,7 @@ use std::{cell::RefCell, collections::BTreeMap, time::Duration};
 
 use proptest::{collection::vec, prelude::*, sample, test_runner::TestRunner};
 
+use self::sameness::{contents, is_near, is_same_answer};
 use crate::{
     node::{
         Abstention, Answer, Enrol, Entry, Fault, Fingerprint, ForceUnlock, HeldBy, Holder, Inspect,
@@ -16,6 +17,8 @@ use crate::{
     },
     resource::Resource,
 };
+
+mod sameness;
 
 /// `a` and `{a}` share their derived names.
 const RESOURCES: [&str; 7] = ["a", "b", "{a}", "x{y", "z}", "n\nl", "0\0"];
@@ -351,116 +354,6 @@ impl Pair<'_> {
         prop_assert_eq!(found["floor"].parse().ok(), Some(*floor));
         Ok(())
     }
-}
-
-type Contents = BTreeMap<Vec<u8>, (Vec<Vec<u8>>, Duration)>;
-
-/// The state as keys of a server.
-fn contents(state: &NodeState, now: NodeTime) -> Contents {
-    let mut contents = Contents::new();
-    for name in RESOURCES.map(resource) {
-        if let Some(Held { owner, holds, expires_at }) = state.held(&name, now) {
-            let value = vec![owner.as_bytes().to_vec(), holds.to_string().into_bytes()];
-            contents.insert(name.as_bytes().to_vec(), (value, expires_at.remaining(now)));
-        }
-        if let Some(Counter { value, expires_at }) = state.counter(&name, now) {
-            let value = vec![value.to_string().into_bytes()];
-            contents.insert(names::counter(&name), (value, expires_at.remaining(now)));
-        }
-        if let Some(Leader { said, expires_at }) = state.leader(&name, now) {
-            let value = fields_of(said);
-            contents.insert(names::leader(&name).as_bytes().to_vec(), (value, expires_at.remaining(now)));
-        }
-        for owner in OWNERS.map(owner) {
-            if let Some(expires_at) = state.tombstone(&name, &owner, now) {
-                contents.insert(
-                    names::tombstone(&name, &owner),
-                    (vec![b"1".to_vec()], expires_at.remaining(now)),
-                );
-            }
-        }
-    }
-    if let Some(Quarantine { until, renewals_from }) = state.quarantine(now) {
-        let value = vec![renewals_from.since_epoch().as_millis().to_string().into_bytes()];
-        contents.insert(names::QUARANTINE.into(), (value, until.remaining(now)));
-    }
-    contents
-}
-
-/// Fields and values, in the order of the fields.
-fn fields_of(said: &Proclamation) -> Vec<Vec<u8>> {
-    let text = |number: u64| number.to_string().into_bytes();
-    let since = said.since.as_millis().to_string().into_bytes();
-    let fields = [
-        ("number", text(said.number)),
-        ("owner", said.owner.as_bytes().to_vec()),
-        ("since", since),
-        ("term", text(said.term)),
-        ("value", said.value.to_vec()),
-    ];
-    fields.into_iter().flat_map(|(field, value)| [field.into(), value]).collect()
-}
-
-fn is_near(one: Duration, other: Duration) -> bool {
-    one.abs_diff(other) <= Duration::from_millis(TOLERANCE)
-}
-
-/// Whether answers are the same but for a little time.
-fn is_same_answer(entry: &Entry, expected: &Answer, said: &Answer, state: &NodeState, now: NodeTime) -> bool {
-    match (expected, said) {
-        (Answer::Held(one), Answer::Held(other)) => {
-            let is_same_resource = one.resource == other.resource || is_tie(entry, other, state, now);
-            is_same_resource
-                && one.owner == other.owner
-                && one.counter == other.counter
-                && is_near(one.remaining, other.remaining)
-        }
-        (Answer::Inspected(one), Answer::Inspected(other)) => {
-            one.counter == other.counter
-                && one.fingerprint == other.fingerprint
-                && one.run == other.run
-                && is_same_holder(one, other)
-        }
-        (Answer::Observed(one), Answer::Observed(other)) => {
-            let timeless = |of: &Observation| Observation { remaining: None, ..of.clone() };
-            timeless(one) == timeless(other)
-                && one.remaining.is_some() == other.remaining.is_some()
-                && is_near(one.remaining.unwrap_or_default(), other.remaining.unwrap_or_default())
-        }
-        (
-            Answer::Abstains(Abstention::Quarantined(one)),
-            Answer::Abstains(Abstention::Quarantined(other)),
-        )
-        | (Answer::Healed(Abstention::Quarantined(one)), Answer::Healed(Abstention::Quarantined(other))) => {
-            is_near(*one, *other)
-        }
-        (Answer::Enrolled(one), Answer::Enrolled(other)) => {
-            one.run == other.run
-                && is_near(one.quarantine.unwrap_or_default(), other.quarantine.unwrap_or_default())
-                && one.quarantine.is_some() == other.quarantine.is_some()
-        }
-        (Answer::Fault(Fault::ClockOff(one)), Answer::Fault(Fault::ClockOff(other))) => is_near(*one, *other),
-        (one, other) => one == other,
-    }
-}
-
-/// Whether this holder is as good as the first of those who tie: servers before 7.2 give the keys of one script ttls
-/// that begin a millisecond apart.
-fn is_tie(entry: &Entry, holder: &Holder, state: &NodeState, now: NodeTime) -> bool {
-    let (Entry::Lock(Lock { resources, .. }) | Entry::Renew(Renew { resources, .. })) = entry else {
-        return false;
-    };
-    state.held(&resources[holder.resource], now).is_some_and(|held| {
-        Some(&held.owner) == holder.owner.as_ref()
-            && is_near(held.expires_at.remaining(now), holder.remaining)
-    })
-}
-
-fn is_same_holder(one: &Inspection, other: &Inspection) -> bool {
-    let timeless = |held: &HeldBy| HeldBy { remaining: None, ..held.clone() };
-    let remaining = |of: &Inspection| of.held.as_ref().and_then(|held| held.remaining).unwrap_or_default();
-    one.held.as_ref().map(timeless) == other.held.as_ref().map(timeless)
-        && is_near(remaining(one), remaining(other))
 }
 
 #[test]
