@@ -27,9 +27,9 @@ pub(crate) mod transport;
 pub(crate) mod ttl;
 
 #[cfg(test)]
-pub(crate) use self::answer::HeldBy;
+pub(crate) use self::answer::{HeldBy, Inspection};
 pub(crate) use self::{
-    answer::{Abstention, Answer, Holder, Inspection, Observation},
+    answer::{Abstention, Answer, Holder, Observation},
     proclamation::Proclamation,
     reply::{Reply, Responder},
     request::{

@@ -17,7 +17,7 @@ pub(crate) struct Census {
 }
 
 /// One node's place in it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Seat {
     pub(super) census: Census,
     pub(super) address: Arc<str>,

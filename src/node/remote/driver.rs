@@ -116,7 +116,7 @@ impl Driver {
     async fn dial(&mut self) -> Result<Result<Enrolled, Fault>, Done> {
         let (transport, timeout) = (Arc::clone(&self.transport), self.dial_timeout);
         let (clock, enrols) = (Arc::clone(&self.clock), self.enrols);
-        let seat = Seat { census: self.seat.census.clone(), address: Arc::clone(&self.seat.address) };
+        let seat = self.seat.clone();
         let patience = self.clock.sleep_until(self.clock.now() + timeout);
         self.meanwhile(async move {
             let dialled = async { enrolment::enrol(transport.dial().await?, enrols, &seat, &*clock).await };
@@ -246,7 +246,8 @@ impl Driver {
                     return enrolled.hear_again(answers).err();
                 }
                 let now = self.clock.now();
-                let is_replica = enrolment::is_replica(&answers);
+                // Where nobody enrols, the state may pass, and what is owed is sent again over the same connection.
+                let is_replica = self.enrols.is_some() && enrolment::is_replica(&answers);
                 if answers.iter().any(Answer::is_not_enrolled) {
                     enrolled.enrol_again(self.enrols, &*self.clock);
                 }

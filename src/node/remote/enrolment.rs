@@ -20,9 +20,9 @@ pub(super) const ENROLMENT: BatchId = BatchId(u64::MAX);
 pub(super) struct Enrolled {
     pub(super) link: Box<dyn Link>,
     /// The run of the server that it leads to; `None` where nobody asks.
-    pub(super) run: Option<Run>,
+    run: Option<Run>,
     /// Whether it has been asked again, and has not answered yet.
-    pub(super) is_asked: bool,
+    is_asked: bool,
     /// Keeps other connections of this client from the same server.
     taken: Option<Taken>,
 }
