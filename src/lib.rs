@@ -112,7 +112,7 @@ pub use crate::{
     election::{Election, Leader, Leadership, Observation},
     error::{
         AdmissionError, ConfigError, ConnectError, LeaseLost, LockError, LossReason, ProclaimError,
-        RenewError, RunError, UnlockError,
+        RenewError, RunError, SameServer, UnlockError,
     },
     lock::{
         Done, Inspection, Lease, LockGuard, LockState, MultiLock, MultiLockGuard, Owner, Quorum,

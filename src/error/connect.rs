@@ -52,18 +52,22 @@ pub enum ConnectError {
         /// The configuration in the node's record.
         theirs: Fingerprint,
     },
-    /// One server answers at two addresses and would have two votes.
-    #[error(
-        "{first} and {second} are the same server (run_id {run_id}): each server has one vote, name it once"
-    )]
-    SameServer {
-        /// One of its addresses.
-        first: Arc<str>,
-        /// The other.
-        second: Arc<str>,
-        /// What gave it away.
-        run_id: Arc<str>,
-    },
+    /// One server answers at two addresses.
+    #[error(transparent)]
+    SameServer(#[from] SameServer),
+}
+
+/// One server answers at two addresses and would have two votes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{first} and {second} are the same server (run_id {run_id}): each server has one vote, name it once")]
+#[non_exhaustive]
+pub struct SameServer {
+    /// One of its addresses.
+    pub first: Arc<str>,
+    /// The other.
+    pub second: Arc<str>,
+    /// What gave it away.
+    pub run_id: Arc<str>,
 }
 
 /// Why a quorum could not be made, or remade.
@@ -79,18 +83,9 @@ pub enum AdmissionError {
         /// What each node said.
         votes: Votes,
     },
-    /// One server answers at two addresses and would have two votes.
-    #[error(
-        "{first} and {second} are the same server (run_id {run_id}): each server has one vote, name it once"
-    )]
-    SameServer {
-        /// One of its addresses.
-        first: Arc<str>,
-        /// The other.
-        second: Arc<str>,
-        /// What gave it away.
-        run_id: Arc<str>,
-    },
+    /// One server answers at two addresses.
+    #[error(transparent)]
+    SameServer(#[from] SameServer),
     /// The nodes are other ones, but the configurations are called the same: an old node that is not reached could not be told
     /// from a new one, and nothing would keep clients with the old list from it.
     #[error(

@@ -8,7 +8,7 @@ mod run;
 
 pub use self::{
     config::ConfigError,
-    connect::{AdmissionError, ConnectError},
+    connect::{AdmissionError, ConnectError, SameServer},
     election::ProclaimError,
     lock::{LeaseLost, LockError, LossReason, RenewError, UnlockError},
     run::RunError,

@@ -5,11 +5,11 @@ use std::{collections::BTreeSet, sync::Arc};
 use crate::{
     error::AdmissionError,
     lock::{
-        connecting::{SameServer, same_server},
+        connecting::refuse_same_server,
         core::{Client, Core},
         inspection::{ask_all, ask_entry, hear_all},
     },
-    node::{Answer, Enrol, Entry, Fingerprint, Inspection, NewNodes, Reconfigure},
+    node::{Answer, Enrol, Entry, Fingerprint, NewNodes, Reconfigure},
     resource::Resource,
     vote::Vote,
 };
@@ -48,7 +48,7 @@ pub(super) async fn reconfigure(old: &Client, new: &Client) -> Result<(), Admiss
         let is_same = addresses(before) == addresses(after);
         return if is_same { Ok(()) } else { Err(AdmissionError::SameConfiguration { fingerprint: to }) };
     }
-    if look_for(after, &to).await?.1 == after.nodes.len() {
+    if inspect_all(after).await?.iter().all(|answer| fingerprint_in(answer) == Some(&to)) {
         return Ok(());
     }
     let closed = to.closed_for();
@@ -57,15 +57,11 @@ pub(super) async fn reconfigure(old: &Client, new: &Client) -> Result<(), Admiss
     loop {
         close(before, &from, &to, &closed).await?;
         before.clock.sleep_until(before.now() + longest).await;
-        let answers = inspect_all(before).await;
-        let is_open = |answer: &Answer| match answer {
-            Answer::Inspected(Inspection { fingerprint: Some(shown), .. }) => {
-                *shown != closed && *shown != to
-            }
-            Answer::Inspected(_) => true,
-            _ => false,
+        let answers = inspect_all(before).await?;
+        let is_open = |answer: &Answer| {
+            has_answered(answer) && ![Some(&closed), Some(&to)].contains(&fingerprint_in(answer))
         };
-        let silent = answers.iter().filter(|answer| !matches!(answer, Answer::Inspected(_))).count();
+        let silent = answers.iter().filter(|answer| !has_answered(answer)).count();
         rounds += 1;
         if !answers.iter().any(is_open) && is_minority(before, silent) {
             break;
@@ -74,7 +70,9 @@ pub(super) async fn reconfigure(old: &Client, new: &Client) -> Result<(), Admiss
             return Err(incomplete(before, &answers));
         }
     }
-    let has_begun = look_for(after, &to).await?.1 > 0;
+    // One that is silent may be open.
+    let may_be_open = |answer: &Answer| !has_answered(answer) || fingerprint_in(answer) == Some(&to);
+    let has_begun = inspect_all(after).await?.iter().any(may_be_open);
     let admit = if has_begun { enrol(after) } else { Entry::Init };
     let made = ask_all_nodes(after, admit).await;
     let open = Reconfigure { from: closed, to };
@@ -116,56 +114,43 @@ fn enrol(core: &Core) -> Entry {
     Entry::Enrol(Enrol { new_nodes: NewNodes::Quarantine, time: core.clock.time_of_day() })
 }
 
-/// What every node knows about itself, and how many belong to a configuration.
-async fn look_for(core: &Core, fingerprint: &Fingerprint) -> Result<(Vec<Answer>, usize), AdmissionError> {
-    let answers = inspect_all(core).await;
-    refuse_same_server(core, &answers)?;
-    let count = answers.iter().filter(|answer| fingerprint_in(answer) == Some(fingerprint)).count();
-    Ok((answers, count))
-}
-
 /// What every node knows about itself; all have to answer.
 async fn look(core: &Core) -> Result<Vec<Answer>, AdmissionError> {
-    let answers = inspect_all(core).await;
-    refuse_same_server(core, &answers)?;
-    if answers.iter().all(|answer| matches!(answer, Answer::Inspected(_))) {
+    let answers = inspect_all(core).await?;
+    if answers.iter().all(has_answered) {
         return Ok(answers);
     }
     // Nothing was asked of those that answered but to be looked at.
-    let vote = |answer: &Answer| match answer {
-        Answer::Inspected(_) => Vote::NotAsked,
-        other => Vote::of(other),
-    };
+    let vote = |answer: &Answer| if has_answered(answer) { Vote::NotAsked } else { Vote::of(answer) };
     Err(AdmissionError::Incomplete { votes: core.votes(answers.iter().map(vote)) })
 }
 
-async fn inspect_all(core: &Core) -> Vec<Answer> {
-    ask_all(core, &Resource::internal(*b"redquorum:init"), core.now() + core.settings.connect_timeout).await
+/// What every node knows about itself, or why it does not say. They have to be different servers.
+async fn inspect_all(core: &Core) -> Result<Vec<Answer>, AdmissionError> {
+    let deadline = core.now() + core.settings.connect_timeout;
+    let answers = ask_all(core, &Resource::internal(*b"redquorum:init"), deadline).await;
+    refuse_same_server(core, &answers)?;
+    Ok(answers)
 }
 
-fn refuse_same_server(core: &Core, answers: &[Answer]) -> Result<(), AdmissionError> {
-    same_server(core, answers).map_or(Ok(()), |SameServer { first, second, run_id }| {
-        Err(AdmissionError::SameServer { first, second, run_id })
-    })
+fn has_answered(answer: &Answer) -> bool {
+    matches!(answer, Answer::Inspected(_))
 }
 
 /// To which configuration a node says that it belongs.
 fn fingerprint_in(answer: &Answer) -> Option<&Fingerprint> {
     match answer {
         Answer::Inspected(inspection) => inspection.fingerprint.as_ref(),
+        Answer::Known { fingerprint } => Some(fingerprint),
         _ => None,
     }
 }
 
 fn refuse_known(core: &Core, answers: &[Answer]) -> Result<(), AdmissionError> {
     for (node, answer) in core.nodes.iter().zip(answers) {
-        let theirs = match answer {
-            Answer::Inspected(inspection) => inspection.fingerprint.clone(),
-            Answer::Known { fingerprint } => Some(fingerprint.clone()),
-            _ => None,
-        };
-        if let Some(theirs) = theirs {
-            return Err(AdmissionError::NotNew { node: Arc::clone(node.address()), theirs });
+        if let Some(theirs) = fingerprint_in(answer) {
+            let (node, theirs) = (Arc::clone(node.address()), theirs.clone());
+            return Err(AdmissionError::NotNew { node, theirs });
         }
     }
     Ok(())

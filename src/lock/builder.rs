@@ -101,9 +101,8 @@ impl QuorumBuilder {
         self
     }
 
-    /// When a node is asked whether it may have forgotten votes (default:
-    /// [`RestartGuard::PerConnection`]). All clients of a quorum should have the same: one that trusts its nodes takes the votes of
-    /// those in quarantine.
+    /// When a node is asked whether it may have forgotten votes (default: [`RestartGuard::PerConnection`]). All clients of a
+    /// quorum should have the same: one that trusts its nodes takes the votes of those in quarantine.
     pub fn restart_guard(mut self, restart_guard: RestartGuard) -> Self {
         self.settings.restart_guard = restart_guard;
         self
@@ -147,8 +146,9 @@ impl QuorumBuilder {
     ///
     /// # Errors
     ///
-    /// [`AdmissionError::NotNew`] if a node has a record: with nothing changed, unless another `init` went on at the same time; [`AdmissionError::Incomplete`] if a node did
-    /// not answer: others may have been admitted already, and the one that is left waits out its quarantine.
+    /// [`AdmissionError::NotNew`] if a node has a record: with nothing changed, unless another `init` went on at the same time;
+    /// [`AdmissionError::Incomplete`] if a node did not answer. Nodes are looked at first, so others have been admitted only if
+    /// it failed in between; then it waits out its quarantine. [`AdmissionError::SameServer`] if two addresses lead to one server.
     ///
     /// # Cancel safety
     ///
@@ -164,8 +164,8 @@ impl QuorumBuilder {
     /// # Errors
     ///
     /// [`AdmissionError::SameConfiguration`] if nodes could not tell the two apart: then the new one needs a
-    /// [`name`](Self::name) of its own. [`AdmissionError::Incomplete`] if so many old nodes did not answer that they could still be a quorum, with the
-    /// others closed; or if a new node did not. The same call again goes on from there.
+    /// [`name`](Self::name) of its own. [`AdmissionError::Incomplete`] if so many old nodes did not answer that they could still
+    /// be a quorum, with the others closed; or if a new node did not. The same call again goes on from there.
     ///
     /// # Cancel safety
     ///

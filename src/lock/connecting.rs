@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    error::ConnectError,
+    error::{ConnectError, SameServer},
     lock::{core::Core, inspection::ask_all},
     node::{Answer, Fault, Run},
     resource::Resource,
@@ -14,9 +14,7 @@ use crate::{
 pub(crate) async fn wait_for_quorum(core: &Core) -> Result<(), ConnectError> {
     let deadline = core.now() + core.settings.connect_timeout;
     let answers = ask_all(core, &Resource::internal(*b"redquorum:connect"), deadline).await;
-    if let Some(SameServer { first, second, run_id }) = same_server(core, &answers) {
-        return Err(ConnectError::SameServer { first, second, run_id });
-    }
+    refuse_same_server(core, &answers)?;
     let misfits: Vec<_> =
         answers.iter().enumerate().map(|(node, answer)| misfit(core, node, answer)).collect();
     let fits = |(answer, misfit): &(&Answer, &Option<ConnectError>)| {
@@ -61,14 +59,8 @@ fn misfit(core: &Core, node: usize, answer: &Answer) -> Option<ConnectError> {
     }
 }
 
-/// Two addresses of one server, which would give it two votes.
-pub(super) struct SameServer {
-    pub(super) first: Arc<str>,
-    pub(super) second: Arc<str>,
-    pub(super) run_id: Arc<str>,
-}
-
-pub(super) fn same_server(core: &Core, answers: &[Answer]) -> Option<SameServer> {
+/// Refuses two addresses that lead to one server.
+pub(super) fn refuse_same_server(core: &Core, answers: &[Answer]) -> Result<(), SameServer> {
     let mut known: Vec<(&Arc<str>, &Run)> = Vec::new();
     for (node, answer) in core.nodes.iter().zip(answers) {
         let second = node.address();
@@ -87,13 +79,9 @@ pub(super) fn same_server(core: &Core, answers: &[Answer]) -> Option<SameServer>
             },
             _ => continue,
         };
-        return Some(SameServer {
-            first: Arc::clone(first),
-            second: Arc::clone(second),
-            run_id: run_id(run),
-        });
+        return Err(SameServer { first: Arc::clone(first), second: Arc::clone(second), run_id: run_id(run) });
     }
-    None
+    Ok(())
 }
 
 /// What `INFO` calls `run_id`.

@@ -26,7 +26,7 @@ mod release;
 mod renewal;
 mod schedule;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod waiting;
 mod watchdog;
 
