@@ -95,7 +95,8 @@ impl QuorumBuilder {
         self
     }
 
-    /// How long a node remembers a resource's fencing counter after its last use (default: 1 h, at least `max_ttl` and 1 s).
+    /// How long a node remembers a resource's fencing counter at least after its last vote, raise or renewal (default: 1 h;
+    /// no less than `max_ttl` and 1 s).
     pub fn counter_ttl(mut self, counter_ttl: Duration) -> Self {
         self.settings.counter_ttl = counter_ttl;
         self

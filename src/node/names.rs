@@ -15,6 +15,10 @@ pub(crate) const RECORD: &str = "redquorum:node";
 #[cfg(test)]
 pub(crate) const QUARANTINE: &str = "redquorum:quarantine";
 
+/// The key that is there while there is any tombstone.
+#[cfg(test)]
+pub(crate) const ANY_TOMBSTONE: &str = "redquorum:gone:any";
+
 /// The channel on which the release of a resource is told, as Redisson names it.
 pub(crate) fn notice_channel(resource: &Resource) -> Vec<u8> {
     named(b"redisson_lock__channel:", resource)

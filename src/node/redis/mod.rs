@@ -18,7 +18,7 @@ use crate::{
 mod address;
 mod classify;
 mod link;
-mod script;
+pub(crate) mod script;
 #[cfg(test)]
 mod tests;
 mod wire;

@@ -76,9 +76,13 @@ impl NodeState {
         Ok(Counters { found, largest })
     }
 
-    /// Moves a counter; each use begins its ttl anew.
+    /// Moves a counter; each use sees to it that it is remembered for the counter's ttl. It lives for half as long again, so
+    /// that few uses have to prolong it.
     pub(super) fn count(&mut self, terms: &Terms, resource: &Resource, value: u64, now: NodeTime) {
-        self.set_counter(resource, Some(Counter { value, expires_at: now + terms.counter_ttl }));
+        let ttl = terms.counter_ttl;
+        let stored = self.counter(resource, now).map(|counter| counter.expires_at);
+        let expires_at = stored.filter(|stored| stored.remaining(now) >= ttl).unwrap_or(now + ttl + ttl / 2);
+        self.set_counter(resource, Some(Counter { value, expires_at }));
     }
 
     /// Votes are above it.

@@ -391,13 +391,23 @@ fn clients_of_another_quorum_may_only_unlock_and_look() {
 }
 
 #[test]
-fn a_counter_outlives_its_lock_and_ends_after_its_own_ttl() {
+fn a_counter_is_remembered_for_its_ttl_after_every_use_and_for_half_as_long_again_at_most() {
     let mut node = Fixture::new();
     node.ask(&lock("a", "me", 5000, 0));
+    node.milliseconds += 1_800_000;
+    node.ask(&lock("a", "you", 5000, 0));
     node.milliseconds += 3_600_000;
-    assert_eq!(node.counter("a"), Some(START + 1));
+    assert_eq!(node.counter("a"), Some(START + 2), "its life was not prolonged: it was long enough");
     node.milliseconds += 1;
     assert_eq!(node.counter("a"), None);
+
+    node.ask(&lock("b", "me", 5000, 0));
+    node.milliseconds += 1_800_001;
+    node.ask(&lock("b", "you", 5000, 0));
+    node.milliseconds += 5_400_000;
+    assert!(node.counter("b").is_some());
+    node.milliseconds += 1;
+    assert_eq!(node.counter("b"), None);
 }
 
 #[test]
@@ -409,7 +419,7 @@ fn a_sweep_forgets_exactly_what_is_over() {
     node.milliseconds += 5000;
     node.state.sweep(node.now());
     assert_eq!(node.state, before);
-    node.milliseconds += 3_600_000;
+    node.milliseconds += 5_400_000;
     node.state.sweep(node.now());
     assert_eq!(node.state, NodeState::new("run"));
 }

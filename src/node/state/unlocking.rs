@@ -83,10 +83,12 @@ impl NodeState {
         }))
     }
 
-    /// Brings a counter up to a token that was granted, if both are numbers that may stand there.
+    /// Brings a counter up to a token that was granted, if both are numbers that may stand there. Mostly it is there
+    /// already, and stays as it is.
     fn carry(&mut self, terms: &Terms, resource: &Resource, token: u64, now: NodeTime) {
         let found = self.counter(resource, now).map(|counter| usable(counter.value)).transpose();
-        if let (Ok(token), Ok(found)) = (usable(token), found) {
+        let (Ok(token), Ok(found)) = (usable(token), found) else { return };
+        if found.is_none_or(|found| found < token) {
             self.count(terms, resource, found.unwrap_or_else(|| start(now)).max(token), now);
         }
     }

@@ -1,17 +1,21 @@
--- force_unlock.lua  KEYS resources  ->  unlocked deleted
-local function force_unlock(resources)
+-- The operations from here on are seldom asked for.
+node.arity.force_unlock, node.arity.inspect, node.arity.proclaim, node.arity.observe = 0, 0, 6, 0
+node.arity.enrol, node.arity.init, node.arity.reconfigure = 4, 0, 2
+
+-- force_unlock.lua  KEYS resources  ->  deleted
+function node.force_unlock(resources)
   -- Whatever goes wrong with one resource, the others are done, and the first problem is the answer.
   local problem
   local deleted = 0
   for _, resource in ipairs(resources) do
     local is_done, result = pcall(function()
-      local held = holder(resource)
+      local held = node.holder(resource)
       if held then
-        call('DEL', resource)
+        redis.call('DEL', resource)
         deleted = deleted + 1
-        call('PUBLISH', channel_name(resource), '0')
+        redis.call('PUBLISH', node.named('redisson_lock__channel:', resource), '0')
         if held.owner then
-          bury(resource, held.owner)
+          node.bury(resource, held.owner)
         end
       end
     end)
@@ -19,5 +23,8 @@ local function force_unlock(resources)
       problem = problem or result
     end
   end
-  return problem or { 'unlocked', deleted }
+  if problem then
+    error(problem, 0)
+  end
+  return deleted
 end

@@ -1,11 +1,11 @@
 -- init.lua  ->  enrolled run|false [quarantine] | known fingerprint | no_run_id
-local function init()
-  if node_record().fingerprint then
-    return { 'known', node_record().fingerprint }
+function node.init()
+  if node.record().fingerprint then
+    return { 'known', node.record().fingerprint }
   end
-  if guard ~= 'off' and not run() then
+  if ARGV[2] ~= 'off' and not node.run() then
     return { 'no_run_id' }
   end
-  write_record(0)
-  return enrolled()
+  node.write_record(0)
+  return node.enrolled()
 end

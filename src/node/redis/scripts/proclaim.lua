@@ -1,23 +1,24 @@
 -- proclaim.lua  KEYS one resource  ARGV owner, term, number, value, since, ttl  ->  proclaimed | not_leader
-local function proclaim(resources, owner, term, number, value, since, ttl)
+function node.proclaim(resources, owner, term, number, value, since, ttl)
+  node.admit()
   local resource = resources[1]
-  local held = holder(resource)
+  local held = node.holder(resource)
   if not held or held.owner ~= owner then
     return { 'not_leader' }
   end
-  local name = leader_name(resource)
-  local before = call('HMGET', name, 'owner', 'number')
+  local name = node.leader_name(resource)
+  local before = redis.call('HMGET', name, 'owner', 'number')
   local number_before = before[1] == owner and tonumber(before[2]) or -1
   if number_before > tonumber(number) then
     return { 'proclaimed' }
   end
   -- The PEXPIRE first, as for a lock: so the HSET that makes a key without a ttl is only reached where the one after it
   -- is known to be allowed.
-  call('PEXPIRE', name, ttl)
+  redis.call('PEXPIRE', name, ttl)
   if number_before ~= tonumber(number) then
-    call('HSET', name, 'owner', owner, 'term', term, 'number', number, 'value', value, 'since', since)
-    call('PEXPIRE', name, ttl)
-    call('PUBLISH', channel_name(name), '0')
+    redis.call('HSET', name, 'owner', owner, 'term', term, 'number', number, 'value', value, 'since', since)
+    redis.call('PEXPIRE', name, ttl)
+    redis.call('PUBLISH', node.named('redisson_lock__channel:', name), '0')
   end
   return { 'proclaimed' }
 end

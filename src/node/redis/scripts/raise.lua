@@ -1,13 +1,13 @@
 -- raise.lua  KEYS resources  ARGV owner, token  ->  raised | not_raised counter
-local function raise(resources, owner, token)
-  token = integer(token)
-  local seen = survey(resources, owner)
-  local counters = counters_of(resources)
-  if not seen.is_all_ours or largest_or_start(counters) > token then
-    return { 'not_raised', counters.largest }
+function node.raise(resources, owner, token)
+  node.may_vote()
+  token = node.integer(token)
+  local seen = node.survey(resources, owner)
+  if not seen.is_all_ours or node.largest_or_start(seen) > token then
+    return { 'not_raised', seen.largest }
   end
-  for _, resource in ipairs(resources) do
-    count(resource, token)
+  for _, counter in ipairs(seen.counters) do
+    node.count(counter, token)
   end
   return { 'raised' }
 end

@@ -1,22 +1,31 @@
 -- renew.lua  KEYS resources  ARGV owner, holds, ttl, token  ->  renewed proves | healed [remaining] | held index owner remaining counter | gone
-local function renew(resources, owner, holds, ttl, token)
-  token = integer(token)
-  if is_gone(resources, owner) then
+function node.renew(resources, owner, holds, ttl, token)
+  node.admit()
+  token = node.integer(token)
+  if node.is_any_gone(resources, owner) then
     return { 'gone' }
   end
-  local seen = survey(resources, owner)
-  local counters = counters_of(resources)
+  local seen = node.survey(resources, owner)
   if seen.other then
-    return held_by_another(seen, counters)
+    return node.held_by_another(resources, seen)
   end
   -- A counter that is missing may have been above the token; so may one that the node forgot, hence the floor.
-  local proves = not counters.is_any_missing and counters.largest <= token and floor() <= token
+  local proves = not seen.is_any_missing and seen.largest <= token and node.integer(node.record().floor) <= token
   -- Where the counter was lost, it comes back above the token: a node that forgot must not prove anything later either.
   local values = {}
   for i = 1, #resources do
-    local found = counters.found[i]
-    values[i] = found and math.max(found, token) or math.min(math.max(start(), token + 1), largest_counter)
+    local found = seen.found[i]
+    values[i] = found and math.max(found, token) or math.min(math.max(node.start(), token + 1), node.largest_counter)
   end
-  own(resources, owner, seen, values, holds, ttl)
-  return healed() or { 'renewed', proves and 1 or 0 }
+  node.own(resources, owner, seen, values, holds, ttl)
+  -- In quarantine they count as soon as every attempt is decided that the node may have voted in.
+  local abstains = node.abstention()
+  if not abstains then
+    return { 'renewed', proves and 1 or 0 }
+  end
+  local now = math.floor(node.time()[1] * 1000 + node.time()[2] / 1000)
+  if abstains.renewals_from and now > abstains.renewals_from then
+    return { 'renewed', proves and 1 or 0 }
+  end
+  return { 'healed', abstains[2] }
 end

@@ -1,43 +1,42 @@
--- unlock.lua  KEYS resources  ARGV owner, token, real 0|1, leave 0|1  ->  unlocked deleted
-local function unlock(resources, owner, token, real, leave)
-  -- Whatever goes wrong with one part, the others are done, and the first problem is the answer.
-  local problem
-  local function attempt(action)
-    local is_done, result = pcall(action)
-    if not is_done then
-      problem = problem or result
-    end
-  end
-
-  -- Deletions first: a server without memory takes them, and what follows only if it is not the first write.
-  local deleted = 0
-  for _, resource in ipairs(resources) do
-    attempt(function()
-      local held = holder(resource)
-      if held and held.owner == owner then
-        call('DEL', resource)
+-- unlock.lua  KEYS resources  ARGV owner, token, real 0|1, leave 0|1  ->  deleted
+function node.unlock(resources, owner, token, real, leave)
+  -- Whatever goes wrong with one part, the others are done, and the first problem is the answer. Deletions first: a server
+  -- without memory takes them, and what follows only if it is not the first write.
+  local problem, deleted = nil, 0
+  for i = 1, #resources do
+    local resource = resources[i]
+    -- A key of several fields is a lock of some other kind, whatever their names.
+    local reply = redis.pcall('HLEN', resource)
+    if reply == 1 then
+      reply = redis.pcall('HDEL', resource, owner)
+      if reply == 1 then
         deleted = deleted + 1
-        if real == '1' then
-          call('PUBLISH', channel_name(resource), '0')
-        end
+        reply = real == '1' and redis.pcall('PUBLISH', node.named('redisson_lock__channel:', resource), '0')
+      elseif reply ~= 0 then
+        -- A replica refuses to delete even what is not there, and that is not owed.
+        local field = redis.pcall('HGETALL', resource)
+        reply = (field.err or field[1] == owner) and reply
       end
-    end)
+    end
+    problem = problem or (type(reply) == 'table' and reply)
   end
   -- To carry the token is a kindness to the next vote, nothing that is owed: where it cannot be done, the unlock is done
-  -- all the same, and need not be sent again.
-  if token ~= '0' then
-    for _, resource in ipairs(resources) do
-      pcall(function()
-        count(resource, math.max(counter_of(resource) or start(), integer(token)))
-      end)
+  -- all the same, and need not be sent again. Mostly it is there already, which needs no number to be read.
+  for i = 1, token ~= '0' and #resources or 0 do
+    local name = node.named('redisson_lock_token:', resources[i])
+    local counter = redis.pcall('GET', name)
+    if counter ~= token then
+      node.need('carry')
+      pcall(node.carry, name, counter, token)
     end
   end
-  if leave == '1' then
-    for _, resource in ipairs(resources) do
-      attempt(function()
-        bury(resource, owner)
-      end)
-    end
+  for i = 1, leave == '1' and #resources or 0 do
+    node.need('bury')
+    local is_done, answer = pcall(node.bury, resources[i], owner)
+    problem = problem or (not is_done and answer)
   end
-  return problem or { 'unlocked', deleted }
+  if problem then
+    error(problem, 0)
+  end
+  return deleted
 end

@@ -1,10 +1,40 @@
--- writing.lua  ARGV[3] max ttl  ARGV[4] counter ttl  ->  the writes of a node, each of them with a ttl
-local function count(resource, value)
-  call('SET', counter_name(resource), text_of(value), 'PX', counter_ttl)
+-- writing.lua  ->  the writes of a node, each of them with a ttl
+
+-- A counter as text, in two halves: as one number, Lua would round it to 14 digits, or take long to print it.
+function node.text_of(number)
+  if number < 10000000 then
+    return string.format('%d', number)
+  end
+  local high = math.floor(number / 10000000)
+  return string.format('%d%07d', high, number - high * 10000000)
 end
 
-local function bury(resource, owner)
-  call('SET', tombstone_name(resource, owner), '1', 'PX', max_ttl)
+-- A counter lives for half as long again as it has to, so that few uses have to prolong it.
+function node.count(name, value)
+  if redis.call('PTTL', name) >= tonumber(ARGV[4]) then
+    redis.call('SET', name, node.text_of(value), 'KEEPTTL')
+  else
+    redis.call('SET', name, node.text_of(value), 'PX', math.floor(ARGV[4] * 1.5))
+  end
+end
+
+-- Raises a counter, as it was found, to a token, if both are numbers that may stand there.
+function node.carry(name, found, token)
+  local counter = found and node.integer(found) or node.start()
+  token = node.integer(token)
+  if not found or counter < token then
+    node.count(name, math.max(counter, token))
+  end
+end
+
+-- Beside the tombstone stands a sign that there are any, which outlives them all, whoever's they are: where it is missing,
+-- nobody needs to look for one. It lives so long that few tombstones have to prolong it.
+function node.bury(resource, owner)
+  redis.call('SET', node.named('redquorum:gone:', resource) .. ':' .. owner, '1', 'PX', ARGV[3])
+  if redis.call('PTTL', 'redquorum:gone:any') < tonumber(ARGV[3]) then
+    redis.call('SET', 'redquorum:gone:any', '1', 'PX', 2 * ARGV[3])
+  end
+  node.known_signs = false
 end
 
 -- Makes all resources the owner's, with these counters and holds (nil: as they are).
@@ -15,23 +45,19 @@ end
 -- a ttl is only reached where the PEXPIRE after it is known to be allowed. What a fault in between leaves is a counter
 -- that is too high, or resources of which some are owned for the ttl: both as after a reply that was lost, and the
 -- unlock that follows every fault takes the latter back.
-local function own(resources, owner, seen, values, holds, ttl)
-  for i, resource in ipairs(resources) do
-    count(resource, values[i])
+function node.own(resources, owner, seen, values, holds, ttl)
+  for i = 1, #resources do
+    node.count(seen.counters[i], values[i])
   end
-  for i, resource in ipairs(resources) do
-    local held = seen.holders[i]
-    if not held or held.ttl < tonumber(ttl) then
-      call('PEXPIRE', resource, ttl)
+  for i = 1, #resources do
+    if not seen.ttls[i] or seen.ttls[i] < tonumber(ttl) then
+      redis.call('PEXPIRE', resources[i], ttl)
     end
   end
-  if not holds then
-    return
-  end
-  for i, resource in ipairs(resources) do
-    call('HSET', resource, owner, holds)
-    if not seen.holders[i] then
-      call('PEXPIRE', resource, ttl)
+  for i = 1, holds and #resources or 0 do
+    redis.call('HSET', resources[i], owner, holds)
+    if not seen.ttls[i] then
+      redis.call('PEXPIRE', resources[i], ttl)
     end
   end
 end

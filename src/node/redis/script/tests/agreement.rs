@@ -321,6 +321,11 @@ impl Pair<'_> {
             prop_assert!(ttl >= 0, "{} has no ttl", key.escape_ascii());
             found.insert(key, (value, Duration::from_millis(ttl.unsigned_abs())));
         }
+        // Whoever looks for a tombstone looks here first, so it has to outlive them all.
+        let sign = found.remove(names::ANY_TOMBSTONE.as_bytes()).map(|(_, ttl)| ttl);
+        let is_tombstone = |key: &&Vec<u8>| key.starts_with(b"redquorum:gone:");
+        let longest = found.iter().filter(|(key, _)| is_tombstone(key)).map(|(_, (_, ttl))| *ttl).max();
+        prop_assert!(sign >= longest, "{sign:?} {longest:?}");
         prop_assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
         for (key, (value, ttl)) in &found {
             let (expected, remaining) = &expected[key];

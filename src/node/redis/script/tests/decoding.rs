@@ -36,15 +36,19 @@ fn an_answer_that_does_not_belong_to_its_entry_is_a_protocol_fault_of_that_entry
     ];
     let wrong = [
         vec![text("raised")],
-        vec![text("granted"), Value::Int(1)],
+        vec![Value::Int(1)],
         vec![text("held"), Value::Int(1), Value::Nil, Value::Int(1), Value::Int(1)],
-        vec![text("unlocked"), Value::Int(-1)],
+        vec![text("gone")],
         vec![Value::Nil],
         vec![text("raised")],
         vec![text("observed"), Value::Nil],
     ];
     let reply = Value::Array(wrong.into_iter().map(Value::Array).collect());
     for answer in script::decode(&entries, reply) {
+        assert!(matches!(answer, Answer::Fault(Fault::Protocol(_))), "{answer:?}");
+    }
+    let numbers = Value::Array(vec![Value::Int(-1), Value::Int(1), Value::Int(1), Value::Int(-1)]);
+    for answer in script::decode(&entries[..4], numbers) {
         assert!(matches!(answer, Answer::Fault(Fault::Protocol(_))), "{answer:?}");
     }
 }

@@ -45,13 +45,13 @@ fn a_replica_refuses_every_write() {
 }
 
 /// The commands of the script that write.
-const WRITES: [&str; 5] = ["set", "pexpire", "hset", "del", "publish"];
+const WRITES: [&str; 5] = ["set", "pexpire", "hset", "hdel", "publish"];
 
 #[test]
 fn whatever_permission_is_missing_no_key_stays_without_a_ttl() {
     let mut server = Server::start();
     for missing in
-        ["set", "pexpire", "hset", "del", "publish", "hlen", "get", "pttl", "time", "exists", "hmget"]
+        ["set", "pexpire", "hset", "hdel", "publish", "hlen", "get", "pttl", "time", "exists", "hmget"]
     {
         server.connect();
         server.run("FLUSHALL");
@@ -91,6 +91,6 @@ fn a_lock_that_may_not_be_given_a_ttl_owns_nothing() {
         server.one(&terms(), &lock("a", "me", 5000, 0));
         server.connect();
         let is_owned = server.holds(&resource("a"), &owner("me")).is_some();
-        assert_eq!(is_owned, matches!(missing, "del" | "publish"), "{missing}");
+        assert_eq!(is_owned, matches!(missing, "hdel" | "publish"), "{missing}");
     }
 }

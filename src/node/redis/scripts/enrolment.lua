@@ -1,0 +1,16 @@
+-- enrolment.lua  ->  what enrol, init and reconfigure share
+
+function node.milliseconds()
+  local seconds, microseconds = unpack(node.time())
+  return seconds * 1000 + math.floor(microseconds / 1000)
+end
+
+function node.write_record(floor)
+  redis.call('HSET', 'redquorum:node', 'run', node.run() or '', 'floor', node.text_of(floor), 'fingerprint', ARGV[1])
+  node.known_record = false
+end
+
+function node.enrolled()
+  local is_quarantined = redis.call('EXISTS', 'redquorum:quarantine') == 1
+  return { 'enrolled', node.run(), is_quarantined and math.max(redis.call('PTTL', 'redquorum:quarantine'), 0) or nil }
+end
