@@ -88,6 +88,9 @@
 //! [Redlock]: https://redis.io/docs/latest/develop/use/patterns/distributed-locks/
 
 mod algorithm;
+#[cfg(feature = "bench")]
+#[doc(hidden)]
+pub mod bench;
 mod clock;
 mod config;
 mod election;

@@ -1,0 +1,96 @@
+//! Ours against rslock and against the floor, in one run, on real `redis-server` processes that this starts itself.
+//!
+//! `cargo bench --bench compare -- [--quick] [--json FILE] [--plot FILE] [--only SCENARIO]...`
+//!
+//! Absolute times depend on the machine and its mood; what counts are ratios between contestants that took turns in one
+//! run. `docs/BENCHMARKS.md` says what each scenario measures and why it is fair.
+
+#![allow(clippy::disallowed_methods, reason = "real servers need real time, and ports that nobody has")]
+#![allow(clippy::print_stdout, reason = "the table is what this is for")]
+
+mod compare {
+    pub(crate) mod contestant;
+    pub(crate) mod floor;
+    pub(crate) mod plot;
+    pub(crate) mod recording;
+    pub(crate) mod sample;
+    pub(crate) mod scenarios;
+    pub(crate) mod section;
+    pub(crate) mod servers;
+    pub(crate) mod verdict;
+}
+
+use std::{error::Error, path::PathBuf, time::Instant};
+
+use clap::Parser;
+
+use compare::{
+    plot,
+    scenarios::{Effort, Scenario},
+    section::Section,
+};
+
+/// What may go wrong in a benchmark: it is only ever shown.
+pub(crate) type Problem = Box<dyn Error + Send + Sync>;
+
+/// Compares the locks of redquorum with those of rslock, and with their own scripts sent bare.
+#[derive(Clone, Debug, Parser)]
+struct Arguments {
+    /// Fewer rounds: under a minute for all scenarios.
+    #[arg(long)]
+    quick: bool,
+    /// Writes the figures to this file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Where the plot goes.
+    #[arg(long, value_name = "FILE", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/target/compare.svg"))]
+    plot: PathBuf,
+    /// Runs this scenario alone; may be given more than once.
+    #[arg(long, value_name = "SCENARIO")]
+    only: Vec<Scenario>,
+    /// Cargo says so to every benchmark.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+fn main() -> Result<(), Problem> {
+    let arguments = Arguments::parse();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        // On a worker, as an application's tasks are; dropped with all its servers when somebody presses Ctrl-C.
+        let mut work = tokio::spawn(run(arguments));
+        tokio::select! {
+            outcome = &mut work => outcome?,
+            _ = tokio::signal::ctrl_c() => {
+                work.abort();
+                drop(work.await);
+                Err("interrupted".into())
+            }
+        }
+    })
+}
+
+async fn run(arguments: Arguments) -> Result<(), Problem> {
+    let effort = Effort { is_quick: arguments.quick };
+    let begin = Instant::now();
+    let mut sections = Vec::new();
+    for scenario in Scenario::ALL {
+        if arguments.only.is_empty() || arguments.only.contains(&scenario) {
+            let section = scenario.run(effort).await?;
+            println!("{section}");
+            sections.push(section);
+        }
+    }
+    plot::draw(&arguments.plot, &sections)?;
+    println!("plotted to {}", arguments.plot.display());
+    if let Some(path) = &arguments.json {
+        let figures: serde_json::Map<_, _> = sections.iter().map(Section::to_json).collect();
+        std::fs::write(path, serde_json::to_string_pretty(&figures)? + "\n")?;
+    }
+    let missed: Vec<String> = sections.iter().flat_map(Section::missed).collect();
+    println!("{} s, targets missed: {}", begin.elapsed().as_secs(), missed.len());
+    for what in missed {
+        println!("  {what}");
+    }
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! The commands that the floor sends: those that the library was seen to send.
+//!
+//! They are recorded from a lock and an unlock of the library itself, as each server shows them to `MONITOR`, and played
+//! again with another resource, owner and token. So the floor needs nothing of the library but its public API, and follows it
+//! wherever script and arguments change.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use redis::Cmd;
+use redquorum::Quorum;
+
+use super::servers::{Server, Servers};
+use crate::Problem;
+
+/// How often a recording may meet a second's edge, where the servers' first votes differ and have to be raised.
+const TRIES: usize = 5;
+
+/// After so long, every server has shown all there is.
+const QUIET: Duration = Duration::from_millis(100);
+
+/// The lock and the unlock that one server was sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Recording {
+    pub(crate) lock: Template,
+    pub(crate) unlock: Template,
+}
+
+/// A command with blanks in it.
+#[derive(Clone, Debug)]
+pub(crate) struct Template(Vec<Word>);
+
+#[derive(Clone, Debug)]
+pub(crate) enum Word {
+    Literal(String),
+    Resource,
+    Owner,
+    Token,
+}
+
+impl Template {
+    pub(crate) fn new(words: impl IntoIterator<Item = Word>) -> Self {
+        Self(words.into_iter().collect())
+    }
+
+    pub(crate) fn command(&self, resource: &str, owner: &str, token: u64) -> Cmd {
+        let mut command = Cmd::with_capacity(self.0.len(), 512);
+        for word in &self.0 {
+            match word {
+                Word::Literal(text) => command.arg(text),
+                Word::Resource => command.arg(resource),
+                Word::Owner => command.arg(owner),
+                Word::Token => command.arg(token),
+            };
+        }
+        command
+    }
+}
+
+/// What each server is sent for a lock and an unlock, in the order of the servers.
+pub(crate) async fn record(servers: &Servers) -> Result<Vec<Recording>, Problem> {
+    let quorum = servers.ours().await?;
+    let mut recorded = None;
+    for number in 0..TRIES {
+        recorded = try_record(servers, &quorum, &format!("recorded:{number}")).await?;
+        if recorded.is_some() {
+            break;
+        }
+    }
+    quorum.shutdown().await;
+    recorded.ok_or_else(|| "a lock and its unlock were never two commands".into())
+}
+
+/// `None` if some server was sent anything but two commands.
+async fn try_record(
+    servers: &Servers,
+    quorum: &Quorum,
+    resource: &str,
+) -> Result<Option<Vec<Recording>>, Problem> {
+    let mut monitors = Vec::new();
+    for server in servers.all() {
+        monitors.push(server.monitor().await?);
+    }
+    let guard = quorum.red_lock(resource).lock().await?;
+    // Until all have answered: an unlock that overtakes its lock would leave a tombstone, which is not the common case.
+    tokio::time::sleep(QUIET).await;
+    let (owner, token) = (guard.owner().to_string(), guard.fencing_token().to_string());
+    guard.unlock().await?;
+    let mut recordings = Vec::new();
+    for mut monitor in monitors {
+        let mut lines = monitor.on_message::<String>();
+        let mut calls = Vec::new();
+        while let Ok(Some(line)) = tokio::time::timeout(QUIET, lines.next()).await {
+            calls.extend(call(&line).filter(|words| words.contains(&resource)).map(|words| {
+                let blank = |word: &str| match word {
+                    _ if word == resource => Word::Resource,
+                    _ if word == owner => Word::Owner,
+                    _ if word == token => Word::Token,
+                    _ => Word::Literal(word.to_owned()),
+                };
+                Template::new(words.into_iter().map(blank))
+            }));
+        }
+        let Ok([lock, unlock]) = <[Template; 2]>::try_from(calls) else { return Ok(None) };
+        recordings.push(Recording { lock, unlock });
+    }
+    Ok(Some(recordings))
+}
+
+/// The words of a call, from a line such as `1700000000.1 [0 127.0.0.1:50000] "EVALSHA" "..."`; nothing for what runs inside
+/// of scripts. Words that would have to be unescaped do not occur: resource and owner are chosen here.
+fn call(line: &str) -> Option<Vec<&str>> {
+    let (_, rest) = line.split_once("] ")?;
+    let words: Vec<&str> = rest.strip_prefix('"')?.strip_suffix('"')?.split("\" \"").collect();
+    words.first().is_some_and(|name| *name == "EVALSHA").then_some(words)
+}
+
+impl Recording {
+    /// What the one-line scripts of the customary Redlock would be.
+    pub(crate) async fn one_line(server: &Server) -> Result<Self, Problem> {
+        const COMPARE_AND_DELETE: &str =
+            "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
+        let literal = |text: &str| Word::Literal(text.to_owned());
+        let mut connection = server.connection().await?;
+        let sha: String =
+            redis::cmd("SCRIPT").arg("LOAD").arg(COMPARE_AND_DELETE).query_async(&mut connection).await?;
+        let set =
+            [literal("SET"), Word::Resource, Word::Owner, literal("NX"), literal("PX"), literal("30000")];
+        let delete = [literal("EVALSHA"), Word::Literal(sha), literal("1"), Word::Resource, Word::Owner];
+        Ok(Self { lock: Template::new(set), unlock: Template::new(delete) })
+    }
+}

@@ -1,0 +1,69 @@
+//! What is measured.
+
+use clap::ValueEnum;
+
+use super::section::Section;
+use crate::Problem;
+
+mod contended;
+mod frozen;
+mod handoff;
+mod scale;
+mod throughput;
+mod uncontended;
+mod waiters;
+mod watchdog;
+
+/// Nodes, wherever their number is not what is varied.
+const NODES: usize = 5;
+
+/// One thing to measure; the name is its key among the figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Scenario {
+    Uncontended,
+    Throughput,
+    Handoff,
+    Contended,
+    Frozen,
+    Waiters,
+    Watchdog,
+    Scale,
+}
+
+/// How long to measure.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effort {
+    pub(crate) is_quick: bool,
+}
+
+impl Effort {
+    fn pick<T>(self, quick: T, full: T) -> T {
+        if self.is_quick { quick } else { full }
+    }
+}
+
+impl Scenario {
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Uncontended,
+        Self::Throughput,
+        Self::Handoff,
+        Self::Contended,
+        Self::Frozen,
+        Self::Waiters,
+        Self::Watchdog,
+        Self::Scale,
+    ];
+
+    pub(crate) async fn run(self, effort: Effort) -> Result<Section, Problem> {
+        match self {
+            Self::Uncontended => uncontended::run(effort).await,
+            Self::Throughput => throughput::run(effort).await,
+            Self::Handoff => handoff::run(effort).await,
+            Self::Contended => contended::run(effort).await,
+            Self::Frozen => frozen::run(effort).await,
+            Self::Waiters => waiters::run(effort).await,
+            Self::Watchdog => watchdog::run(effort).await,
+            Self::Scale => scale::run(effort).await,
+        }
+    }
+}

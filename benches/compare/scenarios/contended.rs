@@ -1,0 +1,149 @@
+//! Clients that compete for one resource and come again at once.
+
+use std::time::{Duration, Instant};
+
+use futures::future::try_join_all;
+use redquorum::RedLock;
+use rslock::LockManager;
+
+use super::{Effort, NODES};
+use crate::{
+    Problem,
+    compare::{
+        contestant::TTL,
+        sample::{Sample, millis},
+        section::Section,
+        servers::Servers,
+        verdict::{Target, Verdict},
+    },
+};
+
+const CLIENTS: usize = 8;
+const HOLD: Duration = Duration::from_millis(1);
+
+/// A client with connections of its own.
+#[derive(Clone)]
+enum Competitor {
+    Ours(RedLock),
+    Rival(LockManager),
+}
+
+/// What one client, or all, have come to.
+#[derive(Clone, Debug, Default)]
+struct Score {
+    grants: u64,
+    failed: u64,
+    /// Milliseconds of those calls that succeeded.
+    waits: Sample,
+}
+
+pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
+    let servers = Servers::start(NODES).await?;
+    let (mut ours, mut rivals) = (Vec::new(), Vec::new());
+    for _ in 0..CLIENTS {
+        ours.push(Competitor::Ours(servers.ours().await?.red_lock("contended")));
+        rivals.push(Competitor::Rival(servers.rival()));
+    }
+    let lasts = effort.pick(Duration::from_secs(1), Duration::from_secs(10));
+    let mut sides = [(ours, Side::default()), (rivals, Side::default())];
+    for _ in 0..3 {
+        for (competitors, side) in &mut sides {
+            side.add(&compete(competitors, lasts).await?, lasts);
+        }
+    }
+    let columns =
+        ["grants_per_s", "failed", "wait_p50_ms", "wait_p99_ms", "wait_max_ms", "wait_mean_ms", "fairness"];
+    let title = "8 clients, one resource, held for 1 ms (fairness: grants of the luckiest / unluckiest)";
+    let mut section = Section::new("contended", title, columns);
+    let [(_, ours), (_, rival)] = &sides;
+    section.row("ours", ours.figures());
+    section.row("rslock", rival.figures());
+    let to_rival = ours.rates.ratio_to(&rival.rates);
+    section.verdict(Verdict::of_ratio("grants per s, ours / rslock", to_rival, Target::AtLeast(1.0)));
+    section.verdict(Verdict::of("failed calls, ours", ours.failed() as f64, Target::AtMost(0.0)));
+    section.verdict(Verdict::of("luckiest / unluckiest client, ours", ours.fairness(), Target::AtMost(2.0)));
+    let tail = ours.waits.percentile(0.99) / ours.waits.mean();
+    section.verdict(Verdict::of("p99 wait / mean wait, ours", tail, Target::AtMost(5.0)));
+    Ok(section)
+}
+
+/// One kind of client over all rounds.
+#[derive(Debug, Default)]
+struct Side {
+    rates: Sample,
+    waits: Sample,
+    scores: Vec<Score>,
+}
+
+impl Side {
+    fn add(&mut self, scores: &[Score], lasts: Duration) {
+        let grants: u64 = scores.iter().map(|score| score.grants).sum();
+        self.rates.push(grants as f64 / lasts.as_secs_f64());
+        self.scores.resize_with(scores.len(), Score::default);
+        for (sum, score) in self.scores.iter_mut().zip(scores) {
+            sum.grants += score.grants;
+            sum.failed += score.failed;
+            self.waits.extend(&score.waits);
+        }
+    }
+
+    fn failed(&self) -> u64 {
+        self.scores.iter().map(|score| score.failed).sum()
+    }
+
+    fn fairness(&self) -> f64 {
+        let grants = || self.scores.iter().map(|score| score.grants as f64);
+        grants().fold(0.0, f64::max) / grants().fold(f64::INFINITY, f64::min)
+    }
+
+    fn figures(&self) -> [f64; 7] {
+        let Self { rates, waits, .. } = self;
+        let (median, tail) = (waits.median(), waits.percentile(0.99));
+        [rates.median(), self.failed() as f64, median, tail, waits.max(), waits.mean(), self.fairness()]
+    }
+}
+
+async fn compete(competitors: &[Competitor], lasts: Duration) -> Result<Vec<Score>, Problem> {
+    let end = Instant::now() + lasts;
+    let running = competitors.iter().map(|competitor| tokio::spawn(until(end, competitor.clone())));
+    try_join_all(running).await?.into_iter().collect()
+}
+
+/// Locks, holds and unlocks until the end; a grant that comes later does not count.
+async fn until(end: Instant, competitor: Competitor) -> Result<Score, Problem> {
+    let mut score = Score::default();
+    while Instant::now() < end {
+        let begin = Instant::now();
+        let is_granted = match &competitor {
+            Competitor::Ours(lock) => match lock.lock().await {
+                Ok(guard) => {
+                    score.count(begin, end);
+                    tokio::time::sleep(HOLD).await;
+                    guard.unlock().await.is_ok()
+                }
+                Err(_) => false,
+            },
+            Competitor::Rival(manager) => match manager.lock("rslock:contended", TTL).await {
+                Ok(lock) => {
+                    score.count(begin, end);
+                    tokio::time::sleep(HOLD).await;
+                    manager.unlock(&lock).await;
+                    true
+                }
+                Err(_) => false,
+            },
+        };
+        score.failed += u64::from(!is_granted);
+    }
+    Ok(score)
+}
+
+impl Score {
+    fn count(&mut self, begin: Instant, end: Instant) {
+        let now = Instant::now();
+        if now < end {
+            self.grants += 1;
+            self.waits.push(millis(now - begin));
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! From one client's unlock to the lock of another that waits for it.
+
+use std::time::{Duration, Instant};
+
+use super::{Effort, NODES};
+use crate::{
+    Problem,
+    compare::{
+        contestant::TTL,
+        floor::Floor,
+        sample::{Sample, millis},
+        section::Section,
+        servers::Servers,
+        verdict::{Target, Verdict},
+    },
+};
+
+/// How long a holder keeps what the other waits for: long enough that ours has subscribed, and of a random length, or it
+/// would be in step with rslock's retries, which are up to 200 ms apart.
+const HOLD: Duration = Duration::from_millis(30);
+const HOLD_RANGE: Duration = Duration::from_millis(60);
+
+/// Two clients of one kind that hand a resource to and fro.
+trait Pair: Send + Sync + 'static {
+    type Guard: Send + 'static;
+
+    /// Locks, however long it takes, by the client of this number.
+    fn lock(&self, client: usize) -> impl Future<Output = Result<Self::Guard, Problem>> + Send;
+
+    fn unlock(&self, guard: Self::Guard) -> impl Future<Output = Result<(), Problem>> + Send;
+}
+
+struct Ours([redquorum::RedLock; 2]);
+
+struct Rival([rslock::LockManager; 2]);
+
+pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
+    let servers = Servers::start(NODES).await?;
+    let ours = Ours([servers.ours().await?, servers.ours().await?].map(|quorum| quorum.red_lock("handed")));
+    let (ours, rival) = (std::sync::Arc::new(ours), Rival([servers.rival(), servers.rival()]));
+    let rival = std::sync::Arc::new(rival);
+    let floor = Floor::of_our_scripts(&servers).await?;
+    let (mut our_medians, mut rival_medians, mut floor_medians) = <(Sample, Sample, Sample)>::default();
+    let (mut our_times, mut rival_times) = <(Sample, Sample)>::default();
+    let mut floor_times = Sample::default();
+    for _ in 0..effort.pick(4, 12) {
+        let one_round = floor_rounds(&floor, effort.pick(10, 25)).await?;
+        floor_medians.push(one_round.median());
+        floor_times.extend(&one_round);
+        let times = hand_to_and_fro(&ours, effort.pick(10, 25)).await?;
+        our_medians.push(times.median());
+        our_times.extend(&times);
+        let times = hand_to_and_fro(&rival, effort.pick(7, 15)).await?;
+        rival_medians.push(times.median());
+        rival_times.extend(&times);
+    }
+    let mut section =
+        Section::new("handoff", "start of unlock to the other client's lock", ["median_ms", "p99_ms"]);
+    section.row("ours", [our_medians.median(), our_times.percentile(0.99)]);
+    section.row("rslock", [rival_medians.median(), rival_times.percentile(0.99)]);
+    section.row("floor", [floor_medians.median(), floor_times.percentile(0.99)]);
+    let to_floor = our_medians.ratio_to(&floor_medians);
+    section.verdict(Verdict::of_ratio(
+        "median, ours / one round of the floor",
+        to_floor,
+        Target::AtMost(4.0),
+    ));
+    let to_rival = rival_medians.ratio_to(&our_medians);
+    section.verdict(Verdict::of_ratio("median, rslock / ours", to_rival, Target::AtLeast(50.0)));
+    Ok(section)
+}
+
+/// Milliseconds for each lock alone, one round trip to all nodes, after as long a pause as before a hand-off: whatever slept
+/// meanwhile, processors and caches, is slow to wake for both.
+async fn floor_rounds(floor: &Floor, rounds: usize) -> Result<Sample, Problem> {
+    let mut task = floor.task("floor:handed");
+    let mut sample = Sample::default();
+    for _ in 0..rounds {
+        pause().await;
+        let begin = Instant::now();
+        let lock = task.lock().await?;
+        sample.push(millis(begin.elapsed()));
+        task.unlock(lock).await?;
+    }
+    Ok(sample)
+}
+
+/// Milliseconds from the start of each unlock to the other's lock.
+async fn hand_to_and_fro<P: Pair>(pair: &std::sync::Arc<P>, times: usize) -> Result<Sample, Problem> {
+    let mut sample = Sample::default();
+    let mut guard = pair.lock(0).await?;
+    for time in 1..=times {
+        let waiter = std::sync::Arc::clone(pair);
+        let waiting = tokio::spawn(async move {
+            let guard = waiter.lock(time % 2).await;
+            (guard, Instant::now())
+        });
+        pause().await;
+        let begin = Instant::now();
+        let (unlocked, locked) = tokio::join!(pair.unlock(guard), waiting);
+        unlocked?;
+        let (next, at) = locked?;
+        guard = next?;
+        sample.push(millis(at - begin));
+    }
+    pair.unlock(guard).await?;
+    Ok(sample)
+}
+
+async fn pause() {
+    tokio::time::sleep(HOLD + HOLD_RANGE.mul_f64(rand::random())).await;
+}
+
+impl Pair for Ours {
+    type Guard = redquorum::LockGuard;
+
+    async fn lock(&self, client: usize) -> Result<Self::Guard, Problem> {
+        Ok(self.0[client].lock().await?)
+    }
+
+    async fn unlock(&self, guard: Self::Guard) -> Result<(), Problem> {
+        guard.unlock().await?;
+        Ok(())
+    }
+}
+
+impl Pair for Rival {
+    type Guard = rslock::LockGuard;
+
+    /// `acquire`, which tries until it succeeds: `lock` gives up after three tries.
+    async fn lock(&self, client: usize) -> Result<Self::Guard, Problem> {
+        Ok(self.0[client].acquire("rslock:handed", TTL).await?)
+    }
+
+    async fn unlock(&self, guard: Self::Guard) -> Result<(), Problem> {
+        guard.release().await;
+        Ok(())
+    }
+}

@@ -1,0 +1,150 @@
+//! The inside of the crate, as its micro-benchmarks see it. No part of the API: it changes with any version.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    algorithm::{
+        arbiter,
+        attempt::{Attempt, Ballot, Loss, Plan, Rules, Step},
+        node_set::NodeSet,
+        retry::Retry,
+        sighting::Sighting,
+        tally::{Tally, Verdict},
+    },
+    clock::Instant,
+    config::{CheckedQuorum, QuorumSettings, RetryPolicy},
+    error::ConfigError,
+    node::{Entry, Lock, Resources, Unlock, redis::script},
+    owner_id::{OwnerId, OwnerIds},
+    resource::Resource,
+};
+
+const NOW: Instant = Instant::from_origin(Duration::from_secs(1_000));
+
+/// The pure core of a quorum with the default settings.
+#[derive(Debug)]
+pub struct Core {
+    settings: CheckedQuorum,
+    ttl: Duration,
+}
+
+impl Core {
+    /// # Errors
+    ///
+    /// No quorum has so many nodes.
+    pub fn new(nodes: usize) -> Result<Self, ConfigError> {
+        let settings = QuorumSettings::default();
+        Ok(Self { ttl: settings.ttl, settings: settings.check(nodes)? })
+    }
+
+    /// Counts votes until they decide: whether they won.
+    #[must_use]
+    pub fn tally(&self) -> bool {
+        let mut tally = Tally::new(self.settings.electorate);
+        for node in 0..self.settings.electorate.nodes() {
+            tally.vote(node, true);
+            if tally.verdict() != Verdict::Pending {
+                break;
+            }
+        }
+        tally.verdict() == Verdict::Won
+    }
+
+    /// Decides one attempt that a quorum grants with equal votes: whether it was won.
+    #[must_use]
+    pub fn attempt(&self) -> bool {
+        let rules = Rules {
+            electorate: self.settings.electorate,
+            validity: self.settings.validity,
+            ttl: self.ttl,
+            node_timeout: self.settings.node_timeout_for(self.ttl),
+            attempt_timeout: self.settings.attempt_timeout,
+            plan: Plan::Parallel,
+        };
+        let mut attempt = Attempt::new(rules, NOW);
+        let mut open = NodeSet::EMPTY.iter().collect::<Vec<_>>().into_iter();
+        loop {
+            match attempt.step(NOW) {
+                Step::Lock(nodes) => open = nodes.iter().collect::<Vec<_>>().into_iter(),
+                Step::Wait(_) => match open.next() {
+                    Some(node) => attempt.on_lock(node, Ballot::Granted(7)),
+                    None => return false,
+                },
+                Step::Raise { .. } | Step::Abandon => {}
+                Step::Won { .. } => return true,
+                Step::Lost(_) => return false,
+            }
+        }
+    }
+
+    /// What a waiter decides for one grant: it is refused everywhere, hears of the release from every node, and asks when to
+    /// try again. Whether that is at once.
+    ///
+    /// # Errors
+    ///
+    /// Never: the default pacing is right.
+    pub fn retry(&self) -> Result<bool, ConfigError> {
+        let pacing = RetryPolicy::default().check()?;
+        let nodes = self.settings.electorate.nodes();
+        let mut retry = Retry::new(self.settings.electorate, pacing, (0..nodes).collect(), NOW);
+        let owner = Some(OwnerId::from_wire(b"holder"));
+        let seen = vec![Sighting::Held { owner, remaining: self.ttl }; nodes];
+        retry.attempt_begins(&Plan::Parallel, NOW);
+        retry.attempt_lost(Loss::Contended, &seen, Duration::from_millis(1), NOW, 0.5);
+        for node in 0..nodes {
+            retry.notice(node, NOW);
+        }
+        Ok(retry.next_wake().at == NOW)
+    }
+
+    /// Orders the nodes for a resource: the first to be asked.
+    #[must_use]
+    pub fn arbiter(&self, resource: &str) -> Option<usize> {
+        let addresses = ["10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379", "10.0.0.4:6379", "10.0.0.5:6379"];
+        arbiter::order(resource.as_bytes(), addresses).first().copied()
+    }
+}
+
+/// Calls to one node, with the default settings.
+#[derive(Debug)]
+pub struct Calls {
+    terms: crate::node::Terms,
+    resources: Resources,
+    owners: OwnerIds,
+}
+
+impl Calls {
+    /// # Errors
+    ///
+    /// Never: the settings are the defaults.
+    pub fn new() -> Result<Self, ConfigError> {
+        let mut terms = QuorumSettings::default().check(5)?.terms;
+        // As long as a real one: the server's run_id and its replication id.
+        terms.run = Some(format!("{0:040x}/{0:040x}", 7).into());
+        let resources = Arc::new([Resource::new("invoice:42")?]);
+        Ok(Self { terms, resources, owners: OwnerIds::new(uuid::Uuid::from_u128(7)) })
+    }
+
+    /// Encodes a call of so many locks as it goes on the wire: its length in bytes.
+    #[must_use]
+    pub fn lock(&self, entries: usize) -> usize {
+        self.encode(entries, |owner| {
+            let resources = Arc::clone(&self.resources);
+            Entry::Lock(Lock { resources, owner, ttl: Duration::from_secs(30), hint: 0 })
+        })
+    }
+
+    /// Encodes a call of so many unlocks.
+    #[must_use]
+    pub fn unlock(&self, entries: usize) -> usize {
+        self.encode(entries, |owner| {
+            let resources = Arc::clone(&self.resources);
+            Entry::Unlock(Unlock { resources, owner, token: 1_700_000_000_000_001, real: true, leave: false })
+        })
+    }
+
+    fn encode(&self, entries: usize, entry: impl Fn(OwnerId) -> Entry) -> usize {
+        let entries: Vec<Entry> = (0..entries).map(|_| entry(self.owners.fresh())).collect();
+        script::command(&self.terms, &entries).get_packed_command().len()
+    }
+}
