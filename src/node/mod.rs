@@ -81,6 +81,8 @@ pub(crate) enum Notice {
     /// From now on no release goes unnoticed: first time, or again after a broken connection, in which case releases
     /// may have been missed.
     Subscribed,
+    /// The connection is broken: until the next [`Subscribed`](Self::Subscribed), nothing is heard.
+    Interrupted,
     /// A lock that had its quorum was unlocked; or, of a leader's topic, there is another leader or value.
     Released,
 }
