@@ -4,6 +4,8 @@ local operations = {
   raise = { run = raise, arguments = 2, is_checked = true, is_vote = true },
   renew = { run = renew, arguments = 4, is_checked = true },
   unlock = { run = unlock, arguments = 4 },
+  line_up = { run = line_up, arguments = 6, is_checked = true, is_vote = true },
+  withdraw = { run = withdraw, arguments = 1 },
   force_unlock = { run = force_unlock, arguments = 0 },
   inspect = { run = inspect, arguments = 0 },
   proclaim = { run = proclaim, arguments = 6, is_checked = true },

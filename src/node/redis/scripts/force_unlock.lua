@@ -10,6 +10,7 @@ local function force_unlock(resources)
         call('DEL', resource)
         deleted = deleted + 1
         call('PUBLISH', channel_name(resource), '0')
+        call_next(resource)
         if held.owner then
           bury(resource, held.owner)
         end

@@ -22,6 +22,19 @@ local function leader_name(resource)
   return 'redquorum:leader:{' .. resource .. '}'
 end
 
+-- Always in braces, too: who waits for `a` must not keep `{a}` from anybody.
+local function line_name(resource)
+  return 'redquorum:line:{' .. resource .. '}'
+end
+
+local function lives_name(resource)
+  return 'redquorum:lives:{' .. resource .. '}'
+end
+
+local function turn_name(resource, waiter)
+  return 'redquorum:turn:{' .. resource .. '}:' .. waiter
+end
+
 local function tombstone_name(resource, owner)
   return named('redquorum:gone:', resource) .. ':' .. owner
 end

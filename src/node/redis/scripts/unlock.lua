@@ -19,6 +19,7 @@ local function unlock(resources, owner, token, real, leave)
         deleted = deleted + 1
         if real == '1' then
           call('PUBLISH', channel_name(resource), '0')
+          call_next(resource)
         end
       end
     end)
