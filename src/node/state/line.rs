@@ -81,7 +81,8 @@ impl NodeState {
         let survey = self.survey(&lock.resources, &lock.owner, now);
         let is_free = survey.other.is_none();
         let asks_line = is_free && !survey.is_all_ours && !mutation::is_on(Mutation::GrantOutOfTurn);
-        let head = if asks_line { self.next_in_line(resource, Some(waiter), now, audience) } else { None };
+        let asking = Some((waiter, *ticket));
+        let head = if asks_line { self.next_in_line(resource, asking, now, audience) } else { None };
         if is_free && head.as_ref().is_none_or(|head| head == waiter) {
             let granted = self.lock(terms, lock, now)?;
             if head.is_some() {
@@ -115,20 +116,23 @@ impl NodeState {
         Answer::Withdrawn
     }
 
-    /// The first of the line. It is called, unless it is the one who asks. Whoever does not listen is gone, and leaves.
+    /// Whose turn it is. It is called, unless it is the one who asks, which may be out of line for having had a vote that it
+    /// gave back: then its ticket speaks for it. Whoever does not listen is gone, and leaves.
     pub(super) fn next_in_line(
         &mut self,
         resource: &Resource,
-        asking: Option<&OwnerId>,
+        asking: Option<(&OwnerId, u64)>,
         now: NodeTime,
         audience: &mut Audience<'_>,
     ) -> Option<OwnerId> {
         loop {
             let head = self.line(resource, now)?.spots.first()?.clone();
-            let is_asking = Some(&head.waiter) == asking;
-            if is_asking
-                || (!head.ends.is_past(now) && audience.tell_heard(names::turn(resource, &head.waiter)))
+            if let Some((waiter, ticket)) = asking
+                && (head.waiter == *waiter || (ticket > 0 && ticket < head.ticket))
             {
+                return Some(waiter.clone());
+            }
+            if !head.ends.is_past(now) && audience.tell_heard(names::turn(resource, &head.waiter)) {
                 return Some(head.waiter);
             }
             self.leave_line(resource, &head.waiter);

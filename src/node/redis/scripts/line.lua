@@ -10,13 +10,17 @@ local function life_left(resource, waiter)
   return ends >= milliseconds() and ends - milliseconds() or nil
 end
 
--- The first of the line, nil if there is none. It is called, unless it is the one who asks. Whoever does not listen is
--- gone, and leaves.
-local function next_in_line(resource, asking)
+-- Whose turn it is, nil if there is no line. It is called, unless it is the one who asks, which may be out of line for
+-- having had a vote that it gave back: then its ticket speaks for it. Whoever does not listen is gone, and leaves.
+local function next_in_line(resource, asking, ticket)
   while true do
-    local head = call('ZRANGE', line_name(resource), 0, 0)[1]
+    local first = call('ZRANGE', line_name(resource), 0, 0, 'WITHSCORES')
+    local head = first[1]
     if not head or head == asking then
       return head
+    end
+    if ticket and ticket ~= '0' and tonumber(ticket) < tonumber(first[2]) then
+      return asking
     end
     if life_left(resource, head) and call('PUBLISH', channel_name(turn_name(resource, head)), '0') > 0 then
       return head

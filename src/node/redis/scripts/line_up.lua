@@ -49,7 +49,7 @@ local function line_up(resources, owner, ttl, hint, waiter, ticket, life)
   local seen = survey(resources, owner)
   local head
   if not seen.other and not seen.is_all_ours then
-    head = next_in_line(resource, waiter)
+    head = next_in_line(resource, waiter, ticket)
   end
   if not seen.other and (not head or head == waiter) then
     local answer = lock(resources, owner, ttl, hint)

@@ -201,6 +201,19 @@ fn a_ticket_that_another_node_gave_puts_its_waiter_where_it_belongs() {
 }
 
 #[test]
+fn whoever_gave_its_vote_back_is_still_first_by_its_ticket() {
+    let mut line = Line::held();
+    let first = line.enter("first");
+    line.enter("second");
+    line.unlock("holder");
+    line.come_back("first", first);
+    line.ask(&unlock("a", "first", 0, false, false));
+    line.called();
+    assert!(matches!(line.ask(&line_up("a", "again", "first", first, LIFE)), Answer::Granted { .. }));
+    assert_eq!((line.called(), line.waiters()), (vec![], vec!["second".into()]));
+}
+
+#[test]
 fn a_ticket_far_ahead_is_brought_back_to_an_hour_and_one_of_0_means_the_end() {
     let mut line = Line::held();
     let hour = 3_600_000_000;
