@@ -96,13 +96,14 @@ async fn whoever_gives_up_leaves_the_line_and_the_next_is_woken() {
     let (first, second) = (client(&cluster), client(&cluster));
     let lock = first.red_lock(R).fair();
     let waiting = lock.try_lock_for(Duration::from_secs(1));
-    let (outcome, second) = tokio::join!(waiting, async {
+    let meanwhile = async {
         settle().await;
-        let second = wait(&second);
+        let waiting = [wait(&second)];
         settle().await;
         assert_eq!(total(&cluster), 2);
-        second
-    });
+        waiting
+    };
+    let (outcome, [second]) = tokio::join!(waiting, meanwhile);
     assert!(matches!(outcome, Err(LockError::TimedOut { .. })), "{outcome:?}");
     settle().await;
     assert_eq!(total(&cluster), 1);

@@ -95,7 +95,7 @@ impl NodeState {
         let ticket = life.map_or(0, |life| self.enter(resource, waiter, *ticket, life, now));
         let patience = self
             .life_before(resource, waiter, now)
-            .or(holder.as_ref().map(|holder| holder.remaining))
+            .or_else(|| holder.as_ref().map(|holder| holder.remaining))
             .unwrap_or_default();
         Ok(Answer::Queued(Queued { ticket, patience, holder }))
     }
