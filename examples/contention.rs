@@ -32,7 +32,7 @@ use plotters::{
     element::PathElement,
     prelude::{IntoLogRange, SVGBackend},
     series::LineSeries,
-    style::{BLACK, BLUE, Color, GREEN, RED, RGBColor, WHITE},
+    style::{BLACK, BLUE, Color, GREEN, MAGENTA, RED, RGBColor, WHITE},
 };
 use redquorum::{
     RetryPolicy,
@@ -41,6 +41,14 @@ use redquorum::{
 use tokio::sync::Notify;
 
 const CONTENDERS: [usize; 6] = [1, 2, 5, 10, 30, 100];
+/// What is compared, and how it is drawn.
+const STRATEGIES: [(WaitingStrategy, RGBColor); 4] = [
+    (WaitingStrategy::Jittered, RED),
+    (WaitingStrategy::Parallel, BLUE),
+    (WaitingStrategy::ArbiterFirst, GREEN),
+    (WaitingStrategy::Fair, MAGENTA),
+];
+
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// One thing to measure.
@@ -93,8 +101,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("\nstrategies; contenders come again {}", if comes_at_once { "at once" } else { "later" });
         heading();
         compared.clear();
-        for strategy in [WaitingStrategy::Jittered, WaitingStrategy::Parallel, WaitingStrategy::ArbiterFirst]
-        {
+        for strategy in STRATEGIES.map(|(strategy, _)| strategy) {
             for contenders in CONTENDERS {
                 let cell = Cell { strategy, contenders, nodes: 5, round_trip: MILLISECOND, comes_at_once };
                 compared.extend(row(cell)?.map(|figures| (cell, figures)));
@@ -248,12 +255,7 @@ fn panel(
         .set_label_area_size(LabelAreaPosition::Bottom, 40)
         .build_cartesian_2d((1.0..100.0).log_scale(), 0.0..most * 1.1)?;
     chart.configure_mesh().x_desc("contenders").draw()?;
-    let lines: [(WaitingStrategy, RGBColor); 3] = [
-        (WaitingStrategy::Jittered, RED),
-        (WaitingStrategy::Parallel, BLUE),
-        (WaitingStrategy::ArbiterFirst, GREEN),
-    ];
-    for (strategy, colour) in lines {
+    for (strategy, colour) in STRATEGIES {
         let of_strategy = compared.iter().filter(|(cell, _)| cell.strategy == strategy);
         let points = of_strategy.map(|(cell, figures)| (cell.contenders as f64, value(figures)));
         let line = LineSeries::new(points, colour.stroke_width(2)).point_size(4);

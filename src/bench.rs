@@ -70,7 +70,7 @@ impl Core {
                     Some(node) => attempt.on_lock(node, Ballot::Granted(7)),
                     None => return false,
                 },
-                Step::Raise { .. } | Step::Abandon => {}
+                Step::LineUp(_) | Step::Raise { .. } | Step::Abandon => {}
                 Step::Won { .. } => return true,
                 Step::Lost(_) => return false,
             }

@@ -56,6 +56,10 @@ pub(crate) enum Mutation {
     ObserveBackwards,
     /// A node that restarted votes as if it had given no votes before.
     VoteWithoutFloor,
+    /// The node that keeps the line grants to whoever comes.
+    GrantOutOfTurn,
+    /// The node that keeps the line tells nobody that it is its turn.
+    CallNobody,
     /// A node in quarantine counts for renewals at once.
     CountInQuarantine,
     /// A node without a record counts for renewals.

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
-    node::{Abstention, Answer, Fault, Fingerprint, Holder},
+    node::{Abstention, Answer, Fault, Fingerprint, Holder, Queued},
     owner_id::OwnerId,
 };
 
@@ -34,6 +34,8 @@ pub enum Refusal {
         /// For how long, unless it is renewed.
         remaining: Duration,
     },
+    /// Nobody holds the resource there, but others are before this waiter in the line of [fair](crate::RedLock::fair) locks.
+    InLine,
     /// This lease was unlocked there already, by its holder or by force.
     Unlocked,
     /// The node must not vote for so long: it may have forgotten votes, as it restarted, was flushed, or is new. `None`
@@ -97,6 +99,7 @@ impl Vote {
             | Answer::Renewed { .. }
             | Answer::Unlocked { .. }
             | Answer::UnlockedBefore
+            | Answer::Withdrawn
             | Answer::Proclaimed
             | Answer::Observed(_)
             | Answer::Enrolled(_)
@@ -104,6 +107,10 @@ impl Vote {
             Answer::Held(Holder { owner, remaining, .. }) => {
                 Self::Refused(Refusal::Held { owner: owner.clone(), remaining: *remaining })
             }
+            Answer::Queued(Queued { holder: Some(Holder { owner, remaining, .. }), .. }) => {
+                Self::Refused(Refusal::Held { owner: owner.clone(), remaining: *remaining })
+            }
+            Answer::Queued(_) => Self::Refused(Refusal::InLine),
             Answer::Gone => Self::Refused(Refusal::Unlocked),
             Answer::NotRaised { .. } | Answer::NotLeader => Self::Refused(Refusal::Superseded),
             Answer::Foreign { fingerprint } | Answer::Known { fingerprint } => {
@@ -144,6 +151,7 @@ impl fmt::Display for Refusal {
             Self::Held { owner: None, remaining } => {
                 write!(f, "held by a lock of another kind for {remaining:?}")
             }
+            Self::InLine => f.write_str("others are before it in line"),
             Self::Unlocked => f.write_str("unlocked before"),
             Self::Quarantined { remaining: Some(remaining) } => {
                 write!(f, "in quarantine for {remaining:?}: it may have forgotten votes")

@@ -11,6 +11,7 @@ mod real {
     mod behaviours;
     mod closures;
     mod election;
+    mod fair;
     mod faults;
     mod fixture;
     mod groups;

@@ -25,6 +25,21 @@ pub(crate) enum Plan {
     /// These nodes one after the other until one grants, then all others: contenders that agree on the order never split
     /// the votes.
     ArbiterFirst(Vec<usize>),
+    /// The same, but whoever is asked before anybody has granted is asked for a turn, and keeps a line.
+    InLine(Vec<usize>),
+    /// All nodes at once, for this one has said that it is our turn: it is asked for it, and the others to lock. Its refusal
+    /// counts for all.
+    Called(usize),
+}
+
+impl Plan {
+    /// Who is asked one after the other.
+    fn arbiters(&self) -> Option<&[usize]> {
+        match self {
+            Self::ArbiterFirst(order) | Self::InLine(order) => Some(order),
+            Self::Parallel | Self::Called(_) => None,
+        }
+    }
 }
 
 /// What an attempt goes by.
@@ -58,6 +73,8 @@ pub(crate) enum Ballot {
 pub(crate) enum Step {
     /// Send the lock to these nodes.
     Lock(NodeSet),
+    /// Ask this node for a turn to lock.
+    LineUp(usize),
     /// Send the raise to these nodes.
     Raise { token: u64, nodes: NodeSet },
     /// Wait for a vote, at most until then.
@@ -113,7 +130,7 @@ enum Phase {
 }
 
 /// The share of the node timeout after which a silent arbiter is passed over.
-const HEDGE_SHARE: u32 = 8;
+pub(crate) const HEDGE_SHARE: u32 = 8;
 
 impl Attempt {
     /// `start`: the time before anything is sent.
@@ -201,6 +218,7 @@ impl Attempt {
         }
         match self.lock.verdict() {
             Verdict::Lost => self.abandon(now),
+            Verdict::Pending if self.caller_refused() => self.abandon(now),
             Verdict::Won => {
                 // A quorum of grants has a largest vote.
                 let Some(token) = self.fencing.fix() else { return self.abandon(now) };
@@ -209,13 +227,11 @@ impl Attempt {
             }
             Verdict::Pending => {
                 let next = self.next_to_ask(now);
-                if !next.is_empty() {
-                    for node in next.iter() {
-                        if let Some(ballot) = self.ballots.get_mut(node) {
-                            *ballot = Ballot::Silent;
-                        }
-                    }
-                    self.lock.ask(next, now + self.rules.node_timeout);
+                if let Some(node) = self.keeper_of_the_line(next) {
+                    self.ask(NodeSet::only(node), now);
+                    Step::LineUp(node)
+                } else if !next.is_empty() {
+                    self.ask(next, now);
                     Step::Lock(next)
                 } else if self.arbiter_refused() {
                     self.abandon(now)
@@ -275,7 +291,7 @@ impl Attempt {
     fn abandon(&mut self, now: Instant) -> Step {
         self.phase = if now >= self.end_of_validity() {
             Phase::Lost(Loss::Expired)
-        } else if self.arbiter_refused() {
+        } else if self.arbiter_refused() || self.caller_refused() {
             Phase::Lost(Loss::Contended)
         } else if now >= self.end() {
             Phase::Lost(self.reason())
@@ -306,15 +322,41 @@ impl Attempt {
 
     /// Whether the last arbiter's word was that the resource is held, so that nobody else needs to be asked.
     fn arbiter_refused(&self) -> bool {
-        matches!(self.rules.plan, Plan::ArbiterFirst(_))
+        self.rules.plan.arbiters().is_some()
             && self.lock.granted().is_empty()
             && self.ballots.contains(&Ballot::Refused)
+    }
+
+    /// Whether the node that is said to have called does not know of it.
+    fn caller_refused(&self) -> bool {
+        let Plan::Called(by) = self.rules.plan else { return false };
+        self.ballots.get(by) == Some(&Ballot::Refused)
+    }
+
+    /// Which of these is to be asked for a turn, before the others are asked to lock.
+    fn keeper_of_the_line(&self, next: NodeSet) -> Option<usize> {
+        match &self.rules.plan {
+            Plan::Called(by) => Some(*by).filter(|by| next.contains(*by)),
+            Plan::InLine(order) if self.lock.granted().is_empty() => {
+                next.iter().next().filter(|node| next.len() == 1 && order.contains(node))
+            }
+            _ => None,
+        }
+    }
+
+    fn ask(&mut self, nodes: NodeSet, now: Instant) {
+        for node in nodes.iter() {
+            if let Some(ballot) = self.ballots.get_mut(node) {
+                *ballot = Ballot::Silent;
+            }
+        }
+        self.lock.ask(nodes, now + self.rules.node_timeout);
     }
 
     fn next_to_ask(&mut self, now: Instant) -> NodeSet {
         let asked = self.lock.asked();
         let rest = self.rules.electorate.all().without(asked);
-        let Plan::ArbiterFirst(order) = &self.rules.plan else { return rest };
+        let Some(order) = self.rules.plan.arbiters() else { return rest };
         if !self.lock.granted().is_empty() {
             return rest;
         }
@@ -322,12 +364,10 @@ impl Attempt {
         if silent || self.arbiter_refused() {
             return NodeSet::EMPTY;
         }
+        let next = order.iter().find(|node| rest.contains(**node)).copied();
         self.hedge_at = now + self.rules.node_timeout / HEDGE_SHARE;
-        match order.iter().find(|node| rest.contains(**node)) {
-            Some(next) => NodeSet::only(*next),
-            // None of the arbiters serves: as if there were no order.
-            None => rest,
-        }
+        // None of the arbiters serves: as if there were no order.
+        next.map_or(rest, NodeSet::only)
     }
 
     /// Whether the attempt is over, even if it has its quorum.
@@ -346,7 +386,7 @@ impl Attempt {
     }
 
     fn wait(&self, deadline: Option<Instant>) -> Step {
-        let arbiter = matches!(self.rules.plan, Plan::ArbiterFirst(_))
+        let arbiter = self.rules.plan.arbiters().is_some()
             && matches!(self.phase, Phase::Locking)
             && self.lock.granted().is_empty();
         let deadline = deadline.into_iter().chain([self.end()]).min().unwrap_or(self.start);

@@ -14,6 +14,7 @@ pub(crate) mod attempt;
 pub(crate) mod fencing;
 pub(crate) mod lease;
 pub(crate) mod node_set;
+pub(crate) mod queueing;
 pub(crate) mod retry;
 pub(crate) mod round;
 pub(crate) mod sighting;

@@ -6,7 +6,7 @@ use crate::{
     algorithm::{
         attempt::{Loss, Plan},
         node_set::NodeSet,
-        sighting::Sighting,
+        sighting::{Sighting, is_split},
         stale::Stale,
         tally::Electorate,
         waiting_strategy::WaitingStrategy,
@@ -138,7 +138,7 @@ impl Retry {
         self.not_before = now;
         if loss == Loss::Contended {
             self.failures = 0;
-            let is_split = self.is_split(seen);
+            let is_split = is_split(seen, self.electorate);
             self.stale.note(seen, is_split);
             if is_split || self.may_be_split_still(seen) {
                 let range = if self.splits == 0 { round_trip } else { round_trip.max(self.pacing.floor) };
@@ -252,21 +252,5 @@ impl Retry {
     /// If the last of those who split believed it, all would sleep until the next poll.
     fn may_be_split_still(&self, seen: &[Sighting]) -> bool {
         (1..=MOST_DOUBTS).contains(&self.splits) && seen.contains(&Sighting::NotAsked)
-    }
-
-    /// Whether no owner was seen, or may stand, on enough nodes to be the holder. An arbiter's refusal is no split.
-    fn is_split(&self, seen: &[Sighting]) -> bool {
-        let unknown =
-            seen.iter().filter(|sighting| matches!(sighting, Sighting::Unknown | Sighting::NotAsked)).count();
-        let most = seen
-            .iter()
-            .filter(|sighting| matches!(sighting, Sighting::Held { .. }))
-            .map(|one| {
-                seen.iter()
-                    .filter(|other| one.owner() == other.owner() && other.remaining().is_some())
-                    .count()
-            })
-            .max();
-        most.unwrap_or(0) + unknown < self.electorate.needed()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::owner_id::OwnerId;
+use crate::{algorithm::tally::Electorate, owner_id::OwnerId};
 
 /// What an attempt has seen at one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,4 +26,25 @@ impl Sighting {
     pub(crate) fn owner(&self) -> Option<&OwnerId> {
         if let Self::Held { owner, .. } = self { owner.as_ref() } else { None }
     }
+}
+
+/// Whether no owner was seen, or may stand, on enough nodes to be the holder. An arbiter's refusal is no split.
+pub(crate) fn is_split(seen: &[Sighting], electorate: Electorate) -> bool {
+    let unknown =
+        seen.iter().filter(|sighting| matches!(sighting, Sighting::Unknown | Sighting::NotAsked)).count();
+    let most = seen.iter().map(|one| supporters(seen, one)).max();
+    most.unwrap_or(0) + unknown < electorate.needed()
+}
+
+/// The owner that a quorum of nodes names.
+pub(crate) fn holder(seen: &[Sighting], electorate: Electorate) -> Option<&OwnerId> {
+    seen.iter().find(|one| supporters(seen, one) >= electorate.needed())?.owner()
+}
+
+/// On how many nodes the owner stands that this one has named.
+fn supporters(seen: &[Sighting], one: &Sighting) -> usize {
+    if one.remaining().is_none() {
+        return 0;
+    }
+    seen.iter().filter(|other| one.owner() == other.owner() && other.remaining().is_some()).count()
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::retry::Pacing,
+    algorithm::{queueing::Queueing, retry::Pacing, waiting_strategy::WaitingStrategy},
     config::{
         RetryPolicy,
         quorum::{CheckedQuorum, check_node_timeout, check_ttl},
@@ -20,6 +20,7 @@ pub(crate) struct LockSettings {
     pub(crate) patience: Option<Duration>,
     pub(crate) retry: RetryPolicy,
     pub(crate) is_fixed: bool,
+    pub(crate) is_fair: bool,
 }
 
 /// Settings of a lock that can work.
@@ -30,8 +31,17 @@ pub(crate) struct CheckedLock {
     pub(crate) max_hold: Option<Duration>,
     pub(crate) patience: Duration,
     pub(crate) pacing: Pacing,
+    /// How long a waiter that is not heard of keeps its place in line.
+    pub(crate) place_life: Duration,
     /// Whether the watchdog renews the lease.
     pub(crate) is_renewed: bool,
+}
+
+impl CheckedLock {
+    /// Whether its waiters stand in line.
+    pub(crate) fn is_fair(&self) -> bool {
+        self.pacing.strategy == WaitingStrategy::Fair
+    }
 }
 
 impl LockSettings {
@@ -43,12 +53,17 @@ impl LockSettings {
         if let Some(given) = self.max_hold.filter(Duration::is_zero) {
             return Err(ConfigError::MaxHold { given });
         }
+        let mut pacing = self.retry.check()?;
+        if self.is_fair {
+            pacing.strategy = WaitingStrategy::Fair;
+        }
         Ok(CheckedLock {
             ttl,
             node_timeout,
             max_hold: self.max_hold,
             patience: self.patience.unwrap_or(ttl),
-            pacing: self.retry.check()?,
+            pacing,
+            place_life: Queueing::life(pacing, quorum.max_ttl),
             is_renewed: !self.is_fixed,
         })
     }

@@ -203,7 +203,10 @@ impl Observer {
 
 impl Listener for Bell {
     /// A new subscription counts as a notice: changes before it may have gone unnoticed.
-    fn notice(&self, _: Notice) {
+    fn notice(&self, notice: Notice) {
+        if notice == Notice::Interrupted {
+            return;
+        }
         self.0.notify_one();
     }
 }

@@ -12,6 +12,7 @@ use crate::{
         core::{Client, Core},
         guard::LockGuard,
         held::Won,
+        in_line::InLine,
         locking::{Attempted, Target, attempt},
         owner::Owner,
         waiting::lock_waiting,
@@ -117,13 +118,24 @@ impl Claim {
         let attempted = tokio::select! {
             biased;
             () = self.core().closed() => return Err(LockError::Closed),
-            attempted = attempt(self.core(), target, Plan::Parallel, 0) => attempted,
+            attempted = self.attempt_once(target) => attempted,
         };
         match attempted {
             Attempted::Won(won) => Ok(Some(self.guard(won))),
             Attempted::Lost(lost) if lost.loss == Loss::Contended => Ok(None),
             Attempted::Lost(lost) => Err(lost.into_error(self.core(), target)),
         }
+    }
+
+    async fn attempt_once(&self, target: &Target) -> Attempted {
+        let core = self.core();
+        if !target.settings.is_fair() {
+            return attempt(core, target, Plan::Parallel, 0, None).await;
+        }
+        // It asks for a turn, and does not wait for one: it listens to nobody, so it enters no line.
+        let mut line = InLine::new(core, &target.resources, target.settings.place_life);
+        let plan = Plan::InLine(core.arbiters(&target.resource));
+        attempt(core, target, plan, 0, Some(&mut line)).await
     }
 
     fn owner(&self) -> Option<Owner> {

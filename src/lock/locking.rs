@@ -8,6 +8,7 @@ use crate::{
         fencing::FencingToken,
         lease::LeaseTime,
         node_set::NodeSet,
+        queueing::Deferral,
         sighting::Sighting,
     },
     config::CheckedLock,
@@ -16,9 +17,10 @@ use crate::{
         fanout::{Fanout, Heard},
         gauge::UnderWay,
         held::{Standing, Won},
+        in_line::InLine,
     },
     mutation::{self, Mutation},
-    node::{Answer, Entry, Fault, Holder, Lock, Raise, Request, Resources, Unlock},
+    node::{Answer, Entry, Fault, Holder, Lock, Queued, Raise, Request, Resources, Unlock},
     owner_id::OwnerId,
     resource::Resource,
     vote::{Vote, Votes},
@@ -50,28 +52,38 @@ pub(crate) struct Lost {
     pub(crate) hint: u64,
     /// How long it took.
     pub(crate) took: Duration,
+    /// How a node that keeps a line has put us off.
+    pub(crate) deferral: Option<Deferral>,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Asked {
     Lock,
+    LineUp,
     Raise,
 }
 
-/// Makes one attempt, with an owner id that no other attempt has.
+/// Makes one attempt, with an owner id that no other attempt has; with a place in line where the plan asks for a turn.
 ///
 /// # Cancel safety
 ///
 /// Dropped at any point, it is rolled back on every node that was asked and has not definitely refused: submitted at
 /// once, behind the lock on the same connection.
-pub(crate) async fn attempt(core: &Core, target: &Target, plan: Plan, hint: u64) -> Attempted {
-    let mut run = Run::new(core, target, plan, hint);
+pub(crate) async fn attempt(
+    core: &Core,
+    target: &Target,
+    plan: Plan,
+    hint: u64,
+    line: Option<&mut InLine>,
+) -> Attempted {
+    let mut run = Run::new(core, target, plan, hint, line);
     if core.is_closed() {
         return Attempted::Lost(run.lost(Loss::NoQuorum));
     }
     loop {
         match run.attempt.step(core.now()) {
             Step::Lock(nodes) => run.send_lock(nodes),
+            Step::LineUp(node) => run.line_up(node),
             Step::Raise { token, nodes } => run.send_raise(token, nodes),
             Step::Wait(deadline) => {
                 if let Heard::Answer { node, tag, answer } = run.fanout.next(&*core.clock, deadline).await {
@@ -99,12 +111,14 @@ struct Run<'a> {
     under_way: Option<UnderWay>,
     seen: Vec<Sighting>,
     largest_counter: u64,
+    line: Option<&'a mut InLine>,
+    deferral: Option<Deferral>,
     /// Whether there is nothing to roll back (any more).
     is_settled: bool,
 }
 
 impl<'a> Run<'a> {
-    fn new(core: &'a Core, target: &'a Target, plan: Plan, hint: u64) -> Self {
+    fn new(core: &'a Core, target: &'a Target, plan: Plan, hint: u64, line: Option<&'a mut InLine>) -> Self {
         let settings = &core.settings;
         let rules = attempt::Rules {
             electorate: settings.electorate,
@@ -128,20 +142,36 @@ impl<'a> Run<'a> {
             under_way: Some(core.attempts.enter()),
             seen: vec![Sighting::NotAsked; nodes],
             largest_counter: 0,
+            line,
+            deferral: None,
             is_settled: false,
         }
     }
 
     fn send_lock(&mut self, nodes: NodeSet) {
-        let request = self.request(Entry::Lock(Lock {
+        let request = self.request(Entry::Lock(self.lock()));
+        for node in nodes.iter() {
+            self.fanout.send(&self.core.nodes, node, Asked::Lock, request.clone());
+            self.note(node, Vote::Pending, Sighting::Unknown);
+        }
+    }
+
+    fn line_up(&mut self, node: usize) {
+        let lock = self.lock();
+        let (entry, asked) = match &mut self.line {
+            Some(line) => (line.line_up(node, lock), Asked::LineUp),
+            None => (Entry::Lock(lock), Asked::Lock),
+        };
+        self.fanout.send(&self.core.nodes, node, asked, self.request(entry));
+        self.note(node, Vote::Pending, Sighting::Unknown);
+    }
+
+    fn lock(&self) -> Lock {
+        Lock {
             resources: Arc::clone(&self.target.resources),
             owner: self.owner.clone(),
             ttl: self.target.settings.ttl,
             hint: self.hint,
-        }));
-        for node in nodes.iter() {
-            self.fanout.send(&self.core.nodes, node, Asked::Lock, request.clone());
-            self.note(node, Vote::Pending, Sighting::Unknown);
         }
     }
 
@@ -164,7 +194,24 @@ impl<'a> Run<'a> {
         tracing::trace!(resource = %self.target.resource, owner = %self.owner, node, ?asked, ?answer, "vote");
         match asked {
             Asked::Lock => self.hear_lock(node, &answer),
+            Asked::LineUp => {
+                self.hear_line(node, &answer);
+                self.hear_lock(node, &answer);
+            }
             Asked::Raise => self.attempt.on_raise(node, answer == Answer::Raised),
+        }
+    }
+
+    fn hear_line(&mut self, node: usize, answer: &Answer) {
+        let Some(line) = &mut self.line else { return };
+        match answer {
+            Answer::Granted { .. } => line.granted(node),
+            Answer::Queued(queued) => {
+                let is_in_line = line.put_off(queued);
+                let holder = queued.holder.as_ref().and_then(|holder| holder.owner.clone());
+                self.deferral = Some(Deferral { node, is_in_line, patience: queued.patience, holder });
+            }
+            _ => {}
         }
     }
 
@@ -174,11 +221,13 @@ impl<'a> Run<'a> {
                 self.largest_counter = self.largest_counter.max(*vote);
                 (Ballot::Granted(*vote), Sighting::Free)
             }
-            Answer::Held(Holder { owner, remaining, counter, .. }) => {
+            Answer::Held(Holder { owner, remaining, counter, .. })
+            | Answer::Queued(Queued { holder: Some(Holder { owner, remaining, counter, .. }), .. }) => {
                 self.largest_counter = self.largest_counter.max(*counter);
                 let held = Sighting::Held { owner: owner.clone(), remaining: *remaining };
                 (Ballot::Refused, held)
             }
+            Answer::Queued(_) => (Ballot::Refused, Sighting::Unknown),
             Answer::Fault(fault) if fault.is_unsent() => (Ballot::Unsent, Sighting::Unknown),
             Answer::Fault(fault) if !fault.is_answer() => (Ballot::Silent, Sighting::Unknown),
             _ => (Ballot::Failed, Sighting::Unknown),
@@ -255,7 +304,7 @@ impl<'a> Run<'a> {
             node_timeout: settings.node_timeout,
             under_way: self.under_way.take(),
             standing: self.attempt.ballots().iter().zip(&self.votes).map(standing).collect(),
-            late: self.fanout.take_open(|asked| matches!(asked, Asked::Lock)),
+            late: self.fanout.take_open(|asked| !matches!(asked, Asked::Raise)),
         }
     }
 
@@ -270,6 +319,7 @@ impl<'a> Run<'a> {
             seen: std::mem::take(&mut self.seen),
             hint: if self.largest_counter == 0 { 0 } else { self.largest_counter + 1 },
             took,
+            deferral: self.deferral.take(),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! on the spot, from `Drop` too, and needs no task to survive for it.
 
 mod admission;
+mod bell;
 pub(crate) mod builder;
 pub(crate) mod claim;
 mod closure;
@@ -14,6 +15,7 @@ pub(crate) mod fanout;
 mod gauge;
 mod guard;
 pub(crate) mod held;
+mod in_line;
 mod inspection;
 pub(crate) mod locking;
 mod multi_guard;
@@ -24,6 +26,7 @@ mod quorum;
 mod red_lock;
 mod release;
 mod renewal;
+mod rule;
 mod schedule;
 #[cfg(test)]
 pub(crate) mod tests;

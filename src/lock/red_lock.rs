@@ -80,6 +80,42 @@ impl RedLock {
         self
     }
 
+    /// Lets waiters have the resource in the order in which they came (default: whoever is quickest).
+    ///
+    /// They stand in a line that is kept by one node, the first to be asked for this resource, and an unlock wakes exactly
+    /// the first of them: whatever their number, a hand-off costs the same few messages, and takes about two round trips.
+    /// The price is a second round trip where the resource is free, as that node is asked before the others.
+    ///
+    /// What it is not:
+    ///
+    /// * It is no part of what keeps two leases from overlapping: a quorum does that, as for every other lock.
+    /// * The order holds among fair contenders, one place for each client and resource (the tasks of one client queue
+    ///   behind it, and go to the end of the line after each lease). Whoever contends without `fair`, by this or another
+    ///   library, goes before them when it comes at the right moment.
+    /// * While nodes fail, the next node in order keeps the line, and the order is approximate until all have moved there.
+    /// * A client that vanishes delays those behind it only if its connections stay open, and then for no longer than its
+    ///   place is kept: twice the longest fallback poll of its [`RetryPolicy`], 10 s by default, and at most `max_ttl`.
+    /// * [`try_lock`](Self::try_lock) does not wait, so it enters no line, and asks that one node: `None` also if nobody holds
+    ///   the resource, but others are in line.
+    ///
+    /// The errors are those of [`lock`](Self::lock). Giving up, by a deadline or by dropping the future, gives up the place
+    /// and wakes the next.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let quorum = redquorum::Quorum::in_memory(3)?;
+    /// let lock = quorum.red_lock("ticket-machine").fair();
+    /// let guard = lock.lock().await?;
+    /// guard.unlock().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn fair(mut self) -> Self {
+        self.claim.settings.is_fair = true;
+        self
+    }
+
     /// Makes the lock re-entrant for this owner: while it holds the resource, its locks re-enter (default: the owner in
     /// whose [`scope`](Owner::scope) the call is made, or none).
     pub fn owned_by(mut self, owner: &Owner) -> Self {

@@ -6,24 +6,26 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::Notify;
-
 use crate::{
     algorithm::{
-        attempt::{Loss, Plan},
-        node_set::NodeSet,
-        retry::{Retry, Wake},
+        attempt::{HEDGE_SHARE, Loss, Plan},
+        queueing::Deferral,
+        retry::Wake,
         waiting_strategy::WaitingStrategy,
     },
     clock::Instant,
     error::LockError,
     lock::{
+        bell::{Bell, NodeBell, Topic},
         core::Core,
         held::Won,
+        in_line::InLine,
+        inspection::ask_all,
         locking::{Attempted, Lost, Target, attempt},
+        rule::{Rule, sighting},
     },
     mutex::lock,
-    node::{Listener, Notice, Resources, Subscription},
+    node::{Resources, Subscription},
     resource::Resource,
     vote::Votes,
 };
@@ -35,8 +37,11 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     /// Looked up by resources, never iterated.
-    queues: Mutex<HashMap<Resources, (usize, Arc<Queue>)>>,
+    queues: Mutex<HashMap<Waited, (usize, Arc<Queue>)>>,
 }
+
+/// What is waited for, and whether in line: contenders have nothing to share with those.
+type Waited = (Resources, bool);
 
 #[derive(Debug, Default)]
 struct Queue {
@@ -50,6 +55,8 @@ struct Queue {
 struct Turn {
     /// `None` until an attempt was refused.
     waiting: Option<Waiting>,
+    /// Its place in the lines of the nodes; `None` if it does not queue there.
+    line: Option<InLine>,
     hint: u64,
     /// When the first of the attempts began that could ask no quorum; `None` once one could.
     failing_since: Option<Instant>,
@@ -57,29 +64,16 @@ struct Turn {
 
 #[derive(Debug)]
 struct Waiting {
-    retry: Retry,
-    /// At every node, for as long as anybody waits.
+    rule: Rule,
+    /// At every node, for as long as anybody waits; none of whoever listens for its turn.
     _subscriptions: Vec<Subscription>,
-}
-
-/// Rings when a node gives notice.
-#[derive(Debug, Default)]
-struct Bell {
-    noticed: Mutex<NodeSet>,
-    rung: Notify,
-}
-
-#[derive(Debug)]
-struct NodeBell {
-    node: usize,
-    bell: Arc<Bell>,
 }
 
 /// A place in the queue; leaving it is dropping it.
 #[derive(Debug)]
 struct Place<'a> {
     waiters: &'a Waiters,
-    resources: Resources,
+    waited: Waited,
     queue: Arc<Queue>,
 }
 
@@ -113,23 +107,29 @@ async fn take_turns(
     start: Instant,
     last_votes: &mut Option<Votes>,
 ) -> Result<Won, LockError> {
-    let place = core.waiters.enter(&target.resources);
+    let place = core.waiters.enter(target);
+    let bell = &place.queue.bell;
     let mut turn = place.queue.turn.lock().await;
+    if target.settings.is_fair() {
+        let life = target.settings.place_life;
+        turn.line.get_or_insert_with(|| InLine::new(core, &target.resources, life));
+    }
     loop {
         let end_of_patience = turn.end_of_patience(start, target.settings.patience);
-        let plan = turn.until_next_attempt(core, &place.queue.bell, end_of_patience).await;
-        let begun = core.now();
-        match attempt(core, target, plan, turn.hint).await {
+        let plan = turn.until_next_attempt(core, target, bell, end_of_patience).await;
+        let (begun, hint) = (core.now(), turn.hint);
+        match attempt(core, target, plan, hint, turn.line.as_mut()).await {
             Attempted::Won(won) => {
-                turn.won(core.now(), target.settings.ttl);
+                turn.won(core.now(), target.settings.ttl, bell);
                 return Ok(won);
             }
             Attempted::Lost(lost) => {
-                turn.lost(core, target, &place.queue.bell, &lost, begun);
+                turn.lost(core, target, bell, &lost, begun);
                 let end_of_patience = turn.end_of_patience(start, target.settings.patience);
                 if end_of_patience.is_some_and(|end| end <= core.now()) {
                     return Err(lost.into_error(core, target));
                 }
+                turn.look(core, target).await;
                 *last_votes = Some(lost.votes);
             }
         }
@@ -166,24 +166,25 @@ fn no_quorum(core: &Core, resource: Resource, votes: Votes) -> LockError {
 }
 
 impl Waiters {
-    fn enter(&self, resources: &Resources) -> Place<'_> {
+    fn enter(&self, target: &Target) -> Place<'_> {
+        let waited = (Arc::clone(&target.resources), target.settings.is_fair());
         let mut queues = lock(&self.queues);
-        let (places, queue) = queues.entry(Arc::clone(resources)).or_default();
+        let (places, queue) = queues.entry(waited.clone()).or_default();
         *places += 1;
         let queue = Arc::clone(queue);
         drop(queues);
-        Place { waiters: self, resources: Arc::clone(resources), queue }
+        Place { waiters: self, waited, queue }
     }
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         let mut queues = lock(&self.waiters.queues);
-        let Some((places, _)) = queues.get_mut(&self.resources) else { return };
+        let Some((places, _)) = queues.get_mut(&self.waited) else { return };
         *places -= 1;
-        let left = if *places == 0 { queues.remove(&self.resources) } else { None };
+        let left = if *places == 0 { queues.remove(&self.waited) } else { None };
         drop(queues);
-        // Outside of the mutex: the subscriptions end with it.
+        // Outside of the mutex: the subscriptions and the places in line end with it.
         drop(left);
     }
 }
@@ -194,22 +195,21 @@ impl Turn {
     async fn until_next_attempt(
         &mut self,
         core: &Core,
+        target: &Target,
         bell: &Bell,
         end_of_patience: Option<Instant>,
     ) -> Plan {
-        let Some(Waiting { retry, .. }) = &mut self.waiting else { return Plan::Parallel };
+        let Some(Waiting { rule, .. }) = &mut self.waiting else { return first_plan(core, target) };
         loop {
             let rung = bell.rung.notified();
             let now = core.now();
-            for node in bell.take().iter() {
-                retry.notice(node, now);
-            }
-            let Wake { mut at, plan } = retry.next_wake();
+            rule.hear(bell.take(), now);
+            let Wake { mut at, plan } = rule.next_wake();
             if let Some(end) = end_of_patience {
                 at = at.min(end);
             }
             if at <= now {
-                retry.attempt_begins(&plan, now);
+                rule.attempt_begins(&plan, now);
                 return plan;
             }
             tokio::select! {
@@ -228,7 +228,26 @@ impl Turn {
             Loss::NoQuorum | Loss::Expired => self.failing_since.or(Some(begun)),
         };
         let waiting = self.waiting.get_or_insert_with(|| Waiting::begin(core, target, bell, now));
-        waiting.retry.attempt_lost(lost.loss, &lost.seen, lost.took, now, core.jitter());
+        waiting.rule.attempt_lost(lost, bell, now, core.jitter());
+        if let (Some(line), Some(Deferral { node, .. })) = (&mut self.line, &lost.deferral) {
+            let ear = |topic| Arc::new(NodeBell { node: *node, topic, bell: Arc::clone(bell) });
+            line.listen(*node, || ear(Topic::Turn), || ear(Topic::Release));
+        }
+    }
+
+    /// Asks all nodes who holds the resource, where the node that keeps the line may be wrong. Silent ones are waited for no
+    /// longer than a silent arbiter.
+    async fn look(&mut self, core: &Core, target: &Target) {
+        let Some(Waiting { rule: Rule::Queueing(queueing), .. }) = &mut self.waiting else { return };
+        if !queueing.wants_look() {
+            return;
+        }
+        let start = core.now();
+        let deadline = start + target.settings.node_timeout / HEDGE_SHARE;
+        let sightings: Vec<_> =
+            ask_all(core, &target.resource, deadline).await.iter().map(sighting).collect();
+        let now = core.now();
+        queueing.looked(&sightings, now.saturating_duration_since(start), now);
     }
 
     /// When a task that began at `start` has waited for a quorum as long as it may, if there is none at present.
@@ -237,40 +256,37 @@ impl Turn {
     }
 
     /// The next in the queue waits for what this one has won.
-    fn won(&mut self, now: Instant, ttl: Duration) {
+    fn won(&mut self, now: Instant, ttl: Duration, bell: &Bell) {
         self.failing_since = None;
-        if let Some(Waiting { retry, .. }) = &mut self.waiting {
-            retry.won(now, ttl);
+        if let Some(line) = &mut self.line {
+            line.leave();
+        }
+        match &mut self.waiting {
+            Some(Waiting { rule: Rule::Contending(retry), .. }) => retry.won(now, ttl),
+            Some(Waiting { rule: Rule::Queueing(queueing), .. }) => {
+                // Calls until now were for this turn.
+                bell.take();
+                queueing.won(now);
+            }
+            None => {}
         }
     }
+}
+
+/// How to try for the first time.
+fn first_plan(core: &Core, target: &Target) -> Plan {
+    if target.settings.is_fair() { Plan::InLine(core.arbiters(&target.resource)) } else { Plan::Parallel }
 }
 
 impl Waiting {
     fn begin(core: &Core, target: &Target, bell: &Arc<Bell>, now: Instant) -> Self {
-        let pacing = target.settings.pacing;
-        let to_hear: &[_] = if pacing.strategy == WaitingStrategy::Jittered { &[] } else { &core.nodes };
+        let strategy = target.settings.pacing.strategy;
+        let hears_all = matches!(strategy, WaitingStrategy::ArbiterFirst | WaitingStrategy::Parallel);
+        let to_hear: &[_] = if hears_all { &core.nodes } else { &[] };
         let subscriptions = to_hear.iter().enumerate().flat_map(|(node, to)| {
-            let listener = Arc::new(NodeBell { node, bell: Arc::clone(bell) });
+            let listener = Arc::new(NodeBell { node, topic: Topic::Release, bell: Arc::clone(bell) });
             target.resources.iter().map(move |resource| to.subscribe(resource, Arc::clone(&listener) as _))
         });
-        Self {
-            retry: Retry::new(core.settings.electorate, pacing, core.arbiters(&target.resource), now),
-            _subscriptions: subscriptions.collect(),
-        }
-    }
-}
-
-impl Bell {
-    fn take(&self) -> NodeSet {
-        std::mem::take(&mut *lock(&self.noticed))
-    }
-}
-
-impl Listener for NodeBell {
-    /// A new subscription counts as a notice: releases before it may have gone unnoticed, so one attempt finds out.
-    fn notice(&self, notice: Notice) {
-        tracing::trace!(node = self.node, ?notice, "notice");
-        lock(&self.bell.noticed).insert(self.node);
-        self.bell.rung.notify_one();
+        Self { rule: Rule::new(core, target, now), _subscriptions: subscriptions.collect() }
     }
 }

@@ -18,6 +18,10 @@ pub(crate) enum Answer {
     Granted { vote: u64 },
     /// Lock, renewal: another owner has one of the resources.
     Held(Holder),
+    /// Line up: it is not this waiter's turn.
+    Queued(Queued),
+    /// Withdrawal: it is not in the line (any more).
+    Withdrawn,
     /// Lock, renewal: this owner was unlocked here before; its tombstone says so.
     Gone,
     /// Any but the unlocks, inspection and observation: the node belongs to a quorum of another configuration.
@@ -88,6 +92,18 @@ pub(crate) struct Holder {
     pub(crate) remaining: Duration,
     /// The largest fencing counter among the asked resources, 0 where there is none.
     pub(crate) counter: u64,
+}
+
+/// The place of a waiter in the line of a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Queued {
+    /// The larger, the later its turn; 0 if it did not enter the line.
+    pub(crate) ticket: u64,
+    /// When to come back uncalled: when the holder's ttl ends if it is the first of the line, otherwise when the place of
+    /// whoever is before it does.
+    pub(crate) patience: Duration,
+    /// Who holds the resource; `None` if nothing but the line is in the way.
+    pub(crate) holder: Option<Holder>,
 }
 
 /// One resource as one node has it.

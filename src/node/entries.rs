@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::{
     node::{
-        Entry, Fingerprint, ForceUnlock, Inspect, Lock, Observe, Proclaim, Proclamation, QuarantineTerms,
-        Raise, Renew, Resources, RestartGuard, Terms, Unlock,
+        Entry, Fingerprint, ForceUnlock, Inspect, LineUp, Lock, Observe, Proclaim, Proclamation,
+        QuarantineTerms, Raise, Renew, Resources, RestartGuard, Terms, Unlock, Withdraw,
     },
     owner_id::OwnerId,
     resource::Resource,
@@ -54,6 +54,18 @@ pub(crate) fn renew(names: &str, by: &str, holds: u32, ttl: u64, token: u64) -> 
 
 pub(crate) fn unlock(names: &str, by: &str, token: u64, real: bool, leave: bool) -> Entry {
     Entry::Unlock(Unlock { resources: resources(names), owner: owner(by), token, real, leave })
+}
+
+/// Locks for ten seconds when it is the waiter's turn; a life of 0 milliseconds is none.
+pub(crate) fn line_up(names: &str, by: &str, waiter: &str, ticket: u64, life: u64) -> Entry {
+    let (resources, ttl) = (resources(names), Duration::from_secs(10));
+    let lock = Lock { resources, owner: owner(by), ttl, hint: 0 };
+    let life = (life > 0).then(|| Duration::from_millis(life));
+    Entry::LineUp(LineUp { lock, waiter: owner(waiter), ticket, life })
+}
+
+pub(crate) fn withdraw(name: &str, waiter: &str) -> Entry {
+    Entry::Withdraw(Withdraw { resource: resource(name), waiter: owner(waiter) })
 }
 
 pub(crate) fn force_unlock(names: &str) -> Entry {

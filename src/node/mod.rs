@@ -29,12 +29,12 @@ pub(crate) mod ttl;
 #[cfg(test)]
 pub(crate) use self::answer::{HeldBy, Inspection};
 pub(crate) use self::{
-    answer::{Abstention, Answer, Holder, Observation},
+    answer::{Abstention, Answer, Holder, Observation, Queued},
     proclamation::Proclamation,
     reply::{Reply, Responder},
     request::{
-        Enrol, Entry, ForceUnlock, Inspect, Lock, NewNodes, Observe, Proclaim, Raise, Reconfigure, Renew,
-        Request, Resources, Unlock,
+        Enrol, Entry, ForceUnlock, Inspect, LineUp, Lock, NewNodes, Observe, Proclaim, Raise, Reconfigure,
+        Renew, Request, Resources, Unlock, Withdraw,
     },
     terms::{QuarantineTerms, Run, Terms},
 };
@@ -55,8 +55,8 @@ pub(crate) trait Node: fmt::Debug + Send + Sync {
     ///
     /// 1. The order of calls is the order of execution on one connection.
     /// 2. What is accepted is sent whether or not the reply is polled or dropped, unless its time is over first or the
-    ///    connection breaks; an unlock survives even that, until its time is over.
-    /// 3. An unlock is never refused for want of room.
+    ///    connection breaks; an unlock and a withdrawal survive even that, until their time is over.
+    /// 3. Neither of those is ever refused for want of room.
     /// 4. Every reply resolves: with an answer, or with a fault at the latest when the quorum is shut down. It does
     ///    *not* resolve for a node that is silent: the asker has the deadlines.
     fn call(&self, request: Request) -> Reply;
@@ -81,7 +81,10 @@ pub(crate) enum Notice {
     /// From now on no release goes unnoticed: first time, or again after a broken connection, in which case releases
     /// may have been missed.
     Subscribed,
-    /// A lock that had its quorum was unlocked; or, of a leader's topic, there is another leader or value.
+    /// The connection is broken: until the next [`Subscribed`](Self::Subscribed), nothing is heard.
+    Interrupted,
+    /// A lock that had its quorum was unlocked; or, of a leader's topic, there is another leader or value; or, of a waiter's
+    /// turn, it has come.
     Released,
 }
 

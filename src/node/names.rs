@@ -3,9 +3,7 @@
 //! The lock itself is the key with the resource's own name. Names that are derived from it are Redisson's or follow
 //! its rule: `{...}` round the resource, so that a cluster keeps them together, unless the resource has a `{` already.
 
-#[cfg(test)]
-use crate::owner_id::OwnerId;
-use crate::resource::Resource;
+use crate::{owner_id::OwnerId, resource::Resource};
 
 /// The key of the node record.
 #[cfg(test)]
@@ -44,6 +42,24 @@ pub(crate) fn tombstone(resource: &Resource, owner: &OwnerId) -> Vec<u8> {
 /// Always in braces: `a` and `{a}` are two elections, and cannot share a record as they share a counter.
 pub(crate) fn leader(resource: &Resource) -> Resource {
     Resource::internal([b"redquorum:leader:{", resource.as_bytes(), b"}"].concat())
+}
+
+/// The topic on which one waiter in the line of a resource is told that it is its turn.
+pub(crate) fn turn(resource: &Resource, waiter: &OwnerId) -> Resource {
+    Resource::internal([b"redquorum:turn:{", resource.as_bytes(), b"}:", waiter.as_bytes()].concat())
+}
+
+/// The key of a resource's waiters, in the order of their tickets. Always in braces, as a leader's is: who waits for `a`
+/// must not keep `{a}` from anybody.
+#[cfg(test)]
+pub(crate) fn line(resource: &Resource) -> Vec<u8> {
+    [b"redquorum:line:{", resource.as_bytes(), b"}"].concat()
+}
+
+/// The key that says until when each of them keeps its place.
+#[cfg(test)]
+pub(crate) fn lives(resource: &Resource) -> Vec<u8> {
+    [b"redquorum:lives:{", resource.as_bytes(), b"}"].concat()
 }
 
 /// The resource that stands for all those with the same derived names: `a` for itself and for `{a}`.
@@ -90,6 +106,17 @@ mod tests {
         let topic = leader(&Resource::new([b'a'; 512]).unwrap());
         assert_eq!(namesake(&topic), topic);
         assert_eq!(notice_channel(&leader(&resource("a"))), b"redisson_lock__channel:redquorum:leader:{a}");
+    }
+
+    #[test]
+    fn no_two_waiters_share_a_topic_and_no_two_resources_a_line() {
+        let waiter = OwnerId::from_wire(b"me:1");
+        let topic = turn(&resource("a"), &waiter);
+        assert_eq!(topic.as_bytes(), b"redquorum:turn:{a}:me:1");
+        assert_eq!(namesake(&topic), topic);
+        assert_eq!(notice_channel(&topic), b"redisson_lock__channel:redquorum:turn:{a}:me:1");
+        assert_ne!(turn(&resource("{a}"), &waiter), topic);
+        assert_ne!(line(&resource("{a}")), line(&resource("a")));
     }
 
     #[test]

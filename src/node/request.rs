@@ -42,6 +42,10 @@ pub(crate) enum Entry {
     Renew(Renew),
     /// Delete what is still `owner`'s.
     Unlock(Unlock),
+    /// Take all resources if it is this waiter's turn, or wait for it in the line of the first of them.
+    LineUp(LineUp),
+    /// Leave the line of a resource.
+    Withdraw(Withdraw),
     /// Delete whoever's lock this is, and refuse its renewals.
     ForceUnlock(ForceUnlock),
     /// Tell who holds a resource.
@@ -99,6 +103,24 @@ pub(crate) struct Unlock {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LineUp {
+    /// What to do when it is this waiter's turn.
+    pub(crate) lock: Lock,
+    /// Who waits: never the same for two waits, so that nothing that comes late belongs to a later one.
+    pub(crate) waiter: OwnerId,
+    /// The place that it was given before, here or by another node; 0 for the end of the line.
+    pub(crate) ticket: u64,
+    /// How long it keeps its place unless it asks again. `None`: it does not enter the line.
+    pub(crate) life: Option<Duration>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Withdraw {
+    pub(crate) resource: Resource,
+    pub(crate) waiter: OwnerId,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ForceUnlock {
     pub(crate) resources: Resources,
 }
@@ -145,6 +167,6 @@ pub(crate) struct Reconfigure {
 impl Entry {
     /// Whether a node still owes the execution of this entry after its connection broke.
     pub(crate) fn is_owed(&self) -> bool {
-        matches!(self, Self::Unlock(_))
+        matches!(self, Self::Unlock(_) | Self::Withdraw(_))
     }
 }

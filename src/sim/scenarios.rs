@@ -15,6 +15,7 @@ use crate::{
 };
 
 mod contention;
+mod fair;
 mod forgetting;
 mod guarded;
 mod holds_and_renewals;

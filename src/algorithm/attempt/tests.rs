@@ -180,3 +180,49 @@ fn nothing_wins_after_it_was_abandoned() {
     }
     assert!(matches!(attempt.step(at(2)), Step::Lost(_)));
 }
+
+#[test]
+fn whoever_keeps_the_line_is_asked_for_a_turn_and_the_others_to_lock() {
+    let mut attempt = attempt(5, Plan::InLine(vec![3, 1, 0, 2, 4]));
+    assert_eq!(attempt.step(at(0)), Step::LineUp(3));
+    assert_eq!(attempt.step(at(0)), Step::Wait(at(125)));
+    assert_eq!(attempt.step(at(125)), Step::LineUp(1), "a silent one is passed over");
+    attempt.on_lock(1, Ballot::Granted(7));
+    assert_eq!(attempt.step(at(126)), Step::Lock(nodes(&[0, 2, 4])));
+    attempt.on_lock(0, Ballot::Granted(7));
+    attempt.on_lock(2, Ballot::Granted(7));
+    assert_eq!(attempt.step(at(127)), Step::Won { token: FencingToken::new(7) });
+}
+
+#[test]
+fn a_line_whose_keeper_puts_off_ends_the_attempt() {
+    let mut attempt = attempt(5, Plan::InLine(vec![3, 1, 0, 2, 4]));
+    attempt.step(at(0));
+    attempt.on_lock(3, Ballot::Refused);
+    assert_eq!(attempt.step(at(1)), Step::Abandon);
+    assert_eq!(attempt.step(at(1)), Step::Lost(Loss::Contended));
+}
+
+#[test]
+fn whoever_is_called_asks_the_caller_for_its_turn_and_all_others_beside_it() {
+    let mut attempt = attempt(5, Plan::Called(3));
+    assert_eq!(attempt.step(at(0)), Step::LineUp(3));
+    assert_eq!(attempt.step(at(0)), Step::Lock(nodes(&[0, 1, 2, 4])));
+    for node in [0, 3, 4] {
+        attempt.on_lock(node, Ballot::Granted(7));
+    }
+    assert_eq!(attempt.step(at(1)), Step::Won { token: FencingToken::new(7) });
+}
+
+#[test]
+fn a_call_that_the_caller_does_not_know_of_is_given_up_at_once() {
+    let mut attempt = attempt(5, Plan::Called(3));
+    attempt.step(at(0));
+    attempt.step(at(0));
+    attempt.on_lock(0, Ballot::Granted(7));
+    attempt.on_lock(3, Ballot::Refused);
+    assert_eq!(attempt.step(at(1)), Step::Abandon);
+    assert_eq!(attempt.step(at(1)), Step::Lost(Loss::Contended));
+    let to_roll_back: Vec<_> = attempt.to_roll_back().collect();
+    assert_eq!(to_roll_back, [(0, true), (1, false), (2, false), (4, false)]);
+}

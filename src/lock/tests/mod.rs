@@ -10,6 +10,7 @@ use crate::{
 };
 
 mod cancellation;
+mod fair;
 mod loss;
 mod masks;
 mod reentrancy;

@@ -9,7 +9,7 @@ use std::{
 use crate::{
     mutex,
     node::{
-        Answer, Entry, Fault, HeldBy, Holder, Inspection, Observation, Request, Responder, Terms,
+        Answer, Entry, Fault, HeldBy, Holder, Inspection, Observation, Queued, Request, Responder, Terms,
         answer::Enrolment, memory::MemoryServer,
     },
     owner_id::OwnerId,
@@ -74,6 +74,11 @@ fn refusal(entry: &Entry, remaining: Duration) -> Answer {
         Entry::Lock(_) | Entry::Renew(_) => {
             Answer::Held(Holder { resource: 0, owner, remaining, counter: 0 })
         }
+        Entry::LineUp(_) => {
+            let holder = Some(Holder { resource: 0, owner, remaining, counter: 0 });
+            Answer::Queued(Queued { ticket: 0, patience: remaining, holder })
+        }
+        Entry::Withdraw(_) => Answer::Withdrawn,
         Entry::Raise(_) => Answer::NotRaised { counter: 0 },
         Entry::Unlock(_) | Entry::ForceUnlock(_) => Answer::Unlocked { deleted: 0 },
         Entry::Proclaim(_) => Answer::NotLeader,

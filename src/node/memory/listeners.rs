@@ -56,6 +56,11 @@ impl Listeners {
         }
     }
 
+    /// Whether anybody listens.
+    pub(super) fn are_there(&self, resource: &Resource) -> bool {
+        mutex::lock(&self.table).by_resource.contains_key(resource)
+    }
+
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
         mutex::lock(&self.table).by_resource.values().map(BTreeMap::len).sum()

@@ -31,7 +31,7 @@ impl Item {
         Self { entries, until, was_sent: false, owed, responder, joined: Vec::new() }
     }
 
-    /// Whether it outlives its connection: a request of nothing but unlocks.
+    /// Whether it outlives its connection: a request of nothing but unlocks and withdrawals.
     pub(super) fn is_owed(&self) -> bool {
         self.owed
     }
@@ -53,6 +53,7 @@ impl Item {
     pub(super) fn takers(&self) -> impl Iterator<Item = &OwnerId> {
         self.entries.iter().filter_map(|entry| match entry {
             Entry::Lock(lock) => Some(&lock.owner),
+            Entry::LineUp(line_up) => Some(&line_up.lock.owner),
             Entry::Raise(raise) => Some(&raise.owner),
             Entry::Renew(renew) => Some(&renew.owner),
             _ => None,

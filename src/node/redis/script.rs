@@ -9,11 +9,11 @@ use redis::{Cmd, Value};
 
 use crate::{
     node::{
-        answer::{Abstention, Answer, Enrolment, HeldBy, Holder, Inspection, Observation},
+        answer::{Abstention, Answer, Enrolment, HeldBy, Holder, Inspection, Observation, Queued},
         fault::Fault,
         proclamation::Proclamation,
         redis::classify::{classify_caught, classify_code},
-        request::{Entry, NewNodes, Proclaim},
+        request::{Entry, LineUp, NewNodes, Proclaim},
         terms::{Fingerprint, QuarantineTerms, RestartGuard, Run, Terms},
         ttl::whole_milliseconds,
     },
@@ -38,6 +38,9 @@ const TEXT: &str = concat!(
     include_str!("scripts/renew.lua"),
     "end\n",
     "function node.define_others()\n",
+    include_str!("scripts/line.lua"),
+    include_str!("scripts/line_up.lua"),
+    include_str!("scripts/withdraw.lua"),
     include_str!("scripts/force_unlock.lua"),
     include_str!("scripts/inspect.lua"),
     include_str!("scripts/leading.lua"),
@@ -116,6 +119,12 @@ fn encode(command: &mut Cmd, entry: &Entry, quarantine: QuarantineTerms) {
             command.arg("unlock").arg(count).arg(unlock.owner.as_bytes()).arg(unlock.token);
             command.arg(u8::from(unlock.real)).arg(u8::from(unlock.leave))
         }
+        Entry::LineUp(LineUp { lock, waiter, ticket, life }) => {
+            command.arg("line_up").arg(count).arg(lock.owner.as_bytes());
+            command.arg(whole_milliseconds(lock.ttl)).arg(lock.hint);
+            command.arg(waiter.as_bytes()).arg(*ticket).arg(life.map_or(0, whole_milliseconds))
+        }
+        Entry::Withdraw(withdraw) => command.arg("withdraw").arg(count).arg(withdraw.waiter.as_bytes()),
         Entry::ForceUnlock(_) => command.arg("force_unlock").arg(count),
         Entry::Inspect(_) => command.arg("inspect").arg(count),
         Entry::Proclaim(Proclaim { said, ttl, .. }) => {
@@ -139,6 +148,8 @@ fn encode(command: &mut Cmd, entry: &Entry, quarantine: QuarantineTerms) {
 fn resources(entry: &Entry) -> &[Resource] {
     match entry {
         Entry::Lock(lock) => &lock.resources,
+        Entry::LineUp(line_up) => &line_up.lock.resources,
+        Entry::Withdraw(withdraw) => std::slice::from_ref(&withdraw.resource),
         Entry::Raise(raise) => &raise.resources,
         Entry::Renew(renew) => &renew.resources,
         Entry::Unlock(unlock) => &unlock.resources,
@@ -169,7 +180,7 @@ fn decode_one(entry: &Entry, answer: &Value) -> Answer {
 fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
     let parts = match (entry, answer) {
         // The answers that are given most are bare numbers: a table costs the server more than the number in it.
-        (Entry::Lock(_), Value::Int(vote)) => {
+        (Entry::Lock(_) | Entry::LineUp(_), Value::Int(vote)) => {
             return Some(Answer::Granted { vote: u64::try_from(*vote).ok()? });
         }
         (Entry::Unlock(_) | Entry::ForceUnlock(_), Value::Int(deleted)) => {
@@ -185,10 +196,10 @@ fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
             Answer::Fault(Fault::Counter(String::from_utf8_lossy(bytes(text)?).into()))
         }
         (_, b"foreign", [fingerprint]) => Answer::Foreign { fingerprint: fingerprint_of(fingerprint)? },
-        (Entry::Lock(_) | Entry::Raise(_) | Entry::Reconfigure(_), b"abstains", []) => {
+        (Entry::Lock(_) | Entry::LineUp(_) | Entry::Raise(_) | Entry::Reconfigure(_), b"abstains", []) => {
             Answer::Abstains(Abstention::NotEnrolled)
         }
-        (Entry::Lock(_) | Entry::Raise(_), b"abstains", [remaining]) => {
+        (Entry::Lock(_) | Entry::LineUp(_) | Entry::Raise(_), b"abstains", [remaining]) => {
             Answer::Abstains(Abstention::Quarantined(Duration::from_millis(number(remaining)?)))
         }
         (Entry::Renew(_), b"healed", []) => Answer::Healed(Abstention::NotEnrolled),
@@ -208,17 +219,14 @@ fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
             };
             Answer::Enrolled(Enrolment { run: run_of(run), quarantine })
         }
-        (Entry::Lock(_) | Entry::Renew(_), b"held", [resource, owner, remaining, counter]) => {
-            let resource = usize::try_from(number(resource)?).ok()?;
-            resources(entry).get(resource)?;
-            Answer::Held(Holder {
-                resource,
-                owner: owner_of(owner)?,
-                remaining: Duration::from_millis(number(remaining)?),
-                counter: number(counter)?,
-            })
-        }
-        (Entry::Lock(_) | Entry::Renew(_), b"gone", []) => Answer::Gone,
+        (Entry::Lock(_) | Entry::Renew(_), b"held", holder) => Answer::Held(holder_of(entry, holder)?),
+        (Entry::LineUp(_), b"queued", [ticket, patience, holder @ ..]) => Answer::Queued(Queued {
+            ticket: number(ticket)?,
+            patience: Duration::from_millis(number(patience)?),
+            holder: if holder.is_empty() { None } else { Some(holder_of(entry, holder)?) },
+        }),
+        (Entry::Withdraw(_), b"withdrawn", []) => Answer::Withdrawn,
+        (Entry::Lock(_) | Entry::LineUp(_) | Entry::Renew(_), b"gone", []) => Answer::Gone,
         (Entry::Raise(_), b"raised", []) => Answer::Raised,
         (Entry::Raise(_), b"not_raised", [counter]) => Answer::NotRaised { counter: number(counter)? },
         (Entry::Renew(_), b"renewed", [proves]) => Answer::Renewed { proves: number(proves)? == 1 },
@@ -252,6 +260,19 @@ fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
         _ => return None,
     };
     Some(parsed)
+}
+
+/// Whoever stands in the way of a lock.
+fn holder_of(entry: &Entry, fields: &[Value]) -> Option<Holder> {
+    let [resource, owner, remaining, counter] = fields else { return None };
+    let resource = usize::try_from(number(resource)?).ok()?;
+    resources(entry).get(resource)?;
+    Some(Holder {
+        resource,
+        owner: owner_of(owner)?,
+        remaining: Duration::from_millis(number(remaining)?),
+        counter: number(counter)?,
+    })
 }
 
 /// What others write there may be anything, and is nobody's proclamation then.

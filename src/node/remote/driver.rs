@@ -90,7 +90,9 @@ impl Driver {
             self.redial.lasted(now.saturating_duration_since(since));
             let mut state = self.shared.lock();
             state.outbox.disconnected(fault, now);
-            state.topics.disconnected();
+            let interrupted = state.topics.disconnected();
+            drop(state);
+            tell(&interrupted, Notice::Interrupted);
         }
     }
 

@@ -86,13 +86,18 @@ impl Topics {
         changes
     }
 
-    /// The connection is gone, and every subscription with it.
-    pub(super) fn disconnected(&mut self) {
+    /// The connection is gone, and every subscription with it; who has to hear of it.
+    pub(super) fn disconnected(&mut self) -> Vec<Arc<dyn Listener>> {
+        let mut interrupted = Vec::new();
         for (resource, topic) in &mut self.topics {
+            if topic.is_confirmed {
+                interrupted.extend(topic.listeners.iter().map(|(_, listener)| Arc::clone(listener)));
+            }
             topic.is_asked = false;
             topic.is_confirmed = false;
             self.changed.insert(resource.clone());
         }
+        interrupted
     }
 
     /// The subscription stands; who has to hear of it.

@@ -6,9 +6,8 @@ use crate::{
         answer::{Answer, Observation},
         names,
         request::{Observe, Proclaim},
-        state::{Leader, NodeState, NodeTime},
+        state::{Audience, Leader, NodeState, NodeTime},
     },
-    resource::Resource,
 };
 
 impl NodeState {
@@ -17,7 +16,7 @@ impl NodeState {
         &mut self,
         proclaim: &Proclaim,
         now: NodeTime,
-        notices: &mut Vec<Resource>,
+        audience: &mut Audience<'_>,
     ) -> Answer {
         let Proclaim { resource, said, ttl } = proclaim;
         let is_leader = self.held(resource, now).is_some_and(|held| held.owner == said.owner);
@@ -35,7 +34,7 @@ impl NodeState {
             }
         } else {
             self.leaders.insert(resource.clone(), Leader { said: said.clone(), expires_at: now + *ttl });
-            notices.push(names::leader(resource));
+            audience.tell(names::leader(resource));
         }
         Answer::Proclaimed
     }

@@ -24,6 +24,7 @@ use crate::{
 mod counters;
 mod guard;
 mod leading;
+mod line;
 mod locking;
 mod survey;
 #[cfg(test)]
@@ -32,8 +33,11 @@ mod time;
 mod unlocking;
 
 #[cfg(test)]
-pub(crate) use self::counters::LARGEST_COUNTER;
-pub(crate) use self::time::NodeTime;
+pub(crate) use self::{counters::LARGEST_COUNTER, line::Spot};
+pub(crate) use self::{
+    line::{Audience, Line},
+    time::NodeTime,
+};
 
 /// All that a node remembers.
 ///
@@ -49,6 +53,8 @@ pub(crate) struct NodeState {
     tombstones: BTreeMap<(Resource, OwnerId), NodeTime>,
     /// By the resource itself.
     leaders: BTreeMap<Resource, Leader>,
+    /// By the resource itself, too.
+    lines: BTreeMap<Resource, Line>,
     record: Option<Record>,
     quarantine: Option<Quarantine>,
     run: Run,
@@ -98,7 +104,8 @@ pub(crate) struct Quarantine {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) answer: Answer,
-    /// The resources whose waiters are told of a release, and the topics whose observers are told of a change.
+    /// The resources whose waiters are told of a release, and the topics on which observers are told of a change, or a waiter
+    /// of its turn.
     pub(crate) notices: Vec<Resource>,
 }
 
@@ -110,6 +117,7 @@ impl NodeState {
             counters: BTreeMap::new(),
             tombstones: BTreeMap::new(),
             leaders: BTreeMap::new(),
+            lines: BTreeMap::new(),
             record: None,
             quarantine: None,
             run: run.into(),
@@ -140,18 +148,33 @@ impl NodeState {
         self.locks.values()
     }
 
-    /// Executes one entry.
+    /// Executes one entry, with everybody listening.
     pub(crate) fn apply(&mut self, terms: &Terms, entry: &Entry, now: NodeTime) -> Outcome {
-        let mut notices = Vec::new();
+        self.apply_before(&|_| true, terms, entry, now)
+    }
+
+    /// Executes one entry; `is_heard` says whether anybody listens to a topic.
+    pub(crate) fn apply_before(
+        &mut self,
+        is_heard: &dyn Fn(&Resource) -> bool,
+        terms: &Terms,
+        entry: &Entry,
+        now: NodeTime,
+    ) -> Outcome {
+        let mut audience = Audience::new(is_heard);
         let result = match entry {
             Entry::Lock(lock) => self.may_vote(terms, now).and_then(|()| self.lock(terms, lock, now)),
+            Entry::LineUp(line_up) => {
+                self.may_vote(terms, now).and_then(|()| self.line_up(terms, line_up, now, &mut audience))
+            }
+            Entry::Withdraw(withdraw) => Ok(self.withdraw(withdraw, now, &mut audience)),
             Entry::Raise(raise) => self.may_vote(terms, now).and_then(|()| self.raise(terms, raise, now)),
             Entry::Renew(renew) => self.admit(terms).and_then(|()| self.renew(terms, renew, now)),
-            Entry::Unlock(unlock) => Ok(self.unlock(terms, unlock, now, &mut notices)),
-            Entry::ForceUnlock(unlock) => Ok(self.force_unlock(terms, unlock, now, &mut notices)),
+            Entry::Unlock(unlock) => Ok(self.unlock(terms, unlock, now, &mut audience)),
+            Entry::ForceUnlock(unlock) => Ok(self.force_unlock(terms, unlock, now, &mut audience)),
             Entry::Inspect(inspect) => self.inspect(inspect, now),
             Entry::Proclaim(proclaim) => {
-                self.admit(terms).map(|()| self.proclaim(proclaim, now, &mut notices))
+                self.admit(terms).map(|()| self.proclaim(proclaim, now, &mut audience))
             }
             Entry::Observe(observe) => Ok(self.observe(observe, now)),
             Entry::Enrol(enrol) => self.enrol(terms, enrol, now),
@@ -159,7 +182,7 @@ impl NodeState {
             Entry::Reconfigure(reconfigure) => Ok(self.reconfigure(reconfigure, now)),
         };
         let answer = result.unwrap_or_else(|refusal| refusal);
-        Outcome { answer, notices }
+        Outcome { answer, notices: audience.notices }
     }
 
     /// Forgets what is over. No later answer depends on it, unless the clock steps back.
@@ -168,6 +191,7 @@ impl NodeState {
         self.counters.retain(|_, counter| !counter.expires_at.is_past(now));
         self.tombstones.retain(|_, expires_at| !expires_at.is_past(now));
         self.leaders.retain(|_, leader| !leader.expires_at.is_past(now));
+        self.lines.retain(|_, line| !line.expires_at.is_past(now));
         self.quarantine = self.quarantine(now);
     }
 

@@ -13,6 +13,7 @@ use crate::{
 
 mod guard;
 mod leading;
+mod line;
 
 /// What a missing counter counts as when a test begins.
 const START: u64 = 1_700_000_000_000_000;

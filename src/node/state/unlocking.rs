@@ -8,7 +8,7 @@ use crate::{
         answer::{Answer, HeldBy, Inspection},
         request::{ForceUnlock, Inspect, Unlock},
         state::{
-            NodeState, NodeTime,
+            Audience, NodeState, NodeTime,
             counters::{start, usable},
         },
         terms::Terms,
@@ -22,7 +22,7 @@ impl NodeState {
         terms: &Terms,
         unlock: &Unlock,
         now: NodeTime,
-        notices: &mut Vec<Resource>,
+        audience: &mut Audience<'_>,
     ) -> Answer {
         let Unlock { resources, owner, token, real, leave } = unlock;
         let mut deleted = 0;
@@ -32,7 +32,8 @@ impl NodeState {
                 self.set_lock(resource, None);
                 deleted += 1;
                 if *real {
-                    notices.push(resource.clone());
+                    audience.tell(resource.clone());
+                    self.next_in_line(resource, None, now, audience);
                 }
             }
         }
@@ -55,7 +56,7 @@ impl NodeState {
         terms: &Terms,
         unlock: &ForceUnlock,
         now: NodeTime,
-        notices: &mut Vec<Resource>,
+        audience: &mut Audience<'_>,
     ) -> Answer {
         let mut deleted = 0;
         for resource in unlock.resources.iter() {
@@ -63,7 +64,8 @@ impl NodeState {
             self.set_lock(resource, None);
             self.bury(terms, resource, &owner, now);
             deleted += 1;
-            notices.push(resource.clone());
+            audience.tell(resource.clone());
+            self.next_in_line(resource, None, now, audience);
         }
         Answer::Unlocked { deleted }
     }

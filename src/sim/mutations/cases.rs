@@ -23,6 +23,7 @@ fn lock(rest: Duration, hold: Duration) -> Step {
         what: What::One,
         how: How::Lock,
         is_renewed: true,
+        is_fair: false,
         hold,
         reenters: false,
         verifies: false,
@@ -191,6 +192,45 @@ pub(super) fn is_storm(report: &Report) -> bool {
     let attempts = count(|event| matches!(event, Event::Began { .. }));
     let grants = count(|event| matches!(event, Event::Granted { .. }));
     attempts > grants * report.schedule.clients
+}
+
+/// Nothing goes wrong, and some stand in line again and again, each of them right after its turn.
+pub(super) fn of_a_line() -> impl Strategy<Value = Case> + Clone {
+    (any::<u64>().no_shrink(), 2..=6_usize, millis(50..=100)).prop_map(|(seed, clients, hold)| {
+        let step = Step { is_fair: true, ending: Ending::Drop, ..lock(Duration::ZERO, hold) };
+        Case {
+            is_unguarded: true,
+            schedule: Schedule::calm(seed, 5, clients),
+            programs: vec![vec![step; 4]; clients],
+        }
+    })
+}
+
+/// Whether somebody had two turns between two turns of another, who waited all the time.
+pub(in crate::sim) fn is_out_of_turn(report: &Report) -> bool {
+    let entries = report.history.entries().iter();
+    let granted = entries.filter(|entry| matches!(entry.event, Event::Granted { .. }));
+    let turns: Vec<usize> = granted.map(|entry| entry.client).collect();
+    (0..report.schedule.clients).any(|client| {
+        let mut between = turns.split(|turn| *turn == client);
+        // Before its first turn it was not in line yet, and after the last one it is not any more.
+        between.next();
+        between.next_back();
+        between.any(|others| others.iter().any(|one| others.iter().filter(|other| *other == one).count() > 1))
+    })
+}
+
+/// Whether the lock was free for longer than it takes to hand it over.
+pub(super) fn is_uncalled(report: &Report) -> bool {
+    let mut unlocked = None;
+    report.history.entries().iter().any(|entry| match entry.event {
+        Event::Ended { .. } => {
+            unlocked = Some(entry.at);
+            false
+        }
+        Event::Granted { .. } => unlocked.take().is_some_and(|at| entry.at - at > SECOND / 10),
+        _ => false,
+    })
 }
 
 /// The votes of a lease come late, and its holder keeps it to the end, when another waits for it.

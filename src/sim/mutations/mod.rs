@@ -15,7 +15,7 @@ use super::{
 };
 use crate::mutation::{Mutation, break_rule};
 
-mod cases;
+pub(super) mod cases;
 
 /// So many cases at most until a broken rule shows.
 const MOST_CASES: u64 = 20_000;
@@ -31,6 +31,10 @@ enum Sign {
     Eroded,
     /// Waiters try far more often than leases are released.
     Storm,
+    /// Somebody has two turns while another waits for its own.
+    OutOfTurn,
+    /// Those who wait find out by themselves that the lock is free.
+    Uncalled,
 }
 
 impl Sign {
@@ -47,7 +51,13 @@ impl Sign {
             }
             Self::Eroded if cases::has_eroded(&report) => Err(Box::new(Failure { report, violations: None })),
             Self::Storm if cases::is_storm(&report) => Err(Box::new(Failure { report, violations: None })),
-            Self::Eroded | Self::Storm => Ok(report),
+            Self::OutOfTurn if cases::is_out_of_turn(&report) => {
+                Err(Box::new(Failure { report, violations: None }))
+            }
+            Self::Uncalled if cases::is_uncalled(&report) => {
+                Err(Box::new(Failure { report, violations: None }))
+            }
+            Self::Eroded | Self::Storm | Self::OutOfTurn | Self::Uncalled => Ok(report),
         }
     }
 }
@@ -58,6 +68,8 @@ impl fmt::Display for Sign {
             Self::Broken(promise) | Self::BrokenEvenSo(promise) => promise.fmt(f),
             Self::Eroded => f.write_str("a lease eroded"),
             Self::Storm => f.write_str("a storm of attempts"),
+            Self::OutOfTurn => f.write_str("two turns while another waits"),
+            Self::Uncalled => f.write_str("a free lock that nobody takes"),
         }
     }
 }
@@ -169,6 +181,16 @@ fn a_ttl_that_is_shortened_is_caught() {
 #[test]
 fn notices_of_rollbacks_are_caught() {
     is_caught(Mutation::NoticeOnRollback, Sign::Storm, &cases::of_contention());
+}
+
+#[test]
+fn a_node_that_grants_to_whoever_comes_is_caught() {
+    is_caught(Mutation::GrantOutOfTurn, Sign::OutOfTurn, &cases::of_a_line());
+}
+
+#[test]
+fn a_node_that_calls_nobody_is_caught() {
+    is_caught(Mutation::CallNobody, Sign::Uncalled, &cases::of_a_line());
 }
 
 #[test]

@@ -259,7 +259,8 @@ impl State {
         let number = delivery.connection;
         let Payload::Outbound(outbound) = delivery.payload else { return };
         let Some(connection) = self.connections.get_mut(number) else { return };
-        let Some(server) = self.servers.get_mut(connection.node) else { return };
+        let node = connection.node;
+        let Some(server) = self.servers.get_mut(node) else { return };
         if let Outbound::Hello = outbound {
             connection.epoch.get_or_insert(server.epoch);
             return self.send(number, Payload::Inbound(Inbound::Welcome));
@@ -271,8 +272,13 @@ impl State {
         let reply = match outbound {
             Outbound::Hello => return,
             Outbound::Call { batch, entries } => {
-                let (answers, released) = server.apply(&connection.terms, &entries, now);
-                (now, connection.node, batch, answers.len()).hash(&mut self.trace);
+                let (terms, epoch) = (connection.terms.clone(), server.epoch);
+                let connections = &self.connections;
+                let is_heard = |topic: &Resource| {
+                    connections.iter().any(|connection| connection.hears(node, epoch, topic))
+                };
+                let (answers, released) = server.apply(&terms, &entries, now, &is_heard);
+                (now, node, batch, answers.len()).hash(&mut self.trace);
                 for resource in released {
                     self.publish(&resource, number);
                 }
@@ -295,11 +301,8 @@ impl State {
         let channel = names::namesake(resource);
         let Some(node) = self.connections.get(from).map(|connection| connection.node) else { return };
         let Some(epoch) = self.servers.get(node).map(|server| server.epoch) else { return };
-        let subscribed = self.connections.iter().enumerate().filter(|(_, connection)| {
-            connection.node == node
-                && connection.epoch == Some(epoch)
-                && connection.subscriptions.contains(&channel)
-        });
+        let all = self.connections.iter().enumerate();
+        let subscribed = all.filter(|(_, connection)| connection.hears(node, epoch, &channel));
         let subscribed: Vec<usize> = subscribed.map(|(number, _)| number).collect();
         for number in subscribed {
             self.send(number, Payload::Inbound(Inbound::Released(channel.clone())));
@@ -317,6 +320,13 @@ impl State {
         let parts = [part(client), part(node), way, u64::from(index)];
         let beyond = hash_of(self.schedule.seed, Purpose::Latency, parts) % spread;
         shortest.saturating_add(beyond)
+    }
+}
+
+impl Connection {
+    /// Whether it leads to this run of the node, and has subscribed to the topic there.
+    fn hears(&self, node: usize, epoch: u64, topic: &Resource) -> bool {
+        self.node == node && self.epoch == Some(epoch) && self.subscriptions.contains(topic)
     }
 }
 

@@ -6,7 +6,7 @@
 local node = {
   largest_counter = 9007199254740991,
   -- How many arguments each operation has.
-  arity = { lock = 3, raise = 2, renew = 4, unlock = 4 },
+  arity = { lock = 3, raise = 2, renew = 4, unlock = 4, line_up = 6, withdraw = 1 },
   usable = false,
   named = false,
   record = false,

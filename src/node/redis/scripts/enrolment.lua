@@ -1,10 +1,5 @@
 -- enrolment.lua  ->  what enrol, init and reconfigure share
 
-function node.milliseconds()
-  local seconds, microseconds = unpack(node.time())
-  return seconds * 1000 + math.floor(microseconds / 1000)
-end
-
 function node.write_record(floor)
   redis.call('HSET', 'redquorum:node', 'run', node.run() or '', 'floor', node.text_of(floor), 'fingerprint', ARGV[1])
   node.known_record = false

@@ -14,6 +14,7 @@ function node.force_unlock(resources)
         redis.call('DEL', resource)
         deleted = deleted + 1
         redis.call('PUBLISH', node.named('redisson_lock__channel:', resource), '0')
+        pcall(node.next_in_line, resource)
         if held.owner then
           node.bury(resource, held.owner)
         end

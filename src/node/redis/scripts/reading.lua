@@ -14,6 +14,11 @@ function node.time()
   return node.known_time
 end
 
+function node.milliseconds()
+  local seconds, microseconds = unpack(node.time())
+  return seconds * 1000 + math.floor(microseconds / 1000)
+end
+
 -- What a missing counter counts as.
 function node.start()
   return node.time()[1] * 1000000

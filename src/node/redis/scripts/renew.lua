@@ -23,8 +23,7 @@ function node.renew(resources, owner, holds, ttl, token)
   if not abstains then
     return { 'renewed', proves and 1 or 0 }
   end
-  local now = math.floor(node.time()[1] * 1000 + node.time()[2] / 1000)
-  if abstains.renewals_from and now > abstains.renewals_from then
+  if abstains.renewals_from and node.milliseconds() > abstains.renewals_from then
     return { 'renewed', proves and 1 or 0 }
   end
   return { 'healed', abstains[2] }

@@ -12,6 +12,11 @@ function node.unlock(resources, owner, token, real, leave)
       if reply == 1 then
         deleted = deleted + 1
         reply = real == '1' and redis.pcall('PUBLISH', node.named('redisson_lock__channel:', resource), '0')
+        -- To call the first of the line is a kindness, nothing that is owed: without it, it comes by itself.
+        if reply and redis.pcall('EXISTS', 'redquorum:line:{' .. resource .. '}') == 1 then
+          node.need('next_in_line')
+          pcall(node.next_in_line, resource)
+        end
       elseif reply ~= 0 then
         -- A replica refuses to delete even what is not there, and that is not owed.
         local field = redis.pcall('HGETALL', resource)

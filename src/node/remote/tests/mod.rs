@@ -192,7 +192,7 @@ async fn a_broken_connection_is_replaced_at_once_and_listeners_hear_that_they_ma
     assert_eq!(ear.heard(), [Notice::Released]);
     scene.fake.say(LinkEvent::Closed(Fault::Unreachable("reset".into())));
     scene.pass(30).await;
-    assert_eq!(ear.heard(), [Notice::Subscribed]);
+    assert_eq!(ear.heard(), [Notice::Interrupted, Notice::Subscribed]);
     assert_eq!(scene.fake.told(), ["subscribe r", "subscribe r"]);
     assert_eq!(scene.fake.links(), 1);
 }

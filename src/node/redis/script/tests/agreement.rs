@@ -8,12 +8,12 @@ use self::sameness::{contents, is_near, is_same_answer};
 use crate::{
     node::{
         Abstention, Answer, Enrol, Entry, Fault, Fingerprint, ForceUnlock, HeldBy, Holder, Inspect,
-        Inspection, Lock, NewNodes, Observation, Observe, Proclaim, Proclamation, Raise, Reconfigure, Renew,
-        Resources, RestartGuard, Terms, Unlock,
+        Inspection, LineUp, Lock, NewNodes, Observation, Observe, Proclaim, Proclamation, Queued, Raise,
+        Reconfigure, Renew, Resources, RestartGuard, Terms, Unlock, Withdraw,
         entries::{owner, resource, terms},
         names,
         redis::script::tests::server::Server,
-        state::{Counter, Held, LARGEST_COUNTER, Leader, NodeState, NodeTime, Quarantine, Record},
+        state::{Counter, Held, LARGEST_COUNTER, Leader, NodeState, NodeTime, Quarantine, Record, Spot},
     },
     resource::Resource,
 };
@@ -23,6 +23,9 @@ mod sameness;
 /// `a` and `{a}` share their derived names.
 const RESOURCES: [&str; 7] = ["a", "b", "{a}", "x{y", "z}", "n\nl", "0\0"];
 const OWNERS: [&str; 3] = ["u:1", "u:2", "u:3"];
+
+/// The last of them never listens.
+const WAITERS: [&str; 4] = ["w:1", "w:2", "w:3", "w:deaf"];
 
 /// How far a ttl of the server may be from that of the pure node, which gets its time a little before.
 const TOLERANCE: u64 = 200;
@@ -41,6 +44,8 @@ enum Question {
     Raise { token: Number },
     Renew { holds: u32, token: Number },
     Unlock { token: Number, real: bool, leave: bool },
+    LineUp { waiter: &'static str, ticket: Number, enters: bool },
+    Withdraw { waiter: &'static str },
     ForceUnlock,
     Inspect,
     Proclaim { number: u64 },
@@ -72,6 +77,8 @@ enum Step {
     },
     LoseRecord,
     LoseQuarantine,
+    /// The time of a place in line is over.
+    EndPlace(&'static str, &'static str),
     /// The server goes on as if it were another run.
     Restart,
 }
@@ -91,11 +98,23 @@ fn question() -> impl Strategy<Value = Question> {
         4 => (1..3_u32, number()).prop_map(|(holds, token)| Question::Renew { holds, token }),
         4 => (number(), any::<bool>(), prop::bool::weighted(0.3))
             .prop_map(|(token, real, leave)| Question::Unlock { token, real, leave }),
+        6 => (sample::select(&WAITERS[..]), ticket(), prop::bool::weighted(0.8))
+            .prop_map(|(waiter, ticket, enters)| Question::LineUp { waiter, ticket, enters }),
+        2 => sample::select(&WAITERS[..]).prop_map(|waiter| Question::Withdraw { waiter }),
         1 => Just(Question::ForceUnlock),
         1 => Just(Question::Inspect),
         3 => (0..4_u64).prop_map(|number| Question::Proclaim { number }),
         1 => Just(Question::Observe),
     ]
+}
+
+/// Tickets that are given have another order on the server and in the pure node if one in between is asked for, so it is not.
+fn ticket() -> impl Strategy<Value = Number> {
+    prop_oneof![
+        4 => Just(0),
+        1 => sample::select(vec![1, 2, 7, LARGEST_COUNTER, u64::MAX]),
+    ]
+    .prop_map(Number::Exactly)
 }
 
 fn draft() -> impl Strategy<Value = Draft> {
@@ -132,6 +151,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::LoseRecord),
         1 => Just(Step::LoseQuarantine),
         1 => Just(Step::Restart),
+        2 => (name(), sample::select(&WAITERS[..])).prop_map(|(name, waiter)| Step::EndPlace(name, waiter)),
     ]
 }
 
@@ -172,6 +192,15 @@ impl Pair<'_> {
                 real: *real,
                 leave: *leave,
             }),
+            Question::LineUp { waiter, ticket, enters } => {
+                let life = enters.then_some(ttl);
+                let lock = Lock { resources, owner, ttl, hint: 0 };
+                let (waiter, ticket) = (self::owner(waiter), self.number(ticket));
+                Entry::LineUp(LineUp { lock, waiter, ticket, life })
+            }
+            Question::Withdraw { waiter } => {
+                Entry::Withdraw(Withdraw { resource: first, waiter: self::owner(waiter) })
+            }
             Question::ForceUnlock => Entry::ForceUnlock(ForceUnlock { resources }),
             Question::Inspect => Entry::Inspect(Inspect { resource: first }),
             Question::Proclaim { number } => {
@@ -210,8 +239,9 @@ impl Pair<'_> {
         let mut expected = Vec::new();
         let mut is_same = entries.len() == said.len();
         for (entry, said) in entries.iter().zip(said) {
-            let answer = state.apply(terms, entry, now).answer;
+            let answer = state.apply_before(&is_heard, terms, entry, now).answer;
             is_same &= is_same_answer(entry, &answer, said, &state, now);
+            adopt_ticket(&mut state, entry, said);
             expected.push(answer);
         }
         if is_same { Ok(state) } else { Err(expected) }
@@ -281,6 +311,13 @@ impl Pair<'_> {
                 self.server.get::<i64>(redis::cmd("DEL").arg(names::QUARANTINE));
                 self.state.set_quarantine(None);
             }
+            Step::EndPlace(name, waiter) => {
+                let mut command = redis::cmd("ZADD");
+                command.arg(names::lives(&resource(name))).arg("XX").arg(1).arg(waiter);
+                self.server.get::<i64>(&command);
+                let end = |spot: &mut Spot| spot.ends = NodeTime::from_epoch(1);
+                self.state.change_spot(&resource(name), &owner(waiter), end);
+            }
             Step::Restart => {
                 // The record of another run, as far as the node can tell.
                 if let Some(record) = self.state.record().cloned() {
@@ -311,7 +348,11 @@ impl Pair<'_> {
             let is_string = key.starts_with(b"redisson_lock_token:")
                 || key.starts_with(b"redquorum:gone:")
                 || key == names::QUARANTINE.as_bytes();
-            let value: Vec<Vec<u8>> = if is_string {
+            let value: Vec<Vec<u8>> = if key.starts_with(b"redquorum:line:") {
+                self.server.get(redis::cmd("ZRANGE").arg(&key).arg(0).arg(-1))
+            } else if key.starts_with(b"redquorum:lives:") {
+                self.compare_lives(state, &key, now)?
+            } else if is_string {
                 vec![self.server.get(redis::cmd("GET").arg(&key))]
             } else {
                 let fields: BTreeMap<Vec<u8>, Vec<u8>> = self.server.get(redis::cmd("HGETALL").arg(&key));
@@ -347,6 +388,29 @@ impl Pair<'_> {
 }
 
 impl Pair<'_> {
+    /// The waiters of a resource, if each keeps its place for about as long as it should.
+    fn compare_lives(
+        &mut self,
+        state: &NodeState,
+        key: &[u8],
+        now: NodeTime,
+    ) -> Result<Vec<Vec<u8>>, TestCaseError> {
+        let lives: Vec<(Vec<u8>, f64)> =
+            self.server.get(redis::cmd("ZRANGE").arg(key).arg(0).arg(-1).arg("WITHSCORES"));
+        let lives: BTreeMap<Vec<u8>, u64> =
+            lives.into_iter().map(|(waiter, ends)| (waiter, ends as u64)).collect();
+        let name = RESOURCES.map(resource).into_iter().find(|name| names::lives(name) == key);
+        let line = name.as_ref().and_then(|name| state.line(name, now));
+        for spot in line.into_iter().flat_map(|line| line.spots()) {
+            let ends = lives.get(spot.waiter.as_bytes()).copied().map(Duration::from_millis);
+            prop_assert!(
+                ends.is_some_and(|ends| is_near(ends, spot.ends.since_epoch())),
+                "{spot:?}: {ends:?}"
+            );
+        }
+        Ok(lives.into_keys().collect())
+    }
+
     fn compare_record(&mut self, state: &NodeState) -> Result<(), TestCaseError> {
         let found: BTreeMap<String, String> = self.server.get(redis::cmd("HGETALL").arg(names::RECORD));
         let Some(Record { run, floor, fingerprint }) = state.record() else {
@@ -361,9 +425,25 @@ impl Pair<'_> {
     }
 }
 
+/// Whether somebody is subscribed to a topic at the server of this test.
+fn is_heard(topic: &Resource) -> bool {
+    !topic.as_bytes().ends_with(b"w:deaf")
+}
+
+/// The pure node is asked a little earlier than the server, and from then on has the tickets that the server gave.
+fn adopt_ticket(state: &mut NodeState, entry: &Entry, said: &Answer) {
+    if let (Entry::LineUp(LineUp { lock, waiter, life: Some(_), .. }), Answer::Queued(queued)) = (entry, said)
+    {
+        state.change_spot(&lock.resources[0], waiter, |spot| spot.ticket = queued.ticket);
+    }
+}
+
 #[test]
 fn the_script_and_the_pure_node_agree() {
     let server = RefCell::new(Server::start());
+    let topics =
+        RESOURCES.iter().flat_map(|name| WAITERS.map(|waiter| names::turn(&resource(name), &owner(waiter))));
+    let _listening = server.borrow().listen(topics.filter(is_heard));
     let config = ProptestConfig {
         cases: 200,
         max_shrink_iters: 2000,

@@ -12,7 +12,7 @@ use std::{
 use redis::{Cmd, Connection, ConnectionLike, FromRedisValue, RedisResult};
 
 use crate::{
-    node::{Answer, Entry, Terms, redis::script},
+    node::{Answer, Entry, Terms, names, redis::script},
     owner_id::OwnerId,
     resource::Resource,
 };
@@ -69,6 +69,19 @@ impl Server {
     pub(super) fn connect(&mut self) {
         let socket = self.directory.join("redis.sock");
         self.connection = Self::connect_to(&format!("unix://{}?protocol=resp3", socket.display()));
+    }
+
+    /// Another connection, subscribed to these topics for as long as it lives.
+    pub(super) fn listen(&self, topics: impl Iterator<Item = Resource>) -> Connection {
+        let socket = self.directory.join("redis.sock");
+        let mut listener = Self::connect_to(&format!("unix://{}?protocol=resp3", socket.display()));
+        for topic in topics {
+            let mut subscribe = redis::cmd("SUBSCRIBE");
+            subscribe.arg(names::notice_channel(&topic));
+            listener.send_packed_command(&subscribe.get_packed_command()).unwrap();
+            listener.recv_response().unwrap();
+        }
+        listener
     }
 
     fn load(&mut self) {
@@ -136,7 +149,7 @@ impl Server {
     }
 
     pub(super) fn counter(&mut self, resource: &Resource) -> Option<u64> {
-        self.get(redis::cmd("GET").arg(crate::node::names::counter(resource)))
+        self.get(redis::cmd("GET").arg(names::counter(resource)))
     }
 }
 

@@ -20,6 +20,13 @@ pub(super) fn contents(state: &NodeState, now: NodeTime) -> Contents {
             let value = fields_of(said);
             contents.insert(names::leader(&name).as_bytes().to_vec(), (value, expires_at.remaining(now)));
         }
+        if let Some(line) = state.line(&name, now) {
+            let waiters: Vec<_> = line.spots().iter().map(|spot| spot.waiter.as_bytes().to_vec()).collect();
+            let mut sorted = waiters.clone();
+            sorted.sort();
+            contents.insert(names::line(&name), (waiters, line.expires_at().remaining(now)));
+            contents.insert(names::lives(&name), (sorted, line.expires_at().remaining(now)));
+        }
         for owner in OWNERS.map(owner) {
             if let Some(expires_at) = state.tombstone(&name, &owner, now) {
                 contents.insert(
@@ -62,13 +69,21 @@ pub(super) fn is_same_answer(
     state: &NodeState,
     now: NodeTime,
 ) -> bool {
+    let is_same_held = |one: &Holder, other: &Holder| {
+        let is_same_resource = one.resource == other.resource || is_tie(entry, other, state, now);
+        is_same_resource
+            && one.owner == other.owner
+            && one.counter == other.counter
+            && is_near(one.remaining, other.remaining)
+    };
     match (expected, said) {
-        (Answer::Held(one), Answer::Held(other)) => {
-            let is_same_resource = one.resource == other.resource || is_tie(entry, other, state, now);
-            is_same_resource
-                && one.owner == other.owner
-                && one.counter == other.counter
-                && is_near(one.remaining, other.remaining)
+        (Answer::Held(one), Answer::Held(other)) => is_same_held(one, other),
+        (Answer::Queued(one), Answer::Queued(other)) => {
+            let is_same_holder = match (&one.holder, &other.holder) {
+                (Some(one), Some(other)) => is_same_held(one, other),
+                (one, other) => one.is_none() && other.is_none(),
+            };
+            is_same_holder && is_same_ticket(one, other) && is_near(one.patience, other.patience)
         }
         (Answer::Inspected(one), Answer::Inspected(other)) => {
             one.counter == other.counter
@@ -99,10 +114,18 @@ pub(super) fn is_same_answer(
     }
 }
 
+fn is_same_ticket(one: &Queued, other: &Queued) -> bool {
+    (one.ticket == 0) == (other.ticket == 0)
+        && is_near(Duration::from_micros(one.ticket), Duration::from_micros(other.ticket))
+}
+
 /// Whether this holder is as good as the first of those who tie: servers before 7.2 give the keys of one script ttls
 /// that begin a millisecond apart.
 fn is_tie(entry: &Entry, holder: &Holder, state: &NodeState, now: NodeTime) -> bool {
-    let (Entry::Lock(Lock { resources, .. }) | Entry::Renew(Renew { resources, .. })) = entry else {
+    let (Entry::Lock(Lock { resources, .. })
+    | Entry::LineUp(LineUp { lock: Lock { resources, .. }, .. })
+    | Entry::Renew(Renew { resources, .. })) = entry
+    else {
         return false;
     };
     state.held(&resources[holder.resource], now).is_some_and(|held| {

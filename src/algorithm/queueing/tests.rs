@@ -1,0 +1,213 @@
+//! Waiting in line, told as stories.
+
+use super::*;
+use crate::algorithm::waiting_strategy::WaitingStrategy;
+
+const PACING: Pacing = Pacing {
+    first_poll: Duration::from_millis(500),
+    longest_poll: Duration::from_secs(5),
+    floor: Duration::from_millis(5),
+    strategy: WaitingStrategy::Fair,
+};
+const LIFE: Duration = Duration::from_secs(10);
+const ROUND_TRIP: Duration = Duration::from_millis(1);
+const ORDER: [usize; 5] = [4, 2, 0, 1, 3];
+
+fn at(millis: u64) -> Instant {
+    Instant::from_origin(Duration::from_millis(millis))
+}
+
+fn queueing() -> Queueing {
+    Queueing::new(Electorate::new(5, 3), PACING, LIFE, ORDER.to_vec(), at(0))
+}
+
+fn owner(name: &str) -> OwnerId {
+    OwnerId::from_wire(name.as_bytes())
+}
+
+/// One word a node: a name, `-` for ours and given back, `?` silent.
+fn seen(nodes: &str) -> Vec<Sighting> {
+    let sighting = |word: &str| match word {
+        "-" => Sighting::Free,
+        "?" => Sighting::Unknown,
+        name => Sighting::Held { owner: Some(owner(name)), remaining: Duration::from_secs(30) },
+    };
+    nodes.split(' ').map(sighting).collect()
+}
+
+fn deferral(node: usize, holder: Option<&str>, patience: u64) -> Deferral {
+    let patience = Duration::from_millis(patience);
+    Deferral { node, is_in_line: true, patience, holder: holder.map(owner) }
+}
+
+fn lose(queueing: &mut Queueing, loss: Loss, sightings: &[Sighting], deferral: Option<&Deferral>, now: u64) {
+    queueing.attempt_begins(at(now));
+    let setback = Setback { loss, sightings, deferral, took: ROUND_TRIP };
+    queueing.attempt_lost(&setback, at(now), 0.5);
+}
+
+fn put_off(queueing: &mut Queueing, deferral: &Deferral, now: u64) {
+    lose(queueing, Loss::Contended, &seen("? ? ? ? ?"), Some(deferral), now);
+}
+
+fn in_line(order: &[usize]) -> Plan {
+    Plan::InLine(order.to_vec())
+}
+
+#[test]
+fn whoever_is_in_line_polls_until_it_is_called_and_then_asks_all_at_once() {
+    let mut queueing = queueing();
+    put_off(&mut queueing, &deferral(4, Some("other"), 30_000), 0);
+    assert_eq!(queueing.next_wake(), Wake { at: at(500), plan: in_line(&ORDER) });
+    queueing.called(4, at(100));
+    assert_eq!(queueing.next_wake(), Wake { at: at(0), plan: Plan::Called(4) });
+}
+
+#[test]
+fn a_call_of_a_node_in_whose_line_it_is_not_is_a_reason_to_look() {
+    let mut queueing = queueing();
+    put_off(&mut queueing, &deferral(4, Some("other"), 30_000), 0);
+    queueing.called(2, at(100));
+    assert_eq!(queueing.next_wake(), Wake { at: at(100), plan: in_line(&ORDER) });
+    let mut newcomer = Deferral { is_in_line: false, ..deferral(4, Some("other"), 30_000) };
+    put_off(&mut queueing, &newcomer, 100);
+    newcomer.is_in_line = true;
+    queueing.called(4, at(200));
+    assert_eq!(queueing.next_wake().plan, in_line(&ORDER));
+}
+
+#[test]
+fn the_first_comes_back_when_the_holder_ends_but_never_in_a_busy_loop() {
+    let mut queueing = queueing();
+    put_off(&mut queueing, &deferral(4, Some("other"), 200), 0);
+    assert_eq!(queueing.next_wake().at, at(200));
+    put_off(&mut queueing, &deferral(4, Some("other"), 0), 200);
+    assert_eq!(queueing.next_wake().at, at(205));
+}
+
+#[test]
+fn polls_grow_to_the_longest_and_keep_the_place_alive() {
+    let mut queueing = queueing();
+    let mut now = 0;
+    for jitter in [0.0, 0.3, 0.6, 0.99, 0.99, 0.99, 0.99, 0.99] {
+        queueing.attempt_begins(at(now));
+        let deferral = deferral(4, Some("other"), 60_000);
+        let sightings = seen("? ? ? ? ?");
+        let setback = Setback {
+            loss: Loss::Contended,
+            sightings: &sightings,
+            deferral: Some(&deferral),
+            took: ROUND_TRIP,
+        };
+        queueing.attempt_lost(&setback, at(now), jitter);
+        let next = queueing.next_wake().at.saturating_duration_since(at(now));
+        assert!(next >= Duration::from_millis(250) && next < LIFE, "{next:?}");
+        now += u64::try_from(next.as_millis()).unwrap();
+    }
+    assert!(now > 25_000, "{now}");
+}
+
+#[test]
+fn a_place_lives_for_two_polls_and_for_no_longer_than_a_lock() {
+    let longest = Duration::from_secs(60);
+    assert_eq!(Queueing::life(PACING, longest), LIFE);
+    let rare = Pacing { longest_poll: Duration::from_secs(300), ..PACING };
+    assert_eq!(Queueing::life(rare, longest), longest);
+}
+
+#[test]
+fn a_lost_connection_to_the_line_is_a_reason_to_look_and_one_to_another_node_is_none() {
+    let mut queueing = queueing();
+    put_off(&mut queueing, &deferral(4, Some("other"), 30_000), 0);
+    queueing.interrupted(2, at(10));
+    assert_eq!(queueing.next_wake().at, at(500));
+    queueing.interrupted(4, at(20));
+    assert_eq!(queueing.next_wake(), Wake { at: at(20), plan: in_line(&ORDER) });
+    queueing.called(4, at(20));
+    assert_eq!(queueing.next_wake().plan, in_line(&ORDER), "nothing is known of a line there");
+}
+
+#[test]
+fn votes_lost_at_the_other_nodes_are_tried_again_at_once_and_then_after_growing_delays() {
+    let mut queueing = queueing();
+    let mut at_once = seen("other other - - -");
+    at_once[2] = Sighting::Unknown;
+    let mut last = Duration::ZERO;
+    for round in 0..6 {
+        lose(&mut queueing, Loss::Contended, &at_once, None, 0);
+        let delay = queueing.next_wake().at.saturating_duration_since(at(0));
+        assert!(if round == 0 { delay.is_zero() } else { delay > last }, "{round}: {delay:?}");
+        last = delay;
+    }
+}
+
+#[test]
+fn failures_keep_the_floor() {
+    let mut queueing = queueing();
+    for least in [5, 10, 20, 40] {
+        lose(&mut queueing, Loss::NoQuorum, &seen("? ? ? ? ?"), None, 0);
+        queueing.look(1, at(0));
+        assert!(queueing.next_wake().at >= at(least));
+    }
+}
+
+#[test]
+fn whoever_polls_looks_once_for_an_owner_that_is_named_again_and_again() {
+    let mut queueing = queueing();
+    let deferral = deferral(4, Some("other"), 30_000);
+    put_off(&mut queueing, &deferral, 0);
+    queueing.look(4, at(100));
+    put_off(&mut queueing, &deferral, 100);
+    assert!(!queueing.wants_look(), "that was for news");
+    put_off(&mut queueing, &deferral, 1000);
+    assert!(queueing.wants_look());
+    queueing.looked(&seen("other ? other ? other"), ROUND_TRIP, at(1000));
+    put_off(&mut queueing, &deferral, 5000);
+    assert!(!queueing.wants_look(), "it is confirmed");
+    let next = Deferral { holder: Some(owner("next")), ..deferral };
+    put_off(&mut queueing, &next, 15_000);
+    assert!(!queueing.wants_look(), "the lock moves");
+    put_off(&mut queueing, &next, 25_000);
+    assert!(queueing.wants_look());
+}
+
+#[test]
+fn a_node_that_keeps_what_can_be_nobodys_is_passed_over_after_two_looks() {
+    let mut queueing = queueing();
+    let deferral = deferral(4, Some("gone"), 30_000);
+    put_off(&mut queueing, &deferral, 0);
+    put_off(&mut queueing, &deferral, 500);
+    queueing.looked(&seen("- - - - gone"), ROUND_TRIP, at(500));
+    assert_eq!(queueing.next_wake(), Wake { at: at(505), plan: in_line(&ORDER) });
+    put_off(&mut queueing, &deferral, 505);
+    assert!(queueing.wants_look(), "although it was not a poll");
+    queueing.looked(&seen("- - - - gone"), ROUND_TRIP, at(505));
+    assert_eq!(queueing.next_wake().plan, in_line(&[2, 0, 1, 3]));
+    queueing.look(4, at(600));
+    assert_eq!(queueing.next_wake().plan, in_line(&ORDER), "something happened there");
+}
+
+#[test]
+fn a_holder_that_was_met_while_it_locked_is_believed() {
+    let mut queueing = queueing();
+    let deferral = deferral(4, Some("holder"), 30_000);
+    put_off(&mut queueing, &deferral, 0);
+    put_off(&mut queueing, &deferral, 500);
+    queueing.looked(&seen("- - - - holder"), ROUND_TRIP, at(500));
+    put_off(&mut queueing, &deferral, 505);
+    queueing.looked(&seen("holder holder ? holder holder"), ROUND_TRIP, at(505));
+    assert_eq!(queueing.next_wake().plan, in_line(&ORDER));
+    assert!(!queueing.wants_look());
+}
+
+#[test]
+fn a_node_that_grants_what_a_quorum_holds_is_passed_over_the_second_time() {
+    let mut queueing = queueing();
+    let sightings = seen("holder holder holder ? -");
+    lose(&mut queueing, Loss::Contended, &sightings, None, 0);
+    assert_eq!(queueing.next_wake().plan, in_line(&ORDER), "the unlock may be on its way");
+    lose(&mut queueing, Loss::Contended, &sightings, None, 1);
+    assert_eq!(queueing.next_wake().plan, in_line(&[2, 0, 1, 3]));
+    queueing.won(at(2));
+    assert_eq!(queueing.next_wake(), Wake { at: at(2), plan: in_line(&ORDER) });
+}

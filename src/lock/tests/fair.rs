@@ -1,0 +1,235 @@
+//! Waiting in line.
+
+use std::{sync::Mutex, time::Duration};
+
+use super::*;
+use crate::{Fault, LockError, LockGuard, Quorum, RedLock, node::Entry};
+use tokio::task::JoinHandle;
+
+const R: &str = "r";
+
+/// Waits in the background until it has the lock.
+fn wait(quorum: &Quorum) -> JoinHandle<Result<LockGuard, LockError>> {
+    let lock = quorum.red_lock(R).fair();
+    tokio::spawn(async move { lock.lock().await })
+}
+
+/// Lets everybody do what they can without time passing for long.
+async fn settle() {
+    pass(Duration::from_millis(5)).await;
+}
+
+/// How many wait in line at each node.
+fn in_line(cluster: &MemoryCluster) -> Vec<usize> {
+    cluster.servers().iter().map(|server| server.waiters(R)).collect()
+}
+
+fn total(cluster: &MemoryCluster) -> usize {
+    in_line(cluster).iter().sum()
+}
+
+/// The requests to lock or for a turn that the nodes have executed since the last time.
+fn attempts(cluster: &MemoryCluster) -> Vec<usize> {
+    let is_attempt = |entry: &Entry| matches!(entry, Entry::Lock(_) | Entry::LineUp(_));
+    let of_server =
+        |server: &Arc<MemoryServer>| server.take_log().iter().filter(|entry| is_attempt(entry)).count();
+    cluster.servers().iter().map(of_server).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_free_resource_is_locked_and_nobody_is_left_in_line() {
+    let cluster = MemoryCluster::new(5);
+    let quorum = client(&cluster);
+    let guard = quorum.red_lock(R).fair().lock().await.unwrap();
+    assert_eq!(total(&cluster), 0);
+    guard.unlock().await.unwrap();
+    drop(quorum.red_lock(R).fair().try_lock().await.unwrap().expect("nobody holds it"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_are_served_in_the_order_in_which_they_came() {
+    let cluster = MemoryCluster::new(5);
+    let guard = client(&cluster).red_lock(R).lock().await.unwrap();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let mut tasks = Vec::new();
+    for number in 0..10 {
+        let (lock, order) = (client(&cluster).red_lock(R).fair(), Arc::clone(&order));
+        tasks.push(tokio::spawn(async move {
+            let guard = lock.lock().await.unwrap();
+            order.lock().unwrap().push(number);
+            guard.unlock().await.unwrap();
+        }));
+        settle().await;
+        assert_eq!(total(&cluster), number + 1);
+    }
+    let start = tokio::time::Instant::now();
+    guard.unlock().await.unwrap();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert!(order.lock().unwrap().iter().copied().eq(0..10));
+    assert_eq!((total(&cluster), start.elapsed()), (0, Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_moves_one_waiter_and_no_other() {
+    let cluster = MemoryCluster::new(5);
+    let guard = client(&cluster).red_lock(R).lock().await.unwrap();
+    let clients: Vec<Quorum> = (0..20).map(|_| client(&cluster)).collect();
+    let mut waiting = Vec::new();
+    for client in &clients {
+        waiting.push(wait(client));
+        settle().await;
+    }
+    attempts(&cluster);
+    guard.unlock().await.unwrap();
+    settle().await;
+    assert_eq!(attempts(&cluster), [1; 5]);
+    assert_eq!(waiting.iter().filter(|task| task.is_finished()).count(), 1);
+    waiting.iter().for_each(JoinHandle::abort);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_gives_up_leaves_the_line_and_the_next_is_woken() {
+    let cluster = MemoryCluster::new(5);
+    let guard = client(&cluster).red_lock(R).lock().await.unwrap();
+    let (first, second) = (client(&cluster), client(&cluster));
+    let lock = first.red_lock(R).fair();
+    let waiting = lock.try_lock_for(Duration::from_secs(1));
+    let meanwhile = async {
+        settle().await;
+        let waiting = [wait(&second)];
+        settle().await;
+        assert_eq!(total(&cluster), 2);
+        waiting
+    };
+    let (outcome, [second]) = tokio::join!(waiting, meanwhile);
+    assert!(matches!(outcome, Err(LockError::TimedOut { .. })), "{outcome:?}");
+    settle().await;
+    assert_eq!(total(&cluster), 1);
+    guard.unlock().await.unwrap();
+    drop(second.await.unwrap().unwrap());
+}
+
+/// Dropped between the call and the attempt that it asks for: nothing else would wake the next for a while.
+#[tokio::test(start_paused = true)]
+async fn whoever_is_called_and_gives_up_wakes_the_next() {
+    let cluster = MemoryCluster::new(5);
+    let guard = client(&cluster).red_lock(R).lock().await.unwrap();
+    let first = client(&cluster);
+    let lock = first.red_lock(R).fair();
+    let mut waiting = Box::pin(lock.lock());
+    tokio::select! {
+        biased;
+        _ = &mut waiting => panic!("it is held"),
+        () = settle() => {}
+    }
+    let second = wait(&client(&cluster));
+    settle().await;
+    let start = tokio::time::Instant::now();
+    guard.unlock().await.unwrap();
+    drop(waiting);
+    drop(second.await.unwrap().unwrap());
+    assert!(start.elapsed() < Duration::from_millis(10), "{:?}", start.elapsed());
+    assert_eq!(total(&cluster), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_with_more_tasks_goes_to_the_end_of_the_line_after_each_of_them() {
+    let cluster = MemoryCluster::new(5);
+    let guard = client(&cluster).red_lock(R).lock().await.unwrap();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let [many, one] = [client(&cluster), client(&cluster)];
+    let mut tasks = Vec::new();
+    for (name, quorum) in [("many", &many), ("many", &many), ("many", &many), ("one", &one)] {
+        let (lock, order) = (quorum.red_lock(R).fair(), Arc::clone(&order));
+        tasks.push(tokio::spawn(async move {
+            let guard = lock.lock().await.unwrap();
+            order.lock().unwrap().push(name);
+            settle().await;
+            guard.unlock().await.unwrap();
+        }));
+        settle().await;
+    }
+    guard.unlock().await.unwrap();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(*order.lock().unwrap(), ["many", "one", "many", "many"]);
+    assert_eq!(total(&cluster), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_finds_others_in_line_and_does_not_join_them() {
+    let cluster = MemoryCluster::new(3);
+    let guard = client(&cluster).red_lock(R).lock().await.unwrap();
+    let other = client(&cluster);
+    assert!(other.red_lock(R).fair().try_lock().await.unwrap().is_none());
+    assert_eq!(total(&cluster), 0);
+    drop(guard);
+    drop(other.red_lock(R).fair().try_lock().await.unwrap().expect("nobody holds it"));
+}
+
+/// Each client of its own: what only one of them would do for all, it does not do.
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_leaves_the_line() {
+    let cluster = MemoryCluster::new(3);
+    let _guard = client(&cluster).red_lock(R).lock().await.unwrap();
+    let quorum = client(&cluster);
+    let waiting = wait(&quorum);
+    settle().await;
+    assert_eq!(total(&cluster), 1);
+    quorum.shutdown().await;
+    assert!(matches!(waiting.await.unwrap(), Err(LockError::Closed)));
+    assert_eq!(total(&cluster), 0);
+}
+
+/// Whichever node keeps the line: when it fails, the next one does.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_fails_hands_the_line_to_the_next() {
+    for failing in 0..5 {
+        let cluster = MemoryCluster::new(5);
+        server(&cluster, failing).behave(Behaviour::Failing(Fault::OutOfMemory));
+        let guard = client(&cluster).red_lock(R).fair().lock().await.unwrap();
+        let waiting = wait(&client(&cluster));
+        settle().await;
+        assert_eq!(total(&cluster), 1);
+        guard.unlock().await.unwrap();
+        settle().await;
+        assert!(waiting.is_finished());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_waits_in_the_line_of_its_first_resource_and_hears_of_the_others() {
+    let cluster = MemoryCluster::new(5);
+    let holder = client(&cluster);
+    let guard = holder.red_lock("s").lock().await.unwrap();
+    let group = client(&cluster).multi_lock(["s", R]).fair();
+    let waiting = tokio::spawn(async move { group.lock().await.map(drop) });
+    settle().await;
+    assert_eq!(total(&cluster), 1);
+    let start = tokio::time::Instant::now();
+    guard.unlock().await.unwrap();
+    waiting.await.unwrap().unwrap();
+    assert_eq!((start.elapsed(), total(&cluster)), (Duration::ZERO, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_contend_wake_those_in_line_and_the_other_way_round() {
+    let cluster = MemoryCluster::new(5);
+    let lock = |is_fair: bool| -> RedLock {
+        let lock = client(&cluster).red_lock(R);
+        if is_fair { lock.fair() } else { lock }
+    };
+    for is_fair in [false, true] {
+        let guard = lock(is_fair).lock().await.unwrap();
+        let waiting = lock(!is_fair);
+        let waiting = tokio::spawn(async move { waiting.lock().await.map(drop) });
+        settle().await;
+        let start = tokio::time::Instant::now();
+        guard.unlock().await.unwrap();
+        waiting.await.unwrap().unwrap();
+        assert_eq!(start.elapsed(), Duration::ZERO);
+    }
+}

@@ -1,0 +1,69 @@
+-- line_up.lua  KEYS resources  ARGV owner, ttl, hint, waiter, ticket, life|0  ->  vote | queued ticket patience [index owner remaining counter] | gone
+
+-- Each key gets its ttl as a lock does: PEXPIRE does nothing to one that is missing, but fails if the user may not call it.
+function node.set_with_ttl(name, score, waiter, life)
+  local left = redis.call('PTTL', name)
+  if left < tonumber(life) then
+    redis.call('PEXPIRE', name, life)
+  end
+  redis.call('ZADD', name, node.text_of(score), waiter)
+  if left < 0 then
+    redis.call('PEXPIRE', name, life)
+  end
+end
+
+-- Tickets are times in microseconds: so a place that another node gave is about where it belongs. Far ahead, it would put
+-- everybody who comes later there, too.
+function node.enter_line(resource, waiter, ticket, life)
+  local now = node.milliseconds()
+  if ticket == '0' then
+    local last = redis.call('ZRANGE', node.line_name(resource), -1, -1, 'WITHSCORES')[2]
+    ticket = math.max(now * 1000, (tonumber(last) or 0) + 1)
+  else
+    ticket = math.min(tonumber(ticket), (now + 3600000) * 1000)
+  end
+  node.set_with_ttl(node.line_name(resource), ticket, waiter, life)
+  node.set_with_ttl(node.lives_name(resource), now + tonumber(life), waiter, life)
+  return ticket
+end
+
+-- How long whoever is before a waiter, or the last of the line, keeps its place; nil if there is nobody.
+function node.life_before(resource, waiter)
+  while true do
+    local line = node.line_name(resource)
+    local rank = redis.call('ZRANK', line, waiter)
+    local before = rank ~= 0 and redis.call('ZRANGE', line, (rank or 0) - 1, (rank or 0) - 1)[1]
+    local left = before and node.life_left(resource, before)
+    if left or not before then
+      return left
+    end
+    node.leave_line(resource, before)
+  end
+end
+
+function node.line_up(resources, owner, ttl, hint, waiter, ticket, life)
+  node.may_vote()
+  if node.is_any_gone(resources, owner) then
+    return { 'gone' }
+  end
+  local resource = resources[1]
+  local seen = node.survey(resources, owner)
+  local head
+  if not seen.other and not seen.is_all_ours then
+    head = node.next_in_line(resource, waiter, ticket)
+  end
+  if not seen.other and (not head or head == waiter) then
+    local answer = node.lock_any(resources, owner, ttl, hint)
+    if head then
+      node.leave_line(resource, waiter)
+    end
+    return answer
+  end
+  local held = seen.other and node.held_by_another(resources, seen)
+  local place = life == '0' and 0 or node.enter_line(resource, waiter, ticket, life)
+  local patience = node.life_before(resource, waiter) or (held and held[4]) or 0
+  if not held then
+    return { 'queued', place, patience }
+  end
+  return { 'queued', place, patience, unpack(held, 2, 5) }
+end

@@ -1,0 +1,226 @@
+//! Line up, withdraw: waiters who are called one at a time, in the order of their tickets.
+
+use std::time::Duration;
+
+use crate::{
+    mutation::{self, Mutation},
+    node::{
+        answer::{Answer, Holder, Queued},
+        names,
+        request::{LineUp, Withdraw},
+        state::{NodeState, NodeTime},
+        terms::Terms,
+        ttl::whole_milliseconds,
+    },
+    owner_id::OwnerId,
+    resource::Resource,
+};
+
+/// How far ahead of the node's time a ticket may be that another node gave, whose clock may be: everybody who comes later
+/// has a larger one.
+const TICKET_AHEAD: Duration = Duration::from_secs(3600);
+
+/// Who waits for a resource.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Line {
+    /// In the order of their tickets, and of their names where these are equal.
+    spots: Vec<Spot>,
+    pub(super) expires_at: NodeTime,
+}
+
+/// The place of one waiter.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Spot {
+    pub(crate) ticket: u64,
+    pub(crate) waiter: OwnerId,
+    /// Until when it is kept.
+    pub(crate) ends: NodeTime,
+}
+
+/// Those who hear what a node tells, and what they are told.
+pub(crate) struct Audience<'a> {
+    /// Whether anybody listens to a topic.
+    pub(crate) is_heard: &'a dyn Fn(&Resource) -> bool,
+    pub(crate) notices: Vec<Resource>,
+}
+
+impl<'a> Audience<'a> {
+    pub(crate) fn new(is_heard: &'a dyn Fn(&Resource) -> bool) -> Self {
+        Self { is_heard, notices: Vec::new() }
+    }
+
+    pub(super) fn tell(&mut self, topic: Resource) {
+        self.notices.push(topic);
+    }
+
+    /// Tells a topic to those who listen, if there are any.
+    fn tell_heard(&mut self, topic: Resource) -> bool {
+        let is_heard = (self.is_heard)(&topic);
+        if is_heard && !mutation::is_on(Mutation::CallNobody) {
+            self.notices.push(topic);
+        }
+        is_heard
+    }
+}
+
+impl NodeState {
+    /// Locks if it is the waiter's turn: the resources are free, and nobody is before it. A lock that was granted already
+    /// is granted again.
+    pub(super) fn line_up(
+        &mut self,
+        terms: &Terms,
+        line_up: &LineUp,
+        now: NodeTime,
+        audience: &mut Audience<'_>,
+    ) -> Result<Answer, Answer> {
+        let LineUp { lock, waiter, ticket, life } = line_up;
+        if self.is_gone(&lock.resources, &lock.owner, now) {
+            return Ok(Answer::Gone);
+        }
+        let Some(resource) = lock.resources.first() else { return self.lock(terms, lock, now) };
+        let survey = self.survey(&lock.resources, &lock.owner, now);
+        let is_free = survey.other.is_none();
+        let asks_line = is_free && !survey.is_all_ours && !mutation::is_on(Mutation::GrantOutOfTurn);
+        let asking = Some((waiter, *ticket));
+        let head = if asks_line { self.next_in_line(resource, asking, now, audience) } else { None };
+        if is_free && head.as_ref().is_none_or(|head| head == waiter) {
+            let granted = self.lock(terms, lock, now)?;
+            if head.is_some() {
+                self.leave_line(resource, waiter);
+            }
+            return Ok(granted);
+        }
+        let counter = self.counters(&lock.resources, now)?.largest;
+        let holder = survey.other.map(|holder| Holder { counter, ..holder });
+        let ticket = life.map_or(0, |life| self.enter(resource, waiter, *ticket, life, now));
+        let patience = self
+            .life_before(resource, waiter, now)
+            .or_else(|| holder.as_ref().map(|holder| holder.remaining))
+            .unwrap_or_default();
+        Ok(Answer::Queued(Queued { ticket, patience, holder }))
+    }
+
+    /// Takes a waiter out of the line, and calls the next if the resource is free: it may have been called and left, or had the
+    /// vote and given it back.
+    pub(super) fn withdraw(
+        &mut self,
+        withdraw: &Withdraw,
+        now: NodeTime,
+        audience: &mut Audience<'_>,
+    ) -> Answer {
+        let Withdraw { resource, waiter } = withdraw;
+        self.leave_line(resource, waiter);
+        if self.held(resource, now).is_none() {
+            self.next_in_line(resource, None, now, audience);
+        }
+        Answer::Withdrawn
+    }
+
+    /// Whose turn it is. It is called, unless it is the one who asks, which may be out of line for having had a vote that it
+    /// gave back: then its ticket speaks for it. Whoever does not listen is gone, and leaves.
+    pub(super) fn next_in_line(
+        &mut self,
+        resource: &Resource,
+        asking: Option<(&OwnerId, u64)>,
+        now: NodeTime,
+        audience: &mut Audience<'_>,
+    ) -> Option<OwnerId> {
+        loop {
+            let head = self.line(resource, now)?.spots.first()?.clone();
+            if let Some((waiter, ticket)) = asking
+                && (head.waiter == *waiter || (ticket > 0 && ticket < head.ticket))
+            {
+                return Some(waiter.clone());
+            }
+            if !head.ends.is_past(now) && audience.tell_heard(names::turn(resource, &head.waiter)) {
+                return Some(head.waiter);
+            }
+            self.leave_line(resource, &head.waiter);
+        }
+    }
+
+    /// The line of a resource, unless it is over.
+    pub(crate) fn line(&self, resource: &Resource, now: NodeTime) -> Option<&Line> {
+        self.lines.get(resource).filter(|line| !line.expires_at.is_past(now))
+    }
+
+    /// Keeps a place for so long: the ticket.
+    fn enter(
+        &mut self,
+        resource: &Resource,
+        waiter: &OwnerId,
+        ticket: u64,
+        life: Duration,
+        now: NodeTime,
+    ) -> u64 {
+        let life = Duration::from_millis(whole_milliseconds(life));
+        let mut line = self
+            .line(resource, now)
+            .cloned()
+            .unwrap_or_else(|| Line { spots: Vec::new(), expires_at: now + life });
+        let ticket = if ticket == 0 {
+            let last = line.spots.last().map_or(0, |spot| spot.ticket);
+            micros(now).max(last.saturating_add(1))
+        } else {
+            ticket.min(micros(now + TICKET_AHEAD))
+        };
+        line.spots.retain(|spot| spot.waiter != *waiter);
+        line.spots.push(Spot { ticket, waiter: waiter.clone(), ends: now + life });
+        line.spots.sort_unstable();
+        line.expires_at = line.expires_at.max(now + life);
+        self.lines.insert(resource.clone(), line);
+        ticket
+    }
+
+    fn leave_line(&mut self, resource: &Resource, waiter: &OwnerId) {
+        let Some(line) = self.lines.get_mut(resource) else { return };
+        line.spots.retain(|spot| spot.waiter != *waiter);
+        if line.spots.is_empty() {
+            self.lines.remove(resource);
+        }
+    }
+
+    /// How long whoever is before a waiter, or the last of the line, keeps its place.
+    fn life_before(&mut self, resource: &Resource, waiter: &OwnerId, now: NodeTime) -> Option<Duration> {
+        loop {
+            let spots = &self.line(resource, now)?.spots;
+            let rank = spots.iter().position(|spot| spot.waiter == *waiter).unwrap_or(spots.len());
+            let before = spots.get(rank.checked_sub(1)?)?.clone();
+            if !before.ends.is_past(now) {
+                return Some(before.ends.remaining(now));
+            }
+            self.leave_line(resource, &before.waiter);
+        }
+    }
+
+    /// Moves a place, or ends it, as time or an administrator may.
+    #[cfg(test)]
+    pub(crate) fn change_spot(
+        &mut self,
+        resource: &Resource,
+        waiter: &OwnerId,
+        change: impl FnOnce(&mut Spot),
+    ) {
+        let Some(line) = self.lines.get_mut(resource) else { return };
+        if let Some(spot) = line.spots.iter_mut().find(|spot| spot.waiter == *waiter) {
+            change(spot);
+        }
+        line.spots.sort_unstable();
+    }
+}
+
+#[cfg(test)]
+impl Line {
+    /// Who waits, first come first.
+    pub(crate) fn spots(&self) -> &[Spot] {
+        &self.spots
+    }
+
+    pub(crate) fn expires_at(&self) -> NodeTime {
+        self.expires_at
+    }
+}
+
+fn micros(time: NodeTime) -> u64 {
+    u64::try_from(time.since_epoch().as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,293 @@
+//! Waiting in line, on real servers.
+
+use std::time::{Duration, Instant};
+
+use redis::cmd;
+use redquorum::{LockError, Quorum, RedLock, RetryPolicy};
+use tokio::{
+    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    task::JoinHandle,
+};
+
+use super::behaviours::{SOON, TTL, builder, client, unlocked_everywhere};
+use crate::support::{Cluster, eventually};
+
+const R: &str = "r";
+
+/// Longer than any test.
+const NEVER: Duration = Duration::from_secs(300);
+
+/// Takes its turn without any poll, so that only a call brings it about.
+fn uncalled_for_ever(quorum: &Quorum) -> RedLock {
+    quorum.red_lock(R).ttl(TTL).fair().retry(RetryPolicy::default().polls(NEVER, NEVER))
+}
+
+/// Polls often, so that places live for no more than two seconds.
+fn restless(quorum: &Quorum) -> RedLock {
+    let polls = RetryPolicy::default().polls(Duration::from_millis(500), Duration::from_secs(1));
+    quorum.red_lock(R).ttl(TTL).fair().retry(polls)
+}
+
+/// How many wait in line at each server that answers.
+async fn lines(cluster: &Cluster) -> Vec<u64> {
+    let mut lines = Vec::new();
+    for server in cluster.servers() {
+        lines.push(server.try_query(cmd("ZCARD").arg("redquorum:line:{r}")).await.unwrap_or(0));
+    }
+    lines
+}
+
+async fn have_in_line(cluster: &Cluster, count: u64) {
+    let what = format!("{count} wait in line");
+    eventually(SOON, &what, async || lines(cluster).await.iter().sum::<u64>() == count).await;
+}
+
+/// Nobody is in line or listens, nothing is locked, and no key says that it ever was otherwise.
+async fn nothing_is_left(cluster: &Cluster) {
+    unlocked_everywhere(cluster, R).await;
+    for server in cluster.servers() {
+        eventually(SOON, "nobody is in line or listens", async || {
+            let channels: Vec<String> = server.query(cmd("PUBSUB").arg("CHANNELS")).await;
+            let keys = server.keys().await;
+            let is_of_line =
+                |key: &String| key.starts_with("redquorum:line:") || key.starts_with("redquorum:lives:");
+            channels.is_empty() && !keys.iter().any(is_of_line)
+        })
+        .await;
+    }
+}
+
+/// Waits in line, and says when it had its turn.
+fn wait(lock: RedLock, name: usize, turns: &UnboundedSender<usize>) -> JoinHandle<()> {
+    let turns = turns.clone();
+    tokio::spawn(async move {
+        let guard = lock.lock().await.unwrap();
+        turns.send(name).unwrap();
+        guard.unlock().await.unwrap();
+    })
+}
+
+async fn next(turns: &mut UnboundedReceiver<usize>) -> usize {
+    tokio::time::timeout(SOON, turns.recv()).await.expect("somebody has a turn").unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_are_served_in_the_order_in_which_they_came() {
+    let cluster = Cluster::start(5).await;
+    let guard = client(&cluster).await.red_lock(R).ttl(TTL).lock().await.unwrap();
+    let (sender, mut turns) = unbounded_channel();
+    for name in 0..8 {
+        wait(uncalled_for_ever(&client(&cluster).await), name, &sender);
+        have_in_line(&cluster, name as u64 + 1).await;
+    }
+    guard.unlock().await.unwrap();
+    for name in 0..8 {
+        assert_eq!(next(&mut turns).await, name);
+    }
+    nothing_is_left(&cluster).await;
+}
+
+/// Its connections end with it, so the node knows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_was_killed_is_passed_over_at_once() {
+    let cluster = Cluster::start(3).await;
+    let guard = client(&cluster).await.red_lock(R).ttl(TTL).lock().await.unwrap();
+    let (sender, mut turns) = unbounded_channel();
+    let process = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let settings = builder(&cluster);
+    let dying = process.spawn(async move { settings.connect().await.unwrap() }).await.unwrap();
+    let lock = uncalled_for_ever(&dying);
+    process.spawn(async move { lock.lock().await.map(drop) });
+    have_in_line(&cluster, 1).await;
+    wait(uncalled_for_ever(&client(&cluster).await), 2, &sender);
+    have_in_line(&cluster, 2).await;
+    process.shutdown_background();
+    for server in cluster.servers() {
+        eventually(SOON, "its connections are closed", async || {
+            server.info_field("clients", "connected_clients").await.parse::<u64>().unwrap() <= 3
+        })
+        .await;
+    }
+    guard.unlock().await.unwrap();
+    assert_eq!(next(&mut turns).await, 2);
+    nothing_is_left(&cluster).await;
+}
+
+/// Its connections stay open, so nobody knows; but its place is not kept for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_stands_still_delays_the_next_by_no_more_than_the_life_of_its_place() {
+    let cluster = Cluster::start(3).await;
+    let guard = client(&cluster).await.red_lock(R).ttl(TTL).lock().await.unwrap();
+    let (freeze, frozen) = tokio::sync::oneshot::channel();
+    let (stop, stopped) = tokio::sync::oneshot::channel();
+    let (thaw, thawed) = std::sync::mpsc::channel::<()>();
+    let settings = builder(&cluster);
+    // A process with one thread, which blocks.
+    let process = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let lock = restless(&settings.connect().await.unwrap());
+            let waiting = tokio::spawn(async move { lock.lock().await.map(drop) });
+            frozen.await.unwrap();
+            stop.send(()).unwrap();
+            thawed.recv().unwrap();
+            waiting.await.unwrap().unwrap();
+        });
+    });
+    let (sender, mut turns) = unbounded_channel();
+    have_in_line(&cluster, 1).await;
+    wait(restless(&client(&cluster).await), 2, &sender);
+    have_in_line(&cluster, 2).await;
+    freeze.send(()).unwrap();
+    stopped.await.unwrap();
+    let begin = Instant::now();
+    guard.unlock().await.unwrap();
+    assert_eq!(next(&mut turns).await, 2);
+    let took = begin.elapsed();
+    eprintln!("passed over after {took:?}");
+    // It asked at most a second and a half before, and its place lives for two.
+    assert!(took > Duration::from_millis(400) && took < Duration::from_secs(3), "{took:?}");
+    thaw.send(()).unwrap();
+    tokio::task::spawn_blocking(move || process.join().unwrap()).await.unwrap();
+    nothing_is_left(&cluster).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_gives_up_leaves_the_line_and_the_next_is_woken() {
+    let cluster = Cluster::start(3).await;
+    let guard = client(&cluster).await.red_lock(R).ttl(TTL).lock().await.unwrap();
+    let (sender, mut turns) = unbounded_channel();
+    let giving_up = client(&cluster).await;
+    let first = wait(uncalled_for_ever(&giving_up), 1, &sender);
+    have_in_line(&cluster, 1).await;
+    wait(uncalled_for_ever(&client(&cluster).await), 2, &sender);
+    have_in_line(&cluster, 2).await;
+    first.abort();
+    have_in_line(&cluster, 1).await;
+    guard.unlock().await.unwrap();
+    assert_eq!(next(&mut turns).await, 2);
+    nothing_is_left(&cluster).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn when_the_server_that_keeps_the_line_is_killed_the_next_one_does() {
+    let cluster = Cluster::start(3).await;
+    let holder = client(&cluster).await;
+    let guard = holder.red_lock(R).ttl(TTL).lock().await.unwrap();
+    let (sender, mut turns) = unbounded_channel();
+    for name in 0..3 {
+        wait(uncalled_for_ever(&client(&cluster).await), name, &sender);
+        have_in_line(&cluster, name as u64 + 1).await;
+    }
+    let keeper =
+        lines(&cluster).await.iter().position(|waiting| *waiting == 3).expect("one node has them all");
+    cluster.server(keeper).kill().await;
+    have_in_line(&cluster, 3).await;
+    guard.unlock().await.unwrap();
+    let mut served = [next(&mut turns).await, next(&mut turns).await, next(&mut turns).await];
+    served.sort_unstable();
+    assert_eq!(served, [0, 1, 2], "in any order");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_contends_wakes_the_first_in_line() {
+    let cluster = Cluster::start(3).await;
+    let (contending, in_line) = (client(&cluster).await, client(&cluster).await);
+    let (sender, mut turns) = unbounded_channel();
+    for name in 0..3 {
+        let guard = contending.red_lock(R).ttl(TTL).lock().await.unwrap();
+        let waiting = wait(uncalled_for_ever(&in_line), name, &sender);
+        have_in_line(&cluster, 1).await;
+        guard.unlock().await.unwrap();
+        assert_eq!(next(&mut turns).await, name);
+        waiting.await.unwrap();
+    }
+    let guard = in_line.red_lock(R).fair().ttl(TTL).lock().await.unwrap();
+    let waiting = contending.red_lock(R);
+    let waiting = tokio::spawn(async move { waiting.lock().await.map(drop) });
+    tokio::task::yield_now().await;
+    guard.unlock().await.unwrap();
+    tokio::time::timeout(SOON, waiting).await.expect("it is free").unwrap().unwrap();
+    nothing_is_left(&cluster).await;
+}
+
+/// Nobody tells of a key that ends or is deleted; the first in line finds out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_end_of_a_ttl_wakes_the_first_in_line() {
+    let cluster = Cluster::start(3).await;
+    for server in cluster.servers() {
+        server.command(&["HSET", R, "vanished:1", "1"]).await;
+        server.command(&["PEXPIRE", R, "1500"]).await;
+    }
+    let (sender, mut turns) = unbounded_channel();
+    for name in 0..2 {
+        wait(uncalled_for_ever(&client(&cluster).await), name, &sender);
+        have_in_line(&cluster, name as u64 + 1).await;
+    }
+    for name in 0..2 {
+        assert_eq!(next(&mut turns).await, name);
+    }
+    nothing_is_left(&cluster).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shutdown_leaves_the_line() {
+    let cluster = Cluster::start(3).await;
+    let guard = client(&cluster).await.red_lock(R).ttl(TTL).lock().await.unwrap();
+    let quorum = client(&cluster).await;
+    let lock = uncalled_for_ever(&quorum);
+    let waiting = tokio::spawn(async move { lock.lock().await.map(drop) });
+    have_in_line(&cluster, 1).await;
+    quorum.shutdown().await;
+    assert_eq!(waiting.await.unwrap(), Err(LockError::Closed));
+    assert_eq!(lines(&cluster).await, [0; 3]);
+    guard.unlock().await.unwrap();
+    nothing_is_left(&cluster).await;
+}
+
+/// Eight clients that come again at once: each has as many turns as any other, and nobody waits for much longer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_that_come_again_and_again_have_equally_many_turns() {
+    const CLIENTS: usize = 8;
+    const TURNS: usize = 400;
+    let cluster = Cluster::start(3).await;
+    let (sender, mut turns) = unbounded_channel();
+    let mut tasks = Vec::new();
+    for name in 0..CLIENTS {
+        let lock = client(&cluster).await.red_lock(R).fair();
+        let sender = sender.clone();
+        tasks.push(tokio::spawn(async move {
+            loop {
+                let begin = Instant::now();
+                let guard = lock.lock().await.unwrap();
+                let waited = begin.elapsed();
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                guard.unlock().await.unwrap();
+                if sender.send((name, waited)).is_err() {
+                    return;
+                }
+            }
+        }));
+    }
+    let mut counts = [0; CLIENTS];
+    let mut waits = Vec::new();
+    for turn in 0..TURNS + CLIENTS {
+        let (name, waited) = tokio::time::timeout(SOON, turns.recv()).await.expect("turns go on").unwrap();
+        // Until all are in line, whoever has connected first has more.
+        if turn >= CLIENTS {
+            counts[name] += 1;
+            waits.push(waited);
+        }
+    }
+    drop(turns);
+    for task in tasks {
+        task.await.unwrap();
+    }
+    waits.sort_unstable();
+    let mean = waits.iter().sum::<Duration>() / u32::try_from(waits.len()).unwrap();
+    let p99 = waits[waits.len() * 99 / 100];
+    let (most, fewest) = (counts.iter().max().unwrap(), counts.iter().min().unwrap());
+    eprintln!("turns {counts:?}; waits: mean {mean:?}, p99 {p99:?}");
+    assert!(most * 5 <= fewest * 6, "{counts:?}");
+    nothing_is_left(&cluster).await;
+}
