@@ -39,8 +39,9 @@ impl RetryPolicy {
         self
     }
 
-    /// What waiters do when they are refused (default: ask one node first). The others are there to be measured against
-    /// it: one costs more commands where many wait, the other is unfair.
+    /// What waiters do when they are refused (default: ask one node first). [`WaitingStrategy::Fair`] is what `fair` of a lock
+    /// chooses. The others are there to be measured against these: one costs more commands where many wait, the other is
+    /// unfair.
     #[cfg(feature = "sim")]
     #[must_use]
     pub fn strategy(mut self, strategy: WaitingStrategy) -> Self {
