@@ -98,6 +98,7 @@ impl Vote {
             | Answer::Raised
             | Answer::Renewed { .. }
             | Answer::Unlocked { .. }
+            | Answer::Awaited { .. }
             | Answer::UnlockedBefore
             | Answer::Withdrawn
             | Answer::Proclaimed

@@ -19,6 +19,7 @@ use crate::{
     config::CheckedQuorum,
     error::LossReason,
     lock::{
+        courtesy::Courtesies,
         expiry,
         gauge::Gauge,
         held::{Held, Left, Won},
@@ -43,6 +44,7 @@ pub(crate) struct Core {
     pub(crate) settings: CheckedQuorum,
     pub(crate) owners: OwnerIds,
     pub(crate) waiters: Waiters,
+    pub(crate) courtesies: Courtesies,
     pub(crate) attempts: Gauge,
     pub(crate) renewals: Schedule,
     pub(crate) expiries: Schedule,
@@ -115,6 +117,7 @@ impl Client {
             settings,
             owners: OwnerIds::new(entropy.client),
             waiters: Waiters::default(),
+            courtesies: Courtesies::default(),
             attempts: Gauge::default(),
             renewals: Schedule::default(),
             expiries: Schedule::default(),

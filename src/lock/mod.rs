@@ -10,6 +10,7 @@ pub(crate) mod claim;
 mod closure;
 mod connecting;
 pub(crate) mod core;
+mod courtesy;
 pub(crate) mod expiry;
 pub(crate) mod fanout;
 mod gauge;

@@ -53,8 +53,14 @@ async fn hear_unlock(
     held: &Held,
     replies: Vec<(usize, Reply)>,
 ) -> Result<Unlocked, UnlockError> {
-    let deadline = core.now() + held.node_timeout;
-    let release = Release::heard(core, replies, deadline, Release::is_decided).await;
+    let start = core.now();
+    let release = Release::heard(core, replies, start + held.node_timeout, Release::is_decided).await;
+    if release.is_awaited {
+        // Those who wait hear of it by now, and need a round trip to ask for it.
+        let now = core.now();
+        let round_trip = now.saturating_duration_since(start);
+        core.courtesies.owe(&held.resources, now, now + round_trip.saturating_mul(2));
+    }
     tracing::debug!(resource = %held.resource, owner = %held.owner, confirmed = ?release.confirmed(), "unlock");
     if release.found_nothing() {
         Err(UnlockError::LeaseLost { lost: held.lost(LossReason::TakenAway), votes: release.votes(core) })
@@ -133,6 +139,8 @@ struct Release {
     deleted: NodeSet,
     /// It was not there (any more).
     absent: NodeSet,
+    /// Whether somebody listens for the release.
+    is_awaited: bool,
     votes: Vec<Vote>,
     open: NodeSet,
 }
@@ -167,6 +175,7 @@ impl Release {
             deleted: NodeSet::EMPTY,
             // Nothing of the lease ever went where nothing needs to be unlocked.
             absent: core.settings.electorate.all().without(asked),
+            is_awaited: false,
             votes: (0..nodes).map(vote).collect(),
             open: asked,
         }
@@ -177,10 +186,13 @@ impl Release {
         if let Some(vote) = self.votes.get_mut(node) {
             *vote = Vote::of(answer);
         }
+        self.is_awaited |= matches!(answer, Answer::Awaited { .. });
         match answer {
             Answer::Unlocked { deleted: 0 } => self.absent.insert(node),
             // Who deleted nothing now may have done so when the unlock was sent before: no evidence of a loss.
-            Answer::Unlocked { .. } | Answer::UnlockedBefore => self.deleted.insert(node),
+            Answer::Unlocked { .. } | Answer::Awaited { .. } | Answer::UnlockedBefore => {
+                self.deleted.insert(node)
+            }
             _ => {}
         }
     }

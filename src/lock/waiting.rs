@@ -199,7 +199,7 @@ impl Turn {
         bell: &Bell,
         end_of_patience: Option<Instant>,
     ) -> Plan {
-        let Some(Waiting { rule, .. }) = &mut self.waiting else { return first_plan(core, target) };
+        let Some(Waiting { rule, .. }) = &mut self.waiting else { return first_plan(core, target).await };
         loop {
             let rung = bell.rung.notified();
             let now = core.now();
@@ -273,9 +273,17 @@ impl Turn {
     }
 }
 
-/// How to try for the first time.
-fn first_plan(core: &Core, target: &Target) -> Plan {
-    if target.settings.is_fair() { Plan::InLine(core.arbiters(&target.resource)) } else { Plan::Parallel }
+/// How to try for the first time, after those that a release of this client was told to have gone first.
+async fn first_plan(core: &Core, target: &Target) -> Plan {
+    if target.settings.is_fair() {
+        return Plan::InLine(core.arbiters(&target.resource));
+    }
+    if target.settings.pacing.strategy != WaitingStrategy::ArbiterFirst {
+        return Plan::Parallel;
+    }
+    let Some(until) = core.courtesies.take(&target.resources, core.now()) else { return Plan::Parallel };
+    core.clock.sleep_until(until).await;
+    Plan::ArbiterFirst(core.arbiters(&target.resource))
 }
 
 impl Waiting {

@@ -49,13 +49,18 @@ impl<'a> Audience<'a> {
         Self { is_heard, notices: Vec::new() }
     }
 
+    /// Whether anybody listens.
+    pub(super) fn hears(&self, topic: &Resource) -> bool {
+        (self.is_heard)(topic)
+    }
+
     pub(super) fn tell(&mut self, topic: Resource) {
         self.notices.push(topic);
     }
 
     /// Tells a topic to those who listen, if there are any.
     fn tell_heard(&mut self, topic: Resource) -> bool {
-        let is_heard = (self.is_heard)(&topic);
+        let is_heard = self.hears(&topic);
         if is_heard && !mutation::is_on(Mutation::CallNobody) {
             self.notices.push(topic);
         }

@@ -1,8 +1,8 @@
--- unlock.lua  KEYS resources  ARGV owner, token, real 0|1, leave 0|1  ->  deleted
+-- unlock.lua  KEYS resources  ARGV owner, token, real 0|1, leave 0|1  ->  deleted | awaited deleted
 function node.unlock(resources, owner, token, real, leave)
   -- Whatever goes wrong with one part, the others are done, and the first problem is the answer. Deletions first: a server
   -- without memory takes them, and what follows only if it is not the first write.
-  local problem, deleted = nil, 0
+  local problem, deleted, is_awaited = nil, 0, false
   for i = 1, #resources do
     local resource = resources[i]
     -- A key of several fields is a lock of some other kind, whatever their names.
@@ -12,6 +12,7 @@ function node.unlock(resources, owner, token, real, leave)
       if reply == 1 then
         deleted = deleted + 1
         reply = real == '1' and redis.pcall('PUBLISH', node.named('redisson_lock__channel:', resource), '0')
+        is_awaited = is_awaited or (type(reply) == 'number' and reply > 0)
         -- To call the first of the line is a kindness, nothing that is owed: without it, it comes by itself.
         if reply and redis.pcall('EXISTS', 'redquorum:line:{' .. resource .. '}') == 1 then
           node.need('next_in_line')
@@ -43,5 +44,5 @@ function node.unlock(resources, owner, token, real, leave)
   if problem then
     error(problem, 0)
   end
-  return deleted
+  return is_awaited and { 'awaited', deleted } or deleted
 end
