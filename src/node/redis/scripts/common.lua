@@ -10,8 +10,9 @@ local node = {
   usable = false,
   named = false,
   record = false,
-  has_sign = false,
+  signs = false,
   is_gone = false,
+  bury = false,
   need = false,
   lock = false,
   unlock = false,
@@ -46,22 +47,29 @@ function node.record()
   return node.known_record
 end
 
--- Whether there is a quarantine, or any tombstone. Mostly there is neither, and one question answers for both.
-function node.has_sign(name)
-  local signs = node.known_signs
-  if not signs then
-    signs = { redis.call('EXISTS', 'redquorum:quarantine', 'redquorum:gone:any') }
-    node.known_signs = signs
+-- Whether there is a quarantine, and whether there is any tombstone. Mostly there is neither, and one question answers both.
+function node.signs()
+  if not node.known_signs then
+    local signs = redis.call('EXISTS', 'redquorum:quarantine', 'redquorum:gone:any')
+    local quarantines = signs > 0 and redis.call('EXISTS', 'redquorum:quarantine') or 0
+    node.known_signs = { is_quarantined = quarantines > 0, has_tombstones = signs > quarantines }
   end
-  if signs[1] ~= 0 and signs[name] == nil then
-    signs[name] = redis.call('EXISTS', name) == 1
-  end
-  return signs[1] ~= 0 and signs[name]
+  return node.known_signs
 end
 
 function node.is_gone(resource, owner)
-  local tombstone = node.has_sign('redquorum:gone:any') and node.named('redquorum:gone:', resource) .. ':' .. owner
+  local tombstone = node.signs().has_tombstones and node.named('redquorum:gone:', resource) .. ':' .. owner
   return tombstone and redis.call('EXISTS', tombstone) == 1
+end
+
+-- Beside the tombstone stands a sign that there are any, which outlives them all, whoever's they are: where it is missing,
+-- nobody needs to look for one. It lives so long that few tombstones have to prolong it.
+function node.bury(resource, owner)
+  redis.call('SET', node.named('redquorum:gone:', resource) .. ':' .. owner, '1', 'PX', ARGV[3])
+  if redis.call('PTTL', 'redquorum:gone:any') < tonumber(ARGV[3]) then
+    redis.call('SET', 'redquorum:gone:any', '1', 'PX', 2 * ARGV[3])
+  end
+  node.known_signs = false
 end
 
 -- Sees to it that a function is defined.

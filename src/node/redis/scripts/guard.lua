@@ -26,7 +26,7 @@ function node.abstention()
   if not (this and node.record().run == this) then
     return { 'abstains' }
   end
-  local renewals_from = node.has_sign('redquorum:quarantine') and redis.call('GET', 'redquorum:quarantine')
+  local renewals_from = node.signs().is_quarantined and redis.call('GET', 'redquorum:quarantine')
   if not renewals_from then
     return nil
   end

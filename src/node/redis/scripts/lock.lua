@@ -5,7 +5,7 @@
 function node.lock(resources, owner, ttl, hint)
   local resource, record = resources[1], node.record()
   local is_plain = #resources == 1 and hint == '0' and record.fingerprint == ARGV[1] and record.run == ARGV[5]
-  is_plain = is_plain and ARGV[2] ~= 'per_vote' and not node.has_sign('redquorum:quarantine')
+  is_plain = is_plain and ARGV[2] ~= 'per_vote' and not node.signs().is_quarantined
   if is_plain and not node.is_gone(resource, owner) and redis.call('HLEN', resource) == 0 then
     local counter_name = node.named('redisson_lock_token:', resource)
     -- A counter that is remembered for long enough is only counted up, which needs no number to be read or written.

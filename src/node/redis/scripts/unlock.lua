@@ -37,7 +37,6 @@ function node.unlock(resources, owner, token, real, leave)
     end
   end
   for i = 1, leave == '1' and #resources or 0 do
-    node.need('bury')
     local is_done, answer = pcall(node.bury, resources[i], owner)
     problem = problem or (not is_done and answer)
   end

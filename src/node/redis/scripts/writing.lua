@@ -27,16 +27,6 @@ function node.carry(name, found, token)
   end
 end
 
--- Beside the tombstone stands a sign that there are any, which outlives them all, whoever's they are: where it is missing,
--- nobody needs to look for one. It lives so long that few tombstones have to prolong it.
-function node.bury(resource, owner)
-  redis.call('SET', node.named('redquorum:gone:', resource) .. ':' .. owner, '1', 'PX', ARGV[3])
-  if redis.call('PTTL', 'redquorum:gone:any') < tonumber(ARGV[3]) then
-    redis.call('SET', 'redquorum:gone:any', '1', 'PX', 2 * ARGV[3])
-  end
-  node.known_signs = false
-end
-
 -- Makes all resources the owner's, with these counters and holds (nil: as they are).
 --
 -- A script cannot undo, so the order matters. The counters come first: SET is what a server without memory, a replica
