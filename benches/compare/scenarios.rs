@@ -8,6 +8,7 @@ use crate::Problem;
 mod contended;
 mod frozen;
 mod handoff;
+mod line;
 mod scale;
 mod throughput;
 mod uncontended;
@@ -24,6 +25,7 @@ pub(crate) enum Scenario {
     Throughput,
     Handoff,
     Contended,
+    Line,
     Frozen,
     Waiters,
     Watchdog,
@@ -43,11 +45,12 @@ impl Effort {
 }
 
 impl Scenario {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Uncontended,
         Self::Throughput,
         Self::Handoff,
         Self::Contended,
+        Self::Line,
         Self::Frozen,
         Self::Waiters,
         Self::Watchdog,
@@ -60,6 +63,7 @@ impl Scenario {
             Self::Throughput => throughput::run(effort).await,
             Self::Handoff => handoff::run(effort).await,
             Self::Contended => contended::run(effort).await,
+            Self::Line => line::run(effort).await,
             Self::Frozen => frozen::run(effort).await,
             Self::Waiters => waiters::run(effort).await,
             Self::Watchdog => watchdog::run(effort).await,

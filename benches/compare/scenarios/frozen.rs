@@ -20,7 +20,7 @@ const RECOVERY: Duration = Duration::from_millis(200);
 pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     let servers = Servers::start(NODES).await?;
     let mut contender = Contestant::Ours(servers.ours().await?).contender("r");
-    let lasts = effort.pick(Duration::from_millis(400), Duration::from_secs(2));
+    let lasts = effort.pick(Duration::from_millis(300), Duration::from_secs(2));
     let (mut healthy, mut frozen) = <(Sample, Sample)>::default();
     measure(&mut contender, lasts / 4).await?;
     for _ in 0..effort.pick(5, 11) {

@@ -43,7 +43,7 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     let (mut our_medians, mut rival_medians, mut floor_medians) = <(Sample, Sample, Sample)>::default();
     let (mut our_times, mut rival_times) = <(Sample, Sample)>::default();
     let mut floor_times = Sample::default();
-    for _ in 0..effort.pick(4, 12) {
+    for _ in 0..effort.pick(3, 12) {
         let one_round = floor_rounds(&floor, effort.pick(10, 25)).await?;
         floor_medians.push(one_round.median());
         floor_times.extend(&one_round);

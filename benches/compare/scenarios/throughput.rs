@@ -23,7 +23,7 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     let servers = Servers::start(NODES).await?;
     let contestants = Contestant::three(&servers).await?;
     let (rounds, lasts) =
-        (effort.pick(3, 9), effort.pick(Duration::from_millis(400), Duration::from_secs(1)));
+        (effort.pick(3, 9), effort.pick(Duration::from_millis(300), Duration::from_secs(1)));
     let columns = LEVELS.map(|(tasks, _)| format!("{tasks}_tasks_per_s"));
     let mut section =
         Section::new("throughput", "lock + unlock per second, a resource for each task, 5 nodes", columns);

@@ -161,10 +161,13 @@ async fn a_lease_survives_the_restart_of_every_server_one_after_the_other_and_no
 async fn servers_that_restart_all_at_once_let_nobody_in_while_the_lease_may_be_valid() {
     broken_under(&[RestartGuard::Off], async |guard| {
         let (tokens, _) = under_a_lease(guard, async |cluster, held| {
-            join_all(cluster.servers().iter().map(Server::restart_empty)).await;
-            let restarted = Instant::now();
-            while held.is_valid() && restarted.elapsed() < TTL * 3 / 2 {
-                tokio::time::sleep(Duration::from_millis(10)).await;
+            // Who comes first to the empty servers, a contender or the renewal, is a matter of luck.
+            for _ in 0..3 {
+                join_all(cluster.servers().iter().map(Server::restart_empty)).await;
+                let restarted = Instant::now();
+                while held.is_valid() && restarted.elapsed() < TTL / 2 {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
             }
         })
         .await;

@@ -1,0 +1,76 @@
+//! What a hand-off costs, by the number of clients that wait for it.
+
+use std::time::{Duration, Instant};
+
+use futures::future::try_join_all;
+use redquorum::{Quorum, RedLock};
+
+use super::{Effort, NODES};
+use crate::{
+    Problem,
+    compare::{
+        section::Section,
+        servers::Servers,
+        verdict::{Target, Verdict},
+    },
+};
+
+const CLIENTS: [usize; 3] = [2, 8, 32];
+
+/// What our clients send; a server counts what runs inside of scripts apart.
+const COMMANDS: [&str; 3] = ["evalsha", "subscribe", "unsubscribe"];
+
+/// How much more a grant may cost where 32 wait than where two do: nothing but what a few attempts take that met another.
+const FLAT: f64 = 1.5;
+
+pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
+    let lasts = effort.pick(Duration::from_millis(500), Duration::from_secs(5));
+    let columns = CLIENTS.map(|clients| format!("{clients}_clients"));
+    let title =
+        "commands per grant, all nodes together, by clients that lock one resource and come again at once";
+    let mut section = Section::new("line", title, columns);
+    let mut costs = Vec::new();
+    for (name, is_fair) in [("ours", false), ("ours_fair", true)] {
+        costs.clear();
+        for clients in CLIENTS {
+            costs.push(commands_per_grant(clients, is_fair, lasts).await?);
+        }
+        section.row(name, costs.iter().copied());
+    }
+    let (few, many) = (costs[0], costs[CLIENTS.len() - 1]);
+    section.verdict(Verdict::of("fair, 32 clients / 2", many / few, Target::AtMost(FLAT)));
+    Ok(section)
+}
+
+async fn commands_per_grant(clients: usize, is_fair: bool, lasts: Duration) -> Result<f64, Problem> {
+    let servers = Servers::start(NODES).await?;
+    let mut quorums: Vec<Quorum> = Vec::new();
+    for _ in 0..clients {
+        quorums.push(servers.ours().await?);
+    }
+    let lock = |quorum: &Quorum| if is_fair { quorum.red_lock("r").fair() } else { quorum.red_lock("r") };
+    // All have come once before it counts: a first wait begins with a subscription and a look at every node.
+    let begin = Instant::now();
+    try_join_all(quorums.iter().map(|quorum| until(begin, lock(quorum)))).await?;
+    let before = servers.calls(&COMMANDS).await?;
+    let end = Instant::now() + lasts;
+    let running = quorums.iter().map(|quorum| tokio::spawn(until(end, lock(quorum))));
+    let mut grants = 0;
+    for granted in try_join_all(running).await? {
+        grants += granted?;
+    }
+    let sent = servers.calls(&COMMANDS).await? - before;
+    Ok(sent as f64 / grants as f64)
+}
+
+/// Locks and unlocks until the end, and once at least: how often.
+async fn until(end: Instant, lock: RedLock) -> Result<u64, Problem> {
+    let mut grants = 0;
+    loop {
+        lock.lock().await?.unlock().await?;
+        grants += 1;
+        if Instant::now() >= end {
+            return Ok(grants);
+        }
+    }
+}
