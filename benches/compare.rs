@@ -1,6 +1,7 @@
 //! Ours against rslock and against the floor, in one run, on real `redis-server` processes that this starts itself.
 //!
 //! `cargo bench --bench compare -- [--quick] [--json FILE] [--plot FILE] [--only SCENARIO]...`
+//! `cargo bench --bench compare -- --summary FILE...`
 //!
 //! Absolute times depend on the machine and its mood; what counts are ratios between contestants that took turns in one
 //! run. `docs/BENCHMARKS.md` says what each scenario measures and why it is fair.
@@ -17,6 +18,7 @@ mod compare {
     pub(crate) mod scenarios;
     pub(crate) mod section;
     pub(crate) mod servers;
+    pub(crate) mod summary;
     pub(crate) mod verdict;
 }
 
@@ -28,6 +30,7 @@ use compare::{
     plot,
     scenarios::{Effort, Scenario},
     section::Section,
+    summary,
 };
 
 /// What may go wrong in a benchmark: it is only ever shown.
@@ -48,6 +51,9 @@ struct Arguments {
     /// Runs this scenario alone; may be given more than once.
     #[arg(long, value_name = "SCENARIO")]
     only: Vec<Scenario>,
+    /// Measures nothing, and shows these files of figures as one table in Markdown.
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    summary: Vec<PathBuf>,
     /// Cargo says so to every benchmark.
     #[arg(long, hide = true)]
     bench: bool,
@@ -55,6 +61,10 @@ struct Arguments {
 
 fn main() -> Result<(), Problem> {
     let arguments = Arguments::parse();
+    if !arguments.summary.is_empty() {
+        println!("{}", summary::markdown(&arguments.summary)?);
+        return Ok(());
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         // On a worker, as an application's tasks are; dropped with all its servers when somebody presses Ctrl-C.

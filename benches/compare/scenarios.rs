@@ -57,6 +57,11 @@ impl Scenario {
         Self::Scale,
     ];
 
+    /// Its name among the figures.
+    pub(crate) fn key(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
     pub(crate) async fn run(self, effort: Effort) -> Result<Section, Problem> {
         match self {
             Self::Uncontended => uncontended::run(effort).await,

@@ -16,10 +16,9 @@ mod sleepers;
 mod timerfd;
 mod virtual_time;
 
-pub(crate) use self::{
-    boot::BootClock,
-    virtual_time::{TokioClock, VIRTUAL_EPOCH},
-};
+#[cfg(any(test, feature = "sim"))]
+pub(crate) use self::virtual_time::VIRTUAL_EPOCH;
+pub(crate) use self::{boot::BootClock, virtual_time::TokioClock};
 
 /// A point in monotonic time, comparable only with others of the same clock.
 ///
