@@ -15,6 +15,8 @@ use redquorum::{
 fn decisions(criterion: &mut Criterion) {
     for nodes in [1, 3, 5, 9] {
         let core = Core::new(nodes).expect("a quorum may have so many nodes");
+        // What is measured has to be the way to a decision.
+        assert!(core.tally() && core.attempt() && core.retry().expect("the default pacing is right"));
         let mut group = criterion.benchmark_group("decision");
         group.bench_function(BenchmarkId::new("tally", nodes), |bencher| {
             bencher.iter(|| black_box(&core).tally());

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Counts the instructions of one lock and its unlock on five nodes in memory, by valgrind's callgrind:
+# Counts the instructions of one lock and its unlock, by valgrind's callgrind:
 #
-#     benches/instructions.sh [--profile]
+#     benches/instructions.sh [--profile]   those of the library, on five nodes in memory
+#     benches/instructions.sh --server      those of one redis-server
 #
 # The difference between 1,100 and 100 of them, divided by 1,000, so that start and end do not count. With --profile, shows
 # the functions that they are spent in as well.
@@ -13,21 +14,46 @@ for tool in valgrind callgrind_annotate; do
 done
 
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+server=
+clean_up() {
+    if [[ -n $server ]]; then kill "$server" 2>/dev/null || true; fi
+    rm -rf "$scratch"
+}
+trap clean_up EXIT
 
 program=$(cargo bench --no-run --bench instructions --message-format json 2>"$scratch/build.log" |
     sed -n 's/.*"executable":"\([^"]*instructions-[^"]*\)".*/\1/p') || true
 [[ -x $program ]] || { cat "$scratch/build.log" >&2; exit 1; }
 
+counted() { valgrind --tool=callgrind --callgrind-out-file="$scratch/$1" "${@:2}"; }
+total() { sed -n 's/^\(summary\|totals\): //p' "$scratch/$1" | head -n 1; }
+
 # count TIMES: the instructions of so many locks and unlocks, start and end included.
 count() {
-    valgrind --tool=callgrind --callgrind-out-file="$scratch/$1" "$program" "$1" 2>"$scratch/valgrind.log" ||
-        { cat "$scratch/valgrind.log" >&2; exit 1; }
-    sed -n 's/^\(summary\|totals\): //p' "$scratch/$1" | head -n 1
+    counted "$1" "$program" "$1" 2>"$scratch/valgrind.log" || { cat "$scratch/valgrind.log" >&2; exit 1; }
+    total "$1"
 }
 
-few=$(count 100)
-many=$(count 1100)
+# count_server TIMES: those of a server that serves them.
+count_server() {
+    local port=$((20000 + RANDOM % 10000))
+    counted "$1" redis-server --port "$port" --bind 127.0.0.1 --save '' --hz 1 --dir "$scratch" >"$scratch/server.log" 2>&1 &
+    server=$!
+    until redis-cli -p "$port" ping 2>/dev/null | grep -q PONG; do
+        kill -0 "$server" 2>/dev/null || { cat "$scratch/server.log" >&2; exit 1; }
+        sleep 0.1
+    done
+    "$program" "$1" "redis://127.0.0.1:$port"
+    redis-cli -p "$port" shutdown nosave
+    wait "$server" || true
+    server=
+    total "$1"
+}
+
+counter=count
+if [[ ${1-} == --server ]]; then counter=count_server; fi
+few=$("$counter" 100)
+many=$("$counter" 1100)
 echo "$(((many - few) / 1000)) instructions for one lock and its unlock"
 if [[ ${1-} == --profile ]]; then
     callgrind_annotate --inclusive=no "$scratch/1100" | head -n 60

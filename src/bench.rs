@@ -29,6 +29,8 @@ pub struct Core {
 }
 
 impl Core {
+    /// Of so many nodes.
+    ///
     /// # Errors
     ///
     /// No quorum has so many nodes.
@@ -114,6 +116,8 @@ pub struct Calls {
 }
 
 impl Calls {
+    /// To a node of five.
+    ///
     /// # Errors
     ///
     /// Never: the settings are the defaults.

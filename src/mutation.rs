@@ -41,6 +41,8 @@ pub(crate) enum Mutation {
     ShortenTtl,
     /// The rollback of an attempt without a quorum wakes the waiters.
     NoticeOnRollback,
+    /// Whoever unlocked comes again at once, whoever waits.
+    ComeAgainAtOnce,
     /// Nodes that have not answered are not told of the rollback.
     RollbackSkipsSilent,
     /// A loss is announced by the renewal, not by a timer of its own.

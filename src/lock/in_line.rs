@@ -22,6 +22,8 @@ pub(crate) struct InLine {
     ticket: u64,
     /// Nodes in whose line it is, or may be.
     entered: NodeSet,
+    /// Nodes that took it out of their line for a vote. Who gives that back and up has to say so, or nobody is called.
+    voted: NodeSet,
     listens: BTreeMap<usize, Vec<Subscription>>,
     nodes: Vec<Arc<dyn Node>>,
     clock: Arc<dyn Clock>,
@@ -37,6 +39,7 @@ impl InLine {
             life,
             ticket: 0,
             entered: NodeSet::EMPTY,
+            voted: NodeSet::EMPTY,
             listens: BTreeMap::new(),
             nodes: core.nodes.clone(),
             clock: Arc::clone(&core.clock),
@@ -57,6 +60,13 @@ impl InLine {
     /// It was its turn: the node has taken it out of its line.
     pub(crate) fn granted(&mut self, node: usize) {
         self.entered.remove(node);
+        self.voted.insert(node);
+    }
+
+    /// It has what it stood in line for: its places elsewhere are of no more use, and the votes stay.
+    pub(crate) fn won(&mut self) {
+        self.voted = NodeSet::EMPTY;
+        self.leave();
     }
 
     /// Whether it has a place in the line of the node that put it off.
@@ -86,9 +96,9 @@ impl InLine {
     }
 
     /// Gives up its places: the next turn is another's.
-    pub(crate) fn leave(&mut self) {
+    fn leave(&mut self) {
         self.ticket = 0;
-        let entered = std::mem::take(&mut self.entered);
+        let entered = std::mem::take(&mut self.entered).union(std::mem::take(&mut self.voted));
         let Some(resource) = self.resources.first().filter(|_| !entered.is_empty()) else { return };
         let withdraw = Withdraw { resource: resource.clone(), waiter: self.waiter.clone() };
         let request = Request::one(Entry::Withdraw(withdraw), self.clock.now() + self.life);

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
-    algorithm::{node_set::NodeSet, tally::Electorate},
+    algorithm::{attempt::HEDGE_SHARE, node_set::NodeSet, tally::Electorate},
     clock::Instant,
     error::{LeaseLost, LockError, LossReason, RenewError, UnlockError},
     lock::{
@@ -55,11 +55,13 @@ async fn hear_unlock(
 ) -> Result<Unlocked, UnlockError> {
     let start = core.now();
     let release = Release::heard(core, replies, start + held.node_timeout, Release::is_decided).await;
-    if release.is_awaited {
+    // Where tasks of this client wait, they are heard of, too; and whoever comes now queues behind them.
+    if release.is_awaited && !core.waiters.are_there(&held.resources) {
         // Those who wait hear of it by now, and need a round trip to ask for it.
         let now = core.now();
         let round_trip = now.saturating_duration_since(start);
-        core.courtesies.owe(&held.resources, now, now + round_trip.saturating_mul(2));
+        let courtesy = round_trip.saturating_mul(2).min(held.node_timeout / HEDGE_SHARE);
+        core.courtesies.owe(&held.resources, now, now + courtesy);
     }
     tracing::debug!(resource = %held.resource, owner = %held.owner, confirmed = ?release.confirmed(), "unlock");
     if release.found_nothing() {

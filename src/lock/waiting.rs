@@ -166,6 +166,11 @@ fn no_quorum(core: &Core, resource: Resource, votes: Votes) -> LockError {
 }
 
 impl Waiters {
+    /// Whether any task of this client waits for these resources, other than in line.
+    pub(crate) fn are_there(&self, resources: &Resources) -> bool {
+        lock(&self.queues).contains_key(&(Arc::clone(resources), false))
+    }
+
     fn enter(&self, target: &Target) -> Place<'_> {
         let waited = (Arc::clone(&target.resources), target.settings.is_fair());
         let mut queues = lock(&self.queues);
@@ -259,7 +264,7 @@ impl Turn {
     fn won(&mut self, now: Instant, ttl: Duration, bell: &Bell) {
         self.failing_since = None;
         if let Some(line) = &mut self.line {
-            line.leave();
+            line.won();
         }
         match &mut self.waiting {
             Some(Waiting { rule: Rule::Contending(retry), .. }) => retry.won(now, ttl),

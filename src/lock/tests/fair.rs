@@ -134,6 +134,41 @@ async fn whoever_is_called_and_gives_up_wakes_the_next() {
     assert_eq!(total(&cluster), 0);
 }
 
+/// Dropped when the node that keeps the line has voted for it: the vote is given back, and that wakes nobody by itself.
+#[tokio::test(start_paused = true)]
+async fn whoever_has_the_vote_of_the_keeper_and_gives_up_wakes_the_next() {
+    let cluster = MemoryCluster::new(5);
+    let guard = client(&cluster).red_lock(R).lock().await.unwrap();
+    let first = client(&cluster);
+    let lock = first.red_lock(R).fair();
+    let mut waiting = Box::pin(lock.lock());
+    tokio::select! {
+        biased;
+        _ = &mut waiting => panic!("it is held"),
+        () = settle() => {}
+    }
+    let second = wait(&client(&cluster));
+    settle().await;
+    let keeper = in_line(&cluster).iter().position(|waiters| *waiters > 0).unwrap();
+    for node in (0..5).filter(|node| *node != keeper) {
+        server(&cluster, node).behave(Behaviour::Hanging);
+    }
+    drop(guard);
+    tokio::select! {
+        biased;
+        _ = &mut waiting => panic!("no quorum answers"),
+        () = settle() => {}
+    }
+    assert_eq!(in_line(&cluster)[keeper], 1, "the first has the keeper's vote");
+    let start = tokio::time::Instant::now();
+    drop(waiting);
+    settle().await;
+    thaw_all(&cluster);
+    drop(second.await.unwrap().unwrap());
+    assert!(start.elapsed() < Duration::from_millis(50), "{:?}", start.elapsed());
+    assert_eq!(total(&cluster), 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_client_with_more_tasks_goes_to_the_end_of_the_line_after_each_of_them() {
     let cluster = MemoryCluster::new(5);

@@ -84,6 +84,7 @@ impl NodeState {
         }
         let Some(resource) = lock.resources.first() else { return self.lock(terms, lock, now) };
         let survey = self.survey(&lock.resources, &lock.owner, now);
+        let counter = self.counters(&lock.resources, now)?.largest;
         let is_free = survey.other.is_none();
         let asks_line = is_free && !survey.is_all_ours && !mutation::is_on(Mutation::GrantOutOfTurn);
         let asking = Some((waiter, *ticket));
@@ -95,7 +96,6 @@ impl NodeState {
             }
             return Ok(granted);
         }
-        let counter = self.counters(&lock.resources, now)?.largest;
         let holder = survey.other.map(|holder| Holder { counter, ..holder });
         let ticket = life.map_or(0, |life| self.enter(resource, waiter, *ticket, life, now));
         let patience = self

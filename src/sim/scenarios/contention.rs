@@ -1,4 +1,4 @@
-//! S41 to S49: contention, waiting, and how long a resource stays blocked.
+//! S41 to S49, S57: contention, waiting, and how long a resource stays blocked.
 
 use super::*;
 use crate::sim::{Direction, Memory, Verdict};
@@ -163,4 +163,27 @@ fn s49_every_holder_that_is_cut_off_costs_the_others_a_ttl() {
     assert_keeps(&report, &Promises::ALL);
     let (second, third) = (granted(&report, 1)[0], granted(&report, 2)[0]);
     assert!(second > 9 * SECOND && third > 18 * SECOND && third < 2 * TTL + POLL, "{second:?} {third:?}");
+}
+
+#[test]
+fn s57_whoever_unlocks_and_comes_again_lets_those_go_first_who_wait() {
+    let twice_in_a_row = || {
+        let report = run(steady(5, 3), move |client| async move {
+            let quorum = quorum(&client);
+            client.sleep(millis(20) * client.index() as u32).await;
+            for _ in 0..20 {
+                let guard = quorum.red_lock("r").lock().await.unwrap();
+                client.sleep(millis(60)).await;
+                guard.unlock().await.unwrap();
+            }
+        });
+        assert_keeps(&report, &Promises::ALL);
+        let entries = report.history.entries().iter();
+        let granted = entries.filter(|entry| matches!(entry.event, Event::Granted { .. }));
+        let turns: Vec<usize> = granted.map(|entry| entry.client).collect();
+        // Towards the end, one may be left alone.
+        turns[..40].windows(2).filter(|pair| pair[0] == pair[1]).count()
+    };
+    let (polite, rude) = (twice_in_a_row(), breaking(Mutation::ComeAgainAtOnce, twice_in_a_row));
+    assert!(polite == 0 && rude > 10, "{polite} {rude}");
 }

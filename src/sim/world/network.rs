@@ -275,7 +275,9 @@ impl State {
                 let (terms, epoch) = (connection.terms.clone(), server.epoch);
                 let connections = &self.connections;
                 let is_heard = |topic: &Resource| {
-                    connections.iter().any(|connection| connection.hears(node, epoch, topic))
+                    connections
+                        .iter()
+                        .any(|connection| connection.hears(node, epoch, &names::namesake(topic)))
                 };
                 let (answers, released) = server.apply(&terms, &entries, now, &is_heard);
                 (now, node, batch, answers.len()).hash(&mut self.trace);
