@@ -142,6 +142,7 @@ stage "install cargo's tools" install_cargo_tools
 stage "format" cargo fmt --check
 stage "build" cargo build --all-targets --all-features
 stage "lint" cargo clippy --all-targets --all-features -- -D warnings
+stage "lint without features" cargo clippy --lib -- -D warnings
 stage "tests without real servers" test_without_servers
 stage "tests, real servers as processes" test_on processes
 if docker_runs_tests; then

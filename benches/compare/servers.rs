@@ -74,6 +74,32 @@ impl Servers {
         LockManager::new(self.urls())
     }
 
+    /// Begins to log calls that take longer than a tenth of a millisecond.
+    pub(crate) async fn log_long_calls(&self) -> Result<(), Problem> {
+        for server in &self.servers {
+            let mut connection = server.connection().await?;
+            for (name, value) in [("slowlog-log-slower-than", 100), ("slowlog-max-len", 100_000)] {
+                let mut command = redis::cmd("CONFIG");
+                command.arg("SET").arg(name).arg(value).exec_async(&mut connection).await?;
+            }
+            redis::cmd("SLOWLOG").arg("RESET").exec_async(&mut connection).await?;
+        }
+        Ok(())
+    }
+
+    /// The longest call of those that were logged, zero if there is none.
+    pub(crate) async fn longest_call(&self) -> Result<Duration, Problem> {
+        type Entry = (u64, u64, u64, redis::Value, redis::Value, redis::Value);
+        let mut longest = 0;
+        for server in &self.servers {
+            let mut connection = server.connection().await?;
+            let calls: Vec<Entry> =
+                redis::cmd("SLOWLOG").arg("GET").arg(-1).query_async(&mut connection).await?;
+            longest = calls.iter().map(|(_, _, microseconds, ..)| *microseconds).fold(longest, u64::max);
+        }
+        Ok(Duration::from_micros(longest))
+    }
+
     /// How often all servers together have executed these commands, those inside of scripts included.
     pub(crate) async fn calls(&self, commands: &[&str]) -> Result<u64, Problem> {
         let mut sum = 0;

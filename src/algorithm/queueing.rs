@@ -31,7 +31,8 @@ const POLLS_PER_LIFE: u32 = 2;
 ///
 /// 1. A call that arrives during an attempt is not forgotten; it may be older than the attempt's refusal, so all nodes are not
 ///    asked at once for it.
-/// 2. Attempts that fail without any news in between keep the floor, so no failure makes a busy loop.
+/// 2. Attempts that cannot ask a quorum keep the floor if there is no news in between, and those that split the votes wait for
+///    times that grow, so no failure makes a busy loop.
 #[derive(Clone, Debug)]
 pub(crate) struct Queueing {
     electorate: Electorate,

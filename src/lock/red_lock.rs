@@ -84,7 +84,8 @@ impl RedLock {
     ///
     /// They stand in a line that is kept by one node, the first to be asked for this resource, and an unlock wakes exactly
     /// the first of them: whatever their number, a hand-off costs the same few messages, and takes about two round trips.
-    /// The price is a second round trip where the resource is free, as that node is asked before the others.
+    /// The price is a second round trip where the resource is free, as that node is asked before the others; where it is
+    /// silent, it is passed over after an eighth of the node timeout.
     ///
     /// What it is not:
     ///

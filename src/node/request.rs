@@ -106,7 +106,7 @@ pub(crate) struct Unlock {
 pub(crate) struct LineUp {
     /// What to do when it is this waiter's turn.
     pub(crate) lock: Lock,
-    /// Who waits: never the same for two waits, so that nothing that comes late belongs to a later one.
+    /// Who waits: a client's tasks that wait in line for the same, one after the other.
     pub(crate) waiter: OwnerId,
     /// The place that it was given before, here or by another node; 0 for the end of the line.
     pub(crate) ticket: u64,

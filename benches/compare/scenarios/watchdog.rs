@@ -26,6 +26,9 @@ const TAKERS: usize = 64;
 /// Calls per node and period for ten thousand leases: 157 full ones, and some that are not full.
 const MOST_CALLS: f64 = 200.0 / 10_000.0;
 
+/// Milliseconds that a server may be busy with one call, and serve nobody else.
+const LONGEST_CALL: f64 = 5.0;
+
 /// How often the leases are looked at for one whose renewal is late.
 const GLANCE: Duration = Duration::from_millis(20);
 
@@ -37,23 +40,31 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     let period = ttl / 3;
     // Every lease is renewed once in each period from here on, wherever in it.
     let periods = effort.pick(1, 2);
+    servers.log_long_calls().await?;
     let (calls_before, busy_before, begin) =
         (servers.calls(&["evalsha"]).await?, processor_time(), Instant::now());
     tokio::time::sleep(period * periods).await;
     let (busy, took) = (processor_time() - busy_before, begin.elapsed());
     let calls =
         (servers.calls(&["evalsha"]).await? - calls_before) as f64 / NODES as f64 / f64::from(periods);
+    let longest = servers.longest_call().await?;
     // Looking costs processor time of its own, hence apart.
     let latest = latest_renewal(&guards, ttl).await;
     let lost = guards.iter().filter(|guard| !guard.is_valid()).count();
 
     let share = 100.0 * busy.as_secs_f64() / took.as_secs_f64();
     let title = format!("{leases} renewed leases of {} s in one client, 5 nodes", ttl.as_secs());
-    let columns = ["calls_per_node_and_period", "percent_of_a_core", "latest_renewal_ms", "lost"];
+    let columns =
+        ["calls_per_node_and_period", "percent_of_a_core", "longest_call_ms", "latest_renewal_ms", "lost"];
     let mut section = Section::new("watchdog", title, columns);
-    section.row("ours", [calls, share, millis(latest), lost as f64]);
+    section.row("ours", [calls, share, millis(longest), millis(latest), lost as f64]);
     let most = Target::AtMost(MOST_CALLS * leases as f64);
     section.verdict(Verdict::of("calls per node and renewal period", calls, most));
+    section.verdict(Verdict::of(
+        "longest call of a server, ms",
+        millis(longest),
+        Target::AtMost(LONGEST_CALL),
+    ));
     section.verdict(Verdict::of("percent of one core", share, Target::AtMost(5.0)));
     section.verdict(Verdict::of("leases lost", lost as f64, Target::AtMost(0.0)));
     Ok(section)

@@ -24,9 +24,9 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// What only some operations need is defined by a function that they call: `common.lua` says why.
+/// What only some operations need is defined by a function that they call: `node.lua` says why.
 const TEXT: &str = concat!(
-    include_str!("scripts/common.lua"),
+    include_str!("scripts/node.lua"),
     include_str!("scripts/lock.lua"),
     include_str!("scripts/unlock.lua"),
     "function node.define_takers()\n",

@@ -1,7 +1,3 @@
--- The operations from here on are seldom asked for.
-node.arity.force_unlock, node.arity.inspect, node.arity.proclaim, node.arity.observe = 0, 0, 6, 0
-node.arity.enrol, node.arity.init, node.arity.reconfigure = 4, 0, 2
-
 -- force_unlock.lua  KEYS resources  ->  deleted
 function node.force_unlock(resources)
   -- Whatever goes wrong with one resource, the others are done, and the first problem is the answer.

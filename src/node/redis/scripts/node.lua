@@ -1,4 +1,4 @@
--- common.lua  ARGV[1] fingerprint  ARGV[2] guard  ARGV[3] max ttl  ARGV[4] counter ttl  ARGV[5] run  ->  what all operations need
+-- node.lua  ARGV[1] fingerprint  ARGV[2] guard  ARGV[3] max ttl  ARGV[4] counter ttl  ARGV[5] run  ->  what all operations need
 --
 -- A server runs the whole script at every call, and to define a function costs it about as much as to read a key. So most
 -- are defined only when something is asked for that needs them, and all are fields of one table: each local that is used in
@@ -6,7 +6,21 @@
 local node = {
   largest_counter = 9007199254740991,
   -- How many arguments each operation has.
-  arity = { lock = 3, raise = 2, renew = 4, unlock = 4, line_up = 6, withdraw = 1 },
+  arity = {
+    lock = 3,
+    unlock = 4,
+    renew = 4,
+    raise = 2,
+    line_up = 6,
+    withdraw = 1,
+    force_unlock = 0,
+    inspect = 0,
+    proclaim = 6,
+    observe = 0,
+    enrol = 4,
+    init = 0,
+    reconfigure = 2,
+  },
   usable = false,
   named = false,
   record = false,
