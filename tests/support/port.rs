@@ -1,7 +1,9 @@
 //! Addresses that stay free while their server is down.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};
+use std::sync::{Mutex, PoisonError};
 
 use super::lock_file;
 
@@ -16,6 +18,9 @@ const LOWEST_PORT: u16 = 15000;
 /// The port lies outside the range from which the system takes the local ends of connections. One from that range
 /// would be lost now and then while its server is killed: to another test's listener, or to a client that reconnects
 /// to the dead server and happens to be given the very same port as its own end, so that it connects to itself.
+///
+/// No port is reserved twice in one process: clients of an earlier server go on dialling its address, and would enrol with
+/// whatever comes after it.
 #[derive(Debug)]
 pub(super) struct Port {
     number: u16,
@@ -42,6 +47,10 @@ impl Port {
     }
 
     fn try_reserve(number: u16) -> Option<Self> {
+        static USED: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+        if !USED.lock().unwrap_or_else(PoisonError::into_inner).insert(number) {
+            return None;
+        }
         let reservation = lock_file::open(&format!("port-{number}")).expect("temporary files can be written");
         reservation.try_lock().ok()?;
         TcpListener::bind((Ipv4Addr::LOCALHOST, number)).ok()?;

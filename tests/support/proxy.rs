@@ -12,7 +12,7 @@ use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
-use super::server::Server;
+use super::{port::Port, server::Server};
 
 /// One way through a [`Proxy`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,7 @@ enum Gate {
 #[derive(Debug)]
 pub(crate) struct Proxy {
     url: String,
-    port: u16,
+    port: Port,
     target: Arc<AtomicU16>,
     requests: watch::Sender<Flow>,
     replies: watch::Sender<Flow>,
@@ -52,21 +52,30 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Listens on a port that the system chooses and forwards to `server`.
+    /// Listens on a port of its own and forwards to `server`.
     pub(crate) async fn before(server: &Server) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("the system has a free port");
-        let port = listener.local_addr().expect("a listener has an address").port();
+        let port = Port::reserve();
+        let address = (Ipv4Addr::LOCALHOST, port.number());
+        let listener = TcpListener::bind(address).await.expect("a reserved port is free");
         let open = Flow { gate: Gate::Open, delay: Duration::ZERO };
         let (requests, replies) = (watch::Sender::new(open), watch::Sender::new(open));
         let connections = Arc::new(Mutex::new(JoinSet::new()));
         let flows = (requests.subscribe(), replies.subscribe());
         let target = Arc::new(AtomicU16::new(server.port()));
         let listening = tokio::spawn(listen(listener, Arc::clone(&target), flows, Arc::clone(&connections)));
-        Self { url: server.url_through(port), port, target, requests, replies, connections, listening }
+        Self {
+            url: server.url_through(port.number()),
+            port,
+            target,
+            requests,
+            replies,
+            connections,
+            listening,
+        }
     }
 
     pub(crate) fn port(&self) -> u16 {
-        self.port
+        self.port.number()
     }
 
     /// The URL of the server by way of the proxy.
