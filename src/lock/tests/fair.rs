@@ -19,6 +19,15 @@ async fn settle() {
     pass(Duration::from_millis(5)).await;
 }
 
+/// Lets a waiter do what it can, and the others.
+async fn keeps_waiting(waiting: &mut (impl Future + Unpin)) {
+    tokio::select! {
+        biased;
+        _ = waiting => panic!("it has the lock"),
+        () = settle() => {}
+    }
+}
+
 /// How many wait in line at each node.
 fn in_line(cluster: &MemoryCluster) -> Vec<usize> {
     cluster.servers().iter().map(|server| server.waiters(R)).collect()
@@ -119,11 +128,7 @@ async fn whoever_is_called_and_gives_up_wakes_the_next() {
     let first = client(&cluster);
     let lock = first.red_lock(R).fair();
     let mut waiting = Box::pin(lock.lock());
-    tokio::select! {
-        biased;
-        _ = &mut waiting => panic!("it is held"),
-        () = settle() => {}
-    }
+    keeps_waiting(&mut waiting).await;
     let second = wait(&client(&cluster));
     settle().await;
     let start = tokio::time::Instant::now();
@@ -142,11 +147,7 @@ async fn whoever_has_the_vote_of_the_keeper_and_gives_up_wakes_the_next() {
     let first = client(&cluster);
     let lock = first.red_lock(R).fair();
     let mut waiting = Box::pin(lock.lock());
-    tokio::select! {
-        biased;
-        _ = &mut waiting => panic!("it is held"),
-        () = settle() => {}
-    }
+    keeps_waiting(&mut waiting).await;
     let second = wait(&client(&cluster));
     settle().await;
     let keeper = in_line(&cluster).iter().position(|waiters| *waiters > 0).unwrap();
@@ -154,11 +155,7 @@ async fn whoever_has_the_vote_of_the_keeper_and_gives_up_wakes_the_next() {
         server(&cluster, node).behave(Behaviour::Hanging);
     }
     drop(guard);
-    tokio::select! {
-        biased;
-        _ = &mut waiting => panic!("no quorum answers"),
-        () = settle() => {}
-    }
+    keeps_waiting(&mut waiting).await;
     assert_eq!(in_line(&cluster)[keeper], 1, "the first has the keeper's vote");
     let start = tokio::time::Instant::now();
     drop(waiting);

@@ -20,11 +20,8 @@ function node.renew(resources, owner, holds, ttl, token)
   node.own(resources, owner, seen, values, holds, ttl)
   -- In quarantine they count as soon as every attempt is decided that the node may have voted in.
   local abstains = node.abstention()
-  if not abstains then
-    return { 'renewed', proves and 1 or 0 }
+  if abstains and not (abstains.renewals_from and node.milliseconds() > abstains.renewals_from) then
+    return { 'healed', abstains[2] }
   end
-  if abstains.renewals_from and node.milliseconds() > abstains.renewals_from then
-    return { 'renewed', proves and 1 or 0 }
-  end
-  return { 'healed', abstains[2] }
+  return { 'renewed', proves and 1 or 0 }
 end
