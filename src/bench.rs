@@ -14,7 +14,7 @@ use crate::{
     clock::Instant,
     config::{CheckedQuorum, QuorumSettings, RetryPolicy},
     error::ConfigError,
-    node::{Entry, Lock, Resources, Unlock, redis::script},
+    node::{Entry, Leave, Lock, Resources, Unlock, redis::script},
     owner_id::{OwnerId, OwnerIds},
     resource::Resource,
 };
@@ -143,7 +143,13 @@ impl Calls {
     pub fn unlock(&self, entries: usize) -> usize {
         self.encode(entries, |owner| {
             let resources = Arc::clone(&self.resources);
-            Entry::Unlock(Unlock { resources, owner, token: 1_700_000_000_000_001, real: true, leave: false })
+            Entry::Unlock(Unlock {
+                resources,
+                owner,
+                token: 1_700_000_000_000_001,
+                real: true,
+                leave: Leave::Nothing,
+            })
         })
     }
 

@@ -15,7 +15,7 @@ use crate::{
     lock::{core::Core, gauge::UnderWay, schedule::LeaseId},
     mutation::{self, Mutation},
     mutex::lock,
-    node::{Answer, Entry, Node, Renew, Reply, Request, Resources, Unlock},
+    node::{Answer, Entry, Leave, Node, Renew, Reply, Request, Resources, Unlock},
     owner_id::OwnerId,
     resource::Resource,
     vote::{Vote, Votes},
@@ -101,6 +101,8 @@ pub(crate) struct Standing {
     pub(crate) is_touched: bool,
     /// Locks and renewals that it has not answered and may execute yet.
     pub(crate) unanswered: u32,
+    /// Whether a renewal was sent there: then it may have the key and yet execute something that it has not answered.
+    pub(crate) was_renewed: bool,
 }
 
 impl Held {
@@ -235,14 +237,18 @@ impl Held {
             let token = self.token.as_u64();
             Request::one(Entry::Unlock(Unlock { resources, owner, token, real: true, leave }), until)
         };
-        let (clean, leaving) = (unlock(false), unlock(true));
+        let [clean, leaving, always] = [Leave::Nothing, Leave::UnlessDeleted, Leave::Always].map(unlock);
         let mut state = lock(&self.state);
         state.hear_late();
         let targets = nodes.iter().zip(&state.standing).enumerate();
         targets
             .filter(|(_, (_, standing))| standing.is_touched || standing.unanswered > 0)
             .map(|(index, (node, standing))| {
-                let request = if standing.unanswered > 0 { &leaving } else { &clean };
+                let request = match standing {
+                    Standing { unanswered: 0, .. } => &clean,
+                    Standing { was_renewed: false, .. } => &leaving,
+                    Standing { .. } => &always,
+                };
                 (index, node.call(request.clone()))
             })
             .collect()
@@ -259,6 +265,7 @@ impl Held {
         let is_noted = !mutation::is_on(Mutation::NoTombstoneForRenewal);
         if let Some(standing) = state.standing.get_mut(node).filter(|_| is_noted) {
             standing.unanswered += 1;
+            standing.was_renewed = true;
         }
         Some(Renew {
             resources: Arc::clone(&self.resources),

@@ -20,7 +20,7 @@ use crate::{
         in_line::InLine,
     },
     mutation::{self, Mutation},
-    node::{Answer, Entry, Fault, Holder, Lock, Queued, Raise, Request, Resources, Unlock},
+    node::{Answer, Entry, Fault, Holder, Leave, Lock, Queued, Raise, Request, Resources, Unlock},
     owner_id::OwnerId,
     resource::Resource,
     vote::{Vote, Votes},
@@ -267,7 +267,9 @@ impl<'a> Run<'a> {
             let entry = Entry::Unlock(Unlock { resources, owner, token: 0, real, leave });
             Request::one(entry, self.core.owed_until())
         };
-        let (clean, leaving) = (unlock(false), unlock(!mutation::is_on(Mutation::NoTombstoneForLock)));
+        let is_left = !mutation::is_on(Mutation::NoTombstoneForLock);
+        let leaving = unlock(if is_left { Leave::UnlessDeleted } else { Leave::Nothing });
+        let clean = unlock(Leave::Nothing);
         let mut nodes = NodeSet::EMPTY;
         for (node, has_answered) in self.attempt.to_roll_back() {
             if mutation::is_on(Mutation::RollbackSkipsSilent) && !has_answered {
@@ -327,7 +329,12 @@ impl<'a> Run<'a> {
 /// What a node has to do with the lease after the lock round.
 fn standing((ballot, vote): (&Ballot, &Vote)) -> Standing {
     let is_silent = *ballot == Ballot::Silent && !mutation::is_on(Mutation::NoTombstoneForLock);
-    Standing { vote: vote.clone(), is_touched: *ballot != Ballot::Unsent, unanswered: u32::from(is_silent) }
+    Standing {
+        vote: vote.clone(),
+        is_touched: *ballot != Ballot::Unsent,
+        unanswered: u32::from(is_silent),
+        was_renewed: false,
+    }
 }
 
 impl Drop for Run<'_> {

@@ -14,7 +14,7 @@ use crate::{
         locking::Target,
         renewal::{Purpose, renew_now},
     },
-    node::{Answer, Entry, Fault, ForceUnlock, Reply, Request, Unlock},
+    node::{Answer, Entry, Fault, ForceUnlock, Leave, Reply, Request, Unlock},
     owner_id::OwnerId,
     vote::{Vote, Votes},
 };
@@ -112,7 +112,7 @@ pub(crate) async fn force_unlock(core: &Core, target: &Target) -> Result<Unlocke
     let replies = core.nodes.iter().map(|node| node.call(force.clone())).enumerate().collect();
     for owner in named_owners(hear_all(core, asked, deadline).await) {
         let resources = Arc::clone(&target.resources);
-        let unlock = Unlock { resources, owner, token: 0, real: false, leave: true };
+        let unlock = Unlock { resources, owner, token: 0, real: false, leave: Leave::Always };
         let unlock = Request::one(Entry::Unlock(unlock), core.owed_until());
         core.nodes.iter().for_each(|node| drop(node.call(unlock.clone())));
     }

@@ -9,6 +9,7 @@ use crate::{
         world::{Flaw, Lease, Phase, Round, World},
     },
     mutation::Mutation,
+    node::Leave,
 };
 
 impl World {
@@ -52,9 +53,16 @@ impl World {
             let standing = self.sites[site].standing[client];
             let is_lock_open = standing.lock == Ballot::Unanswered;
             let is_renewal_open = standing.open_renewals > 0;
-            let leave = (is_lock_open && !model.rules.is_broken(Mutation::NoTombstoneForLock))
-                || (is_renewal_open && !model.rules.is_broken(Mutation::NoTombstoneForRenewal));
-            let leave = leave && model.bounds.is_all_delivered();
+            let was_renewed = standing.is_renewed || is_renewal_open;
+            let leaves_for_lock = is_lock_open && !model.rules.is_broken(Mutation::NoTombstoneForLock);
+            let leaves_for_renewal = was_renewed
+                && (is_lock_open || is_renewal_open)
+                && !model.rules.is_broken(Mutation::NoTombstoneForRenewal);
+            let leave = match model.bounds.is_all_delivered() {
+                true if leaves_for_renewal => Leave::Always,
+                true if leaves_for_lock => Leave::UnlessDeleted,
+                _ => Leave::Nothing,
+            };
             if standing.lock != Ballot::Refused || is_renewal_open || standing.is_renewed {
                 self.send(client, site, Ask::Unlock { token: lease.token, leave });
             }

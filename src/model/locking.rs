@@ -10,6 +10,7 @@ use crate::{
         world::{Flaw, Lease, Phase, World},
     },
     mutation::Mutation,
+    node::Leave,
 };
 
 impl World {
@@ -48,10 +49,13 @@ impl World {
         for site in 0..NODES {
             let leave = match self.sites[site].standing[client].lock {
                 Ballot::Refused => continue,
-                Ballot::Granted(_) => false,
-                Ballot::Unanswered => {
-                    model.bounds.is_all_delivered() && !model.rules.is_broken(Mutation::NoTombstoneForLock)
+                Ballot::Unanswered
+                    if model.bounds.is_all_delivered()
+                        && !model.rules.is_broken(Mutation::NoTombstoneForLock) =>
+                {
+                    Leave::UnlessDeleted
                 }
+                Ballot::Granted(_) | Ballot::Unanswered => Leave::Nothing,
             };
             self.send(client, site, Ask::Unlock { token: 0, leave });
         }

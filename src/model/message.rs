@@ -4,7 +4,7 @@ use std::{fmt, sync::LazyLock, time::Duration};
 
 use crate::{
     node::{
-        Entry, Lock, Raise, Renew, Resources, Unlock,
+        Entry, Leave, Lock, Raise, Renew, Resources, Unlock,
         entries::{owner, resources},
     },
     owner_id::OwnerId,
@@ -37,7 +37,7 @@ pub(super) enum Ask {
     Lock { hint: u64 },
     Raise { token: u64 },
     Renew { round: u8, token: u64 },
-    Unlock { token: u64, leave: bool },
+    Unlock { token: u64, leave: Leave },
 }
 
 /// From a node. Nobody waits for what it says to an unlock.

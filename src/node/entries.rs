@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     node::{
-        Entry, Fingerprint, ForceUnlock, Inspect, LineUp, Lock, Observe, Proclaim, Proclamation,
+        Entry, Fingerprint, ForceUnlock, Inspect, Leave, LineUp, Lock, Observe, Proclaim, Proclamation,
         QuarantineTerms, Raise, Renew, Resources, RestartGuard, Terms, Unlock, Withdraw,
     },
     owner_id::OwnerId,
@@ -52,7 +52,8 @@ pub(crate) fn renew(names: &str, by: &str, holds: u32, ttl: u64, token: u64) -> 
     Entry::Renew(Renew { resources, owner, holds, ttl, token })
 }
 
-pub(crate) fn unlock(names: &str, by: &str, token: u64, real: bool, leave: bool) -> Entry {
+pub(crate) fn unlock(names: &str, by: &str, token: u64, real: bool, leaves: bool) -> Entry {
+    let leave = if leaves { Leave::Always } else { Leave::Nothing };
     Entry::Unlock(Unlock { resources: resources(names), owner: owner(by), token, real, leave })
 }
 

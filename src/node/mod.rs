@@ -33,8 +33,8 @@ pub(crate) use self::{
     proclamation::Proclamation,
     reply::{Reply, Responder},
     request::{
-        Enrol, Entry, ForceUnlock, Inspect, LineUp, Lock, NewNodes, Observe, Proclaim, Raise, Reconfigure,
-        Renew, Request, Resources, Unlock, Withdraw,
+        Enrol, Entry, ForceUnlock, Inspect, Leave, LineUp, Lock, NewNodes, Observe, Proclaim, Raise,
+        Reconfigure, Renew, Request, Resources, Unlock, Withdraw,
     },
     terms::{QuarantineTerms, Run, Terms},
 };

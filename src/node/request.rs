@@ -97,9 +97,18 @@ pub(crate) struct Unlock {
     /// Whether the attempt had its quorum. Only then are waiters told: a notice on a loser's rollback would wake
     /// them all to split again.
     pub(crate) real: bool,
-    /// Whether a lock or renewal of this owner is unanswered by this node, so that a tombstone has to refuse it
-    /// should it land later.
-    pub(crate) leave: bool,
+    pub(crate) leave: Leave,
+}
+
+/// Whether an unlock leaves a tombstone, which refuses what lands later: whatever of the owner this node has not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Leave {
+    /// Nothing is unanswered.
+    Nothing,
+    /// A lock is, and nothing else of the owner was ever sent there: where the unlock finds all that it is to delete, it
+    /// has landed already. That is the usual case, of a short critical section at one of the slower nodes.
+    UnlessDeleted,
+    Always,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -85,7 +85,7 @@ impl Item {
         let merged = Unlock {
             token: mine.token.max(other.token),
             real: mine.real || other.real,
-            leave: mine.leave || other.leave,
+            leave: mine.leave.max(other.leave),
             ..mine.clone()
         };
         if merged != *mine {

@@ -36,6 +36,7 @@ const TEXT: &str = concat!(
     include_str!("scripts/lock_any.lua"),
     include_str!("scripts/raise.lua"),
     include_str!("scripts/renew.lua"),
+    include_str!("scripts/renew_any.lua"),
     "end\n",
     "function node.define_others()\n",
     include_str!("scripts/line.lua"),
@@ -117,7 +118,7 @@ fn encode(command: &mut Cmd, entry: &Entry, quarantine: QuarantineTerms) {
         }
         Entry::Unlock(unlock) => {
             command.arg("unlock").arg(count).arg(unlock.owner.as_bytes()).arg(unlock.token);
-            command.arg(u8::from(unlock.real)).arg(u8::from(unlock.leave))
+            command.arg(u8::from(unlock.real)).arg(unlock.leave as u8)
         }
         Entry::LineUp(LineUp { lock, waiter, ticket, life }) => {
             command.arg("line_up").arg(count).arg(lock.owner.as_bytes());
@@ -183,6 +184,7 @@ fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
         (Entry::Lock(_) | Entry::LineUp(_), Value::Int(vote)) => {
             return Some(Answer::Granted { vote: u64::try_from(*vote).ok()? });
         }
+        (Entry::Renew(_), Value::Int(1)) => return Some(Answer::Renewed { proves: true }),
         (Entry::Unlock(_) | Entry::ForceUnlock(_), Value::Int(deleted)) => {
             return Some(Answer::Unlocked { deleted: u32::try_from(*deleted).ok()? });
         }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::{
     node::{
-        Answer, Entry, Fault, Fingerprint, HeldBy, Holder, Inspection,
-        entries::{force_unlock, inspect, lock, owner, raise, renew, resource, terms, unlock},
+        Answer, Entry, Fault, Fingerprint, HeldBy, Holder, Inspection, Leave, Unlock,
+        entries::{force_unlock, inspect, lock, owner, raise, renew, resource, resources, terms, unlock},
         state::{Counter, LARGEST_COUNTER, NodeState, NodeTime, Record},
     },
     resource::Resource,
@@ -335,6 +335,20 @@ fn unlock_carries_the_token_to_every_counter_and_never_back() {
     node.set_counter("b", 50);
     node.ask(&unlock("a b c", "me", 20, true, false));
     assert_eq!([node.counter("a"), node.counter("b"), node.counter("c")], [Some(20), Some(50), Some(START)]);
+}
+
+#[test]
+fn an_unlock_that_deletes_all_knows_that_the_lock_has_landed_and_leaves_no_tombstone() {
+    let mut node = Fixture::new();
+    let unlock = |names| {
+        let (resources, owner) = (resources(names), owner("me"));
+        Entry::Unlock(Unlock { resources, owner, token: 0, real: false, leave: Leave::UnlessDeleted })
+    };
+    node.ask(&lock("a b", "me", 5000, 0));
+    assert_eq!(node.ask(&unlock("a b")), Answer::Unlocked { deleted: 2 });
+    assert_eq!(node.ask(&lock("a b", "me", 5000, 0)), granted(START + 2));
+    assert_eq!(node.ask(&unlock("a b c")), Answer::Unlocked { deleted: 2 });
+    assert_eq!(node.ask_in_vain(&lock("a", "me", 5000, 0)), Answer::Gone);
 }
 
 #[test]

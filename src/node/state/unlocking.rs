@@ -6,7 +6,7 @@ use crate::{
     mutation::{self, Mutation},
     node::{
         answer::{Answer, HeldBy, Inspection},
-        request::{ForceUnlock, Inspect, Unlock},
+        request::{ForceUnlock, Inspect, Leave, Unlock},
         state::{
             Audience, NodeState, NodeTime,
             counters::{start, usable},
@@ -45,7 +45,8 @@ impl NodeState {
                 self.carry(terms, resource, *token, now);
             }
         }
-        if *leave {
+        let is_all_deleted = usize::try_from(deleted) == Ok(resources.len());
+        if *leave == Leave::Always || (*leave == Leave::UnlessDeleted && !is_all_deleted) {
             for resource in resources.iter() {
                 self.bury(terms, resource, owner, now);
             }

@@ -1,27 +1,23 @@
--- renew.lua  KEYS resources  ARGV owner, holds, ttl, token  ->  renewed proves | healed [remaining] | held index owner remaining counter | gone
+-- renew.lua  KEYS resources  ARGV owner, holds, ttl, token  ->  1: renewed, proves | renewed proves | healed [remaining] | held index owner remaining counter | gone
+--
+-- In as few steps as can be, what is asked for most: one resource, as its owner has left it, at a node with nothing out of
+-- the ordinary, so that nothing but a ttl has to be written. Everything else is left to `renew_any`.
 function node.renew(resources, owner, holds, ttl, token)
-  node.admit()
-  token = node.integer(token)
-  if node.is_any_gone(resources, owner) then
-    return { 'gone' }
+  local resource, record = resources[1], node.record()
+  local is_plain = #resources == 1 and record.fingerprint == ARGV[1] and record.run == ARGV[5]
+  is_plain = is_plain and ARGV[2] ~= 'per_vote' and not node.signs().is_quarantined
+  is_plain = is_plain and redis.call('HLEN', resource) == 1 and redis.call('HMGET', resource, owner)[1] == holds
+  local counter_name = is_plain and node.named('redisson_lock_token:', resource)
+  -- A counter at the token, which lives for long enough, needs no number to be read or written.
+  if is_plain and redis.call('GET', counter_name) == token and not node.is_gone(resource, owner) then
+    local number, floor = node.usable(token), node.usable(record.floor)
+    if number and floor and floor <= number and redis.call('PTTL', counter_name) >= tonumber(ARGV[4]) then
+      local remaining = redis.call('PTTL', resource)
+      if remaining < tonumber(ttl) then
+        redis.call('PEXPIRE', resource, ttl)
+      end
+      return 1
+    end
   end
-  local seen = node.survey(resources, owner)
-  if seen.other then
-    return node.held_by_another(resources, seen)
-  end
-  -- A counter that is missing may have been above the token; so may one that the node forgot, hence the floor.
-  local proves = not seen.is_any_missing and seen.largest <= token and node.integer(node.record().floor) <= token
-  -- Where the counter was lost, it comes back above the token: a node that forgot must not prove anything later either.
-  local values = {}
-  for i = 1, #resources do
-    local found = seen.found[i]
-    values[i] = found and math.max(found, token) or math.min(math.max(node.start(), token + 1), node.largest_counter)
-  end
-  node.own(resources, owner, seen, values, holds, ttl)
-  -- In quarantine they count as soon as every attempt is decided that the node may have voted in.
-  local abstains = node.abstention()
-  if abstains and not (abstains.renewals_from and node.milliseconds() > abstains.renewals_from) then
-    return { 'healed', abstains[2] }
-  end
-  return { 'renewed', proves and 1 or 0 }
+  return node.renew_any(resources, owner, holds, ttl, token)
 end

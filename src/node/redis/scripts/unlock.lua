@@ -1,4 +1,4 @@
--- unlock.lua  KEYS resources  ARGV owner, token, real 0|1, leave 0|1  ->  deleted | awaited deleted
+-- unlock.lua  KEYS resources  ARGV owner, token, real 0|1, leave 0|1 unless all was deleted|2  ->  deleted | awaited deleted
 function node.unlock(resources, owner, token, real, leave)
   -- Whatever goes wrong with one part, the others are done, and the first problem is the answer. Deletions first: a server
   -- without memory takes them, and what follows only if it is not the first write.
@@ -36,7 +36,8 @@ function node.unlock(resources, owner, token, real, leave)
       pcall(node.carry, name, counter, token)
     end
   end
-  for i = 1, leave == '1' and #resources or 0 do
+  local is_left = leave == '2' or (leave == '1' and deleted < #resources)
+  for i = 1, is_left and #resources or 0 do
     local is_done, answer = pcall(node.bury, resources[i], owner)
     problem = problem or (not is_done and answer)
   end

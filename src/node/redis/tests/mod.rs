@@ -13,7 +13,7 @@ use super::*;
 use crate::{
     clock::{Clock, TokioClock},
     node::{
-        Answer, Entry, Listener, Lock, Node, Notice, Reply, Request, Unlock, entries,
+        Answer, Entry, Leave, Listener, Lock, Node, Notice, Reply, Request, Unlock, entries,
         remote::{Census, tests::Ear},
     },
     owner_id::OwnerId,
@@ -62,7 +62,7 @@ impl Scene {
 
     fn unlock(&self, resource: &Resource, owner: u32, real: bool) -> Reply {
         let (resources, owner) = (Arc::new([resource.clone()]), owner_id(owner));
-        self.call(Entry::Unlock(Unlock { resources, owner, token: 0, real, leave: false }))
+        self.call(Entry::Unlock(Unlock { resources, owner, token: 0, real, leave: Leave::Nothing }))
     }
 
     /// Locks until a lock gets through, as a lock after a fault is tried again.

@@ -10,7 +10,7 @@ use self::fake::{Door, Fake};
 use super::*;
 use crate::{
     clock::TokioClock,
-    node::{Answer, Entry, Fault, Lock, Unlock, transport::LinkEvent},
+    node::{Answer, Entry, Fault, Leave, Lock, Unlock, transport::LinkEvent},
     owner_id::OwnerId,
 };
 
@@ -86,7 +86,7 @@ impl Scene {
 
     fn unlock_for(&self, number: u32, time: Duration) -> Reply {
         let (resources, owner) = (Arc::new([resource("r")]), owner(number));
-        let unlock = Unlock { resources, owner, token: 0, real: true, leave: false };
+        let unlock = Unlock { resources, owner, token: 0, real: true, leave: Leave::Nothing };
         self.node.call(Request::one(Entry::Unlock(unlock), self.clock.now() + time))
     }
 

@@ -8,8 +8,8 @@ use self::sameness::{contents, is_near, is_same_answer};
 use crate::{
     node::{
         Abstention, Answer, Enrol, Entry, Fault, Fingerprint, ForceUnlock, HeldBy, Holder, Inspect,
-        Inspection, LineUp, Lock, NewNodes, Observation, Observe, Proclaim, Proclamation, Queued, Raise,
-        Reconfigure, Renew, Resources, RestartGuard, Terms, Unlock, Withdraw,
+        Inspection, Leave, LineUp, Lock, NewNodes, Observation, Observe, Proclaim, Proclamation, Queued,
+        Raise, Reconfigure, Renew, Resources, RestartGuard, Terms, Unlock, Withdraw,
         entries::{owner, resource, terms},
         names,
         redis::script::tests::server::Server,
@@ -45,7 +45,7 @@ enum Question {
     Lock { hint: Number },
     Raise { token: Number },
     Renew { holds: u32, token: Number },
-    Unlock { token: Number, real: bool, leave: bool },
+    Unlock { token: Number, real: bool, leave: Leave },
     LineUp { waiter: &'static str, ticket: Number, enters: bool },
     Withdraw { waiter: &'static str },
     ForceUnlock,
@@ -93,12 +93,15 @@ fn number() -> impl Strategy<Value = Number> {
     ]
 }
 
+/// Mostly nothing.
+const LEAVES: [Leave; 4] = [Leave::Nothing, Leave::Nothing, Leave::UnlessDeleted, Leave::Always];
+
 fn question() -> impl Strategy<Value = Question> {
     prop_oneof![
         6 => prop_oneof![3 => Just(Number::Exactly(0)), 1 => number()].prop_map(|hint| Question::Lock { hint }),
         3 => number().prop_map(|token| Question::Raise { token }),
         4 => (1..3_u32, number()).prop_map(|(holds, token)| Question::Renew { holds, token }),
-        4 => (number(), any::<bool>(), prop::bool::weighted(0.3))
+        4 => (number(), any::<bool>(), sample::select(&LEAVES[..]))
             .prop_map(|(token, real, leave)| Question::Unlock { token, real, leave }),
         6 => (sample::select(&WAITERS[..]), ticket(), prop::bool::weighted(0.8))
             .prop_map(|(waiter, ticket, enters)| Question::LineUp { waiter, ticket, enters }),

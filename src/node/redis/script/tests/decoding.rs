@@ -47,7 +47,7 @@ fn an_answer_that_does_not_belong_to_its_entry_is_a_protocol_fault_of_that_entry
     for answer in script::decode(&entries, reply) {
         assert!(matches!(answer, Answer::Fault(Fault::Protocol(_))), "{answer:?}");
     }
-    let numbers = Value::Array(vec![Value::Int(-1), Value::Int(1), Value::Int(1), Value::Int(-1)]);
+    let numbers = Value::Array(vec![Value::Int(-1), Value::Int(1), Value::Int(2), Value::Int(-1)]);
     for answer in script::decode(&entries[..4], numbers) {
         assert!(matches!(answer, Answer::Fault(Fault::Protocol(_))), "{answer:?}");
     }

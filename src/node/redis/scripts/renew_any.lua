@@ -1,0 +1,27 @@
+-- renew_any.lua  KEYS resources  ARGV owner, holds, ttl, token  ->  renewed proves | healed [remaining] | held index owner remaining counter | gone
+function node.renew_any(resources, owner, holds, ttl, token)
+  node.admit()
+  token = node.integer(token)
+  if node.is_any_gone(resources, owner) then
+    return { 'gone' }
+  end
+  local seen = node.survey(resources, owner)
+  if seen.other then
+    return node.held_by_another(resources, seen)
+  end
+  -- A counter that is missing may have been above the token; so may one that the node forgot, hence the floor.
+  local proves = not seen.is_any_missing and seen.largest <= token and node.integer(node.record().floor) <= token
+  -- Where the counter was lost, it comes back above the token: a node that forgot must not prove anything later either.
+  local values = {}
+  for i = 1, #resources do
+    local found = seen.found[i]
+    values[i] = found and math.max(found, token) or math.min(math.max(node.start(), token + 1), node.largest_counter)
+  end
+  node.own(resources, owner, seen, values, holds, ttl)
+  -- In quarantine they count as soon as every attempt is decided that the node may have voted in.
+  local abstains = node.abstention()
+  if abstains and not (abstains.renewals_from and node.milliseconds() > abstains.renewals_from) then
+    return { 'healed', abstains[2] }
+  end
+  return { 'renewed', proves and 1 or 0 }
+end
