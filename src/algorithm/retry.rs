@@ -32,6 +32,9 @@ pub(crate) struct Pacing {
 /// How late a waiter tries again at most that hears no notices.
 const JITTER: Duration = Duration::from_millis(200);
 
+/// How often a waiter is passed over until it defers to nobody. With more, all would defer where few contend.
+const MOST_SENIOR: u32 = 4;
+
 /// How often an arbiter is not believed after a split vote. Each doubt costs one more command, at one node.
 const MOST_DOUBTS: u32 = 2;
 
@@ -50,6 +53,9 @@ pub(crate) struct Wake {
 /// Asking the arbiter first costs a second round trip, so a holder that locks again at once would always come before
 /// those that wait. Hence whoever had the arbiter and lost the others *presses*: it asks all nodes at once when it is
 /// woken, until the votes are split.
+///
+/// All who wait hear of a release at once, and chance would decide again and again: some would wait five times as long as
+/// the mean. So those that were passed over less often come a little later, within a round trip.
 ///
 /// # Invariants
 ///
@@ -76,6 +82,12 @@ pub(crate) struct Retry {
     asks_arbiter: bool,
     /// Whether to ask all nodes at once when woken, for having been overtaken by somebody who did.
     presses: bool,
+    /// Whether a notice came before the attempt under way.
+    was_noticed: bool,
+    /// How often others had it when this one was woken.
+    passed_over: u32,
+    /// How long after a notice this one comes, so that those who wait for longer come first.
+    deference: Duration,
 }
 
 impl Retry {
@@ -95,6 +107,9 @@ impl Retry {
             failures: 0,
             asks_arbiter: false,
             presses: false,
+            was_noticed: false,
+            passed_over: 0,
+            deference: Duration::ZERO,
         }
     }
 
@@ -102,12 +117,13 @@ impl Retry {
     pub(crate) fn notice(&mut self, node: usize, now: Instant) {
         self.noticed.insert(node);
         self.stale.released(node);
-        self.believe(node, Some(now));
+        self.believe(node, Some(now + self.deference));
     }
 
     /// An attempt begins, with this plan.
     pub(crate) fn attempt_begins(&mut self, plan: &Plan, now: Instant) {
         self.asks_arbiter = matches!(plan, Plan::ArbiterFirst(_));
+        self.was_noticed = !self.noticed.is_empty();
         self.noticed = NodeSet::EMPTY;
         self.again_at = None;
         if now >= self.poll_at {
@@ -150,6 +166,8 @@ impl Retry {
             } else {
                 self.splits = 0;
                 self.presses |= self.had_arbiter(seen);
+                self.passed_over += u32::from(self.was_noticed);
+                self.deference = self.deference_of(round_trip, jitter);
             }
         } else {
             let delay = self.pacing.floor.saturating_mul(1 << self.failures.min(16)).min(self.poll);
@@ -167,6 +185,7 @@ impl Retry {
         self.not_before = now;
         (self.splits, self.failures) = (0, 0);
         self.presses = false;
+        (self.passed_over, self.deference) = (0, Duration::ZERO);
         self.poll = self.pacing.first_poll;
         self.poll_at = now + self.poll;
     }
@@ -192,6 +211,16 @@ impl Retry {
             self.free_from.get(*node).copied().flatten().is_some_and(|free_from| free_from <= at)
         };
         self.one_by_one(self.order.iter().copied().filter(is_free).collect())
+    }
+
+    /// How long after a notice to come. Whoever was never passed over may well be alone, and comes at once; so does whoever
+    /// presses, to be in time.
+    fn deference_of(&self, round_trip: Duration, jitter: f64) -> Duration {
+        if self.passed_over == 0 || self.presses {
+            return Duration::ZERO;
+        }
+        let juniority = f64::from(MOST_SENIOR.saturating_sub(self.passed_over)) / f64::from(MOST_SENIOR);
+        round_trip.mul_f64(jitter * juniority)
     }
 
     /// All who split ask the same node, whatever each has seen there: those votes are being given back. Where one is not,

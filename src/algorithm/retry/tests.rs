@@ -187,6 +187,31 @@ fn the_arbiters_vote_for_a_poll_of_all_nodes_is_no_reason_to_press() {
 }
 
 #[test]
+fn whoever_is_passed_over_defers_to_those_who_were_so_more_often() {
+    let mut retry = retry();
+    let mut delays = Vec::new();
+    for release in 1..=6 {
+        let now = 10 * release;
+        woken_plan(&mut retry, now);
+        delays.push(retry.next_wake().at.saturating_duration_since(at(now)).as_micros());
+        lose(&mut retry, &[9000; 5].map(|remaining| held("another", remaining)), now + 1);
+    }
+    assert_eq!(delays, [0, 375, 250, 125, 0, 0], "of a round trip, with a jitter of one half");
+    retry.won(at(70), Duration::from_secs(30));
+    woken_plan(&mut retry, 80);
+    assert_eq!(retry.next_wake().at, at(80));
+}
+
+#[test]
+fn a_poll_that_finds_it_held_is_no_passing_over() {
+    let mut retry = retry();
+    lose(&mut retry, &[9000; 5].map(|remaining| held("a", remaining)), 0);
+    lose(&mut retry, &[9000; 5].map(|remaining| held("a", remaining)), 500);
+    woken_plan(&mut retry, 600);
+    assert_eq!(retry.next_wake().at, at(600));
+}
+
+#[test]
 fn waiters_that_hear_no_notices_sleep_for_a_jitter_and_ask_all_at_once() {
     let mut retry = Retry::new(
         Electorate::new(5, 3),

@@ -13,8 +13,12 @@ function node.lock(resources, owner, ttl, hint)
     local vote, floor = is_fresh and redis.pcall('INCR', counter_name), node.usable(record.floor)
     if type(vote) == 'number' then
       if floor and vote > floor and vote <= node.largest_counter then
-        -- In the order of `own`, for its reasons: without the first, the last might be found forbidden too late.
-        redis.call('PEXPIRE', resource, ttl)
+        -- In the order of `own`, for its reasons: without the first, the last might be found forbidden too late. Once for
+        -- all entries of a call: whoever may expire one key that it may write may expire any.
+        if not node.may_expire then
+          redis.call('PEXPIRE', resource, ttl)
+          node.may_expire = true
+        end
         redis.call('HSET', resource, owner, '1')
         redis.call('PEXPIRE', resource, ttl)
         return vote

@@ -35,6 +35,7 @@ local node = {
   -- What was read already.
   known_record = false,
   known_signs = false,
+  may_expire = false,
 }
 
 -- Lua reads ' 7', '7e0' and '0x7' as numbers; a counter is none of them, nor what doubles do not tell from its
