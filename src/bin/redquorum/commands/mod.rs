@@ -1,0 +1,18 @@
+//! One file for each command: its arguments, and what it does.
+
+use crate::{app::App, arguments::Command, exit::Exit, failure::Failure};
+
+pub(crate) mod run;
+
+impl Command {
+    /// Does what was asked.
+    ///
+    /// # Errors
+    ///
+    /// Why it was not done.
+    pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
+        match self {
+            Self::Run(run) => run.perform(app).await,
+        }
+    }
+}
