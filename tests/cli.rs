@@ -7,7 +7,16 @@
 mod support;
 
 mod cli {
+    mod configuration;
+    mod election;
+    mod environment;
+    mod exclusion;
     mod exits;
     mod help;
+    mod loss;
+    mod parent;
     mod redquorum;
+    mod scratch;
+    mod signals;
+    mod terminal;
 }

@@ -41,6 +41,8 @@ pub(crate) struct General {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(commands::run::Run),
+    Elect(commands::elect::Elect),
+    Observe(commands::observe::Observe),
 }
 
 #[cfg(test)]

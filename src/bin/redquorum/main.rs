@@ -16,6 +16,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     messages::Messages,
+    supervise::exec_child::ExecChild,
 };
 
 mod app;
@@ -28,19 +29,30 @@ mod logs;
 mod messages;
 mod output;
 mod settings;
+mod supervise;
 mod waiting;
 
 fn main() -> ExitCode {
+    if let Some(child) = ExecChild::of_this_process() {
+        return end(child.json, |_| child.perform().map(|never| match never {}));
+    }
     let Arguments { general, command } = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return said_by_clap(&error).into(),
     };
-    let messages = match Messages::start(general.json) {
+    end(general.json, |messages| {
+        logs::start(general.verbose, messages);
+        perform(command, &App::new(general, messages.clone()))
+    })
+}
+
+/// Does the work, says why if it fails, and stays until that is said.
+fn end(is_json: bool, work: impl FnOnce(&Messages) -> Result<Exit, Failure>) -> ExitCode {
+    let messages = match Messages::start(is_json) {
         Ok(messages) => messages,
         Err(failure) => return failure.exit.into(),
     };
-    logs::start(general.verbose, &messages);
-    let exit = perform(command, &App::new(general, messages.clone())).unwrap_or_else(|failure| {
+    let exit = work(&messages).unwrap_or_else(|failure| {
         messages.failure(&failure);
         failure.exit
     });

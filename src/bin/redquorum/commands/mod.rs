@@ -2,6 +2,8 @@
 
 use crate::{app::App, arguments::Command, exit::Exit, failure::Failure};
 
+pub(crate) mod elect;
+pub(crate) mod observe;
 pub(crate) mod run;
 
 impl Command {
@@ -13,6 +15,8 @@ impl Command {
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         match self {
             Self::Run(run) => run.perform(app).await,
+            Self::Elect(elect) => elect.perform(app).await,
+            Self::Observe(observe) => observe.perform(app).await,
         }
     }
 }
