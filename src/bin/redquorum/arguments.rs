@@ -43,6 +43,8 @@ pub(crate) enum Command {
     Run(commands::run::Run),
     Elect(commands::elect::Elect),
     Observe(commands::observe::Observe),
+    Completions(commands::completions::Completions),
+    Man(commands::man::Pages),
 }
 
 #[cfg(test)]

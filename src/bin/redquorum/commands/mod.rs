@@ -2,7 +2,9 @@
 
 use crate::{app::App, arguments::Command, exit::Exit, failure::Failure};
 
+pub(crate) mod completions;
 pub(crate) mod elect;
+pub(crate) mod man;
 pub(crate) mod observe;
 pub(crate) mod run;
 
@@ -17,6 +19,8 @@ impl Command {
             Self::Run(run) => run.perform(app).await,
             Self::Elect(elect) => elect.perform(app).await,
             Self::Observe(observe) => observe.perform(app).await,
+            Self::Completions(completions) => completions.perform(),
+            Self::Man(pages) => pages.perform(),
         }
     }
 }
