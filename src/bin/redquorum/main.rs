@@ -16,7 +16,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     messages::Messages,
-    supervise::exec_child::ExecChild,
+    supervise::{exec_child::ExecChild, guardian},
 };
 
 mod app;
@@ -33,6 +33,9 @@ mod supervise;
 mod waiting;
 
 fn main() -> ExitCode {
+    if let Some(exit) = guardian::guard_if_told() {
+        return exit.into();
+    }
     if let Some(child) = ExecChild::of_this_process() {
         return end(child.json, |_| child.perform().map(|never| match never {}));
     }

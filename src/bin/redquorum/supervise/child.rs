@@ -102,12 +102,12 @@ impl Child {
 
 /// This program, also if its file was replaced by another since it was started.
 #[cfg(target_os = "linux")]
-fn this_program() -> Result<std::path::PathBuf, Failure> {
+pub(super) fn this_program() -> Result<std::path::PathBuf, Failure> {
     Ok("/proc/self/exe".into())
 }
 
 /// This program.
 #[cfg(not(target_os = "linux"))]
-fn this_program() -> Result<std::path::PathBuf, Failure> {
+pub(super) fn this_program() -> Result<std::path::PathBuf, Failure> {
     std::env::current_exe().map_err(|error| Failure::internal("the file of this program", error))
 }

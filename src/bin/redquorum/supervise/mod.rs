@@ -9,6 +9,7 @@ use nix::sys::signal::Signal;
 
 use self::{
     child::{Change, Child},
+    guardian::Guardian,
     rule::{Rule, Step},
     signals::Signals,
     tenure::Tenure,
@@ -18,6 +19,7 @@ use crate::{app::App, exit::Exit, failure::Failure};
 
 mod child;
 pub(crate) mod exec_child;
+pub(crate) mod guardian;
 pub(crate) mod rule;
 pub(crate) mod signals;
 mod tenure;
@@ -66,7 +68,9 @@ impl Job<'_> {
         }
         let terminal = Terminal::of_job();
         let is_foreground = terminal.as_ref().is_some_and(Terminal::is_lent);
+        let mut guardian = Guardian::start()?;
         let mut child = Child::spawn(command, &variables, is_foreground, app.general.json)?;
+        guardian.guard(child.group())?;
         let mut is_demanded = false;
         let ended = loop {
             if let Some(step) = rule.at(tenure.left()) {
@@ -105,7 +109,9 @@ impl Job<'_> {
             // Others are going to have the lock: whatever the command has left behind in its group must not work on.
             child.signal(Signal::SIGKILL);
         }
-        Ok(Ended { exit: ended?, is_stopped, is_demanded })
+        let exit = ended?;
+        guardian.dismiss();
+        Ok(Ended { exit, is_stopped, is_demanded })
     }
 }
 
