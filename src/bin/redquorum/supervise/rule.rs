@@ -37,8 +37,9 @@ impl Marks {
 
     /// The marks for a ttl, with a grace of a sixth of it if none is given.
     ///
-    /// Renewals are due at every third of the ttl, so a lease that is in order always has more than three fifths of it left,
-    /// and after one that failed more than a quarter: with the defaults, two have failed before anything is done.
+    /// Renewals are due at every third of the ttl, so a lease that is in order always has about two thirds of it left, and one
+    /// that failed is tried again after a twelfth and a node timeout: with the default grace, three have failed before anything is
+    /// done.
     ///
     /// # Errors
     ///
