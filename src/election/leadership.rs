@@ -100,6 +100,16 @@ impl Leadership {
         self.guard.lost().await
     }
 
+    /// Ready when this certainly leads for no longer than `left`, unless it is renewed: the time to begin with what has to be
+    /// stopped by the end. See [`LockGuard::expiring_within`].
+    ///
+    /// # Cancel safety
+    ///
+    /// It only watches; dropping it changes nothing.
+    pub async fn expiring_within(&self, left: Duration) {
+        self.guard.expiring_within(left).await;
+    }
+
     /// Changes the value that those see who observe the election. Returns when a quorum of nodes keeps it: whoever asks for the
     /// leader from then on is shown it, or a later one.
     ///

@@ -63,6 +63,15 @@ impl Lease {
         expiry::lost(&self.client.core, &self.held).await
     }
 
+    /// Ready when no more than `left` of the validity is left; see [`LockGuard::expiring_within`].
+    ///
+    /// # Cancel safety
+    ///
+    /// It only watches; dropping it changes nothing.
+    pub async fn expiring_within(&self, left: Duration) {
+        expiry::within(&self.client.core, &self.held, left).await;
+    }
+
     /// Whether the lease is certainly valid at this instant; see
     /// [`LockGuard::is_valid`].
     #[must_use]

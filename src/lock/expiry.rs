@@ -1,6 +1,6 @@
 //! The end of leases, on a timer of its own.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     error::LeaseLost,
@@ -60,6 +60,25 @@ pub(crate) async fn lost(core: &Core, held: &Held) -> LeaseLost {
             biased;
             () = changed => {}
             () = core.clock.sleep_until(end) => {}
+        }
+    }
+}
+
+/// Ready when no more than `left` of the validity is left, however often renewals move its end before.
+pub(crate) async fn within(core: &Core, held: &Held, left: Duration) {
+    loop {
+        let changed = held.changed();
+        let mut changed = std::pin::pin!(changed);
+        // From here on no change is missed, so look at the clock after it.
+        changed.as_mut().enable();
+        if held.remaining(core.now()) <= left {
+            return;
+        }
+        let at = held.valid_until().saturating_sub(left);
+        tokio::select! {
+            biased;
+            () = changed => {}
+            () = core.clock.sleep_until(at) => {}
         }
     }
 }

@@ -109,6 +109,36 @@ impl LockGuard {
         self.lease.lost().await
     }
 
+    /// Ready when no more than `left` of the validity is left: at once if it is so already, or the lease is over. Every renewal
+    /// puts it off, so while the nodes answer and `left` is well below two thirds of the ttl, it never comes.
+    ///
+    /// It is for work that takes time to stop, and must have stopped by the end: begin with it when this is ready. It comes as
+    /// soon after that instant as the timer and whoever polls it allow, usually within a millisecond or two: allow for that.
+    /// The end itself is told by [`lost`](Self::lost), and never late.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # let quorum = redquorum::Quorum::in_memory(3)?;
+    /// # async fn serve() {}
+    /// # async fn stop_serving() {}
+    /// let guard = quorum.red_lock("port:80").lock().await?;
+    /// tokio::select! {
+    ///     () = serve() => {}
+    ///     () = guard.expiring_within(Duration::from_secs(5)) => stop_serving().await, // renewals have failed for a while
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// It only watches; dropping it changes nothing.
+    pub async fn expiring_within(&self, left: Duration) {
+        self.lease.expiring_within(left).await;
+    }
+
     /// Renews the lease now, by the same rule as the watchdog: a quorum, inside the validity.
     ///
     /// # Errors

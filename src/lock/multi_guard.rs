@@ -88,6 +88,16 @@ impl MultiLockGuard {
         select_all(watches).await.0
     }
 
+    /// Ready when no more than `left` of the validity of any lease is left; see [`LockGuard::expiring_within`].
+    ///
+    /// # Cancel safety
+    ///
+    /// It only watches; dropping it changes nothing.
+    pub async fn expiring_within(&self, left: Duration) {
+        let watches = self.guards.iter().map(|guard| Box::pin(guard.expiring_within(left)));
+        select_all(watches).await;
+    }
+
     /// Renews all leases now; see [`LockGuard::renew`].
     ///
     /// # Errors

@@ -10,6 +10,7 @@ use crate::{
 };
 
 mod cancellation;
+mod expiring;
 mod fair;
 mod loss;
 mod masks;

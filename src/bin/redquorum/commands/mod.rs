@@ -1,0 +1,26 @@
+//! One file for each command: its arguments, and what it does.
+
+use crate::{app::App, arguments::Command, exit::Exit, failure::Failure};
+
+pub(crate) mod completions;
+pub(crate) mod elect;
+pub(crate) mod man;
+pub(crate) mod observe;
+pub(crate) mod run;
+
+impl Command {
+    /// Does what was asked.
+    ///
+    /// # Errors
+    ///
+    /// Why it was not done.
+    pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
+        match self {
+            Self::Run(run) => run.perform(app).await,
+            Self::Elect(elect) => elect.perform(app).await,
+            Self::Observe(observe) => observe.perform(app).await,
+            Self::Completions(completions) => completions.perform(),
+            Self::Man(pages) => pages.perform(),
+        }
+    }
+}

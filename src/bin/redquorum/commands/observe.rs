@@ -1,0 +1,82 @@
+//! `redquorum observe`: who leads.
+
+use std::{ffi::OsString, fmt, os::unix::ffi::OsStrExt};
+
+use clap::Args;
+use redquorum::{Election, Leader};
+use serde::Serialize;
+
+use crate::{app::App, exit::Exit, failure::Failure, supervise::signals::Signals};
+
+/// Follow the leaders of an election
+///
+/// Prints the present leader, if there is one, and then every change of leader or value: a line with the term, when it was
+/// elected (by its own clock), and the value.
+#[derive(Args, Debug)]
+pub(crate) struct Observe {
+    /// The election
+    name: OsString,
+    /// Print the present leader and end; if nobody leads, with exit status 80
+    #[arg(long)]
+    once: bool,
+}
+
+/// A leader, as it is printed.
+#[derive(Debug, Serialize)]
+struct Shown {
+    term: u64,
+    since: String,
+    /// What is not UTF-8 is replaced.
+    value: String,
+}
+
+impl Observe {
+    /// Prints leaders.
+    ///
+    /// # Errors
+    ///
+    /// Why nobody can be asked.
+    pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
+        let settings = app.settings()?;
+        app.with_quorum(&settings, async |quorum| {
+            let election = Election::new(quorum, self.name.as_bytes(), "");
+            if self.once {
+                let leader = election.leader().await?;
+                let nobody =
+                    || Failure::new(Exit::NoLeader, format!("nobody leads {}", self.name.to_string_lossy()));
+                app.output.print(&Shown::new(&leader.ok_or_else(nobody)?))?;
+                return Ok(Exit::Success);
+            }
+            let mut signals = Signals::register()?;
+            let mut leaders = election.observe()?;
+            loop {
+                tokio::select! {
+                    biased;
+                    signal = signals.end() => return Ok(Exit::Signal(signal as u8)),
+                    leader = leaders.next() => match leader {
+                        Some(leader) => app.output.print(&Shown::new(&leader))?,
+                        None => return Err(Failure::new(Exit::Internal, "the quorum was shut down")),
+                    },
+                }
+            }
+        })
+        .await
+    }
+}
+
+impl Shown {
+    fn new(leader: &Leader) -> Self {
+        Self {
+            term: leader.term().as_u64(),
+            since: humantime::format_rfc3339_millis(leader.since()).to_string(),
+            value: leader.value_str().into_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Whatever is in the value, it stays one line.
+        write!(f, "{}\t{}\t{}", self.term, self.since, self.value.escape_debug())
+    }
+}

@@ -1,0 +1,39 @@
+//! Durations as people write them.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, de::Error};
+
+/// Reads a duration such as `30s`, `500ms` or `1m 30s`; a number alone needs a unit, except for `0`.
+///
+/// # Errors
+///
+/// What is wrong with it, and what would be right.
+pub(crate) fn parse(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|error| format!("{error}: write it like 30s or 500ms"))
+}
+
+/// A duration in the configuration file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Written(pub(crate) Duration);
+
+impl<'de> Deserialize<'de> for Written {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        parse(&text).map(Self).map_err(|error| D::Error::custom(format!("{text:?} is no duration, {error}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_has_a_unit_unless_it_is_zero() {
+        assert_eq!(parse("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(parse("1m 30s"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse("0"), Ok(Duration::ZERO));
+        assert!(parse("30").unwrap_err().contains("write it like 30s"));
+        assert!(parse("-1s").is_err());
+    }
+}

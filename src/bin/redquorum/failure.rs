@@ -1,0 +1,89 @@
+//! Why a command did not do what was asked.
+
+use std::{fmt, io, path::Path};
+
+use redquorum::{ConfigError, ConnectError, LeaseLost, LockError};
+
+use crate::exit::Exit;
+
+/// Why a command did not do what was asked: what is said of it, and how the process ends.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    pub(crate) message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, message: impl fmt::Display) -> Self {
+        Self { exit, message: message.to_string() }
+    }
+
+    /// Arguments that cannot work.
+    pub(crate) fn usage(message: impl fmt::Display) -> Self {
+        Self::new(Exit::Usage, message)
+    }
+
+    /// The system does not do what it should.
+    pub(crate) fn internal(doing: &str, error: impl fmt::Display) -> Self {
+        Self::new(Exit::Internal, format!("{doing}: {error}"))
+    }
+
+    /// A file that cannot be read or written.
+    pub(crate) fn file(path: &Path, error: &io::Error) -> Self {
+        Self::new(Exit::Io, format!("{}: {error}", path.display()))
+    }
+
+    /// The output could not be written. Where nobody reads it any more, this is the end that a shell expects.
+    pub(crate) fn output(error: &io::Error) -> Self {
+        const SIGPIPE: u8 = 13;
+        let exit = if error.kind() == io::ErrorKind::BrokenPipe { Exit::Signal(SIGPIPE) } else { Exit::Io };
+        Self::new(exit, format!("the output cannot be written: {error}"))
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        let exit = match error {
+            ConfigError::Resource { .. }
+            | ConfigError::ReservedResource { .. }
+            | ConfigError::DuplicateResource { .. }
+            | ConfigError::EmptyGroup
+            | ConfigError::LeaderValue { .. } => Exit::Usage,
+            ConfigError::NoRuntime => Exit::Internal,
+            _ => Exit::Config,
+        };
+        Self::new(exit, error)
+    }
+}
+
+impl From<ConnectError> for Failure {
+    fn from(error: ConnectError) -> Self {
+        match error {
+            ConnectError::Config(error) => error.into(),
+            ConnectError::NoQuorum { .. } => Self::new(Exit::NoQuorum, error),
+            // Servers, users and clocks that have to be set right before any quorum can be had.
+            _ => Self::new(Exit::Config, error),
+        }
+    }
+}
+
+impl From<LockError> for Failure {
+    fn from(error: LockError) -> Self {
+        let exit = match error {
+            LockError::Config(error) => return error.into(),
+            LockError::LeaseLost(lost) => return lost.into(),
+            LockError::NoQuorum { .. } | LockError::Quarantined { .. } | LockError::Expired { .. } => {
+                Exit::NoQuorum
+            }
+            LockError::TimedOut { .. } => Exit::Held,
+            _ => Exit::Internal,
+        };
+        Self::new(exit, error)
+    }
+}
+
+impl From<LeaseLost> for Failure {
+    fn from(lost: LeaseLost) -> Self {
+        Self::new(Exit::LeaseLost, lost)
+    }
+}

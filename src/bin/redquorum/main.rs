@@ -1,0 +1,82 @@
+//! The command `redquorum`: locks on a quorum of Redis masters, for shells and scripts.
+//!
+//! Its commands stand in `commands`, one file each; `exit` says how each of them may end. Standard output has results alone;
+//! whatever else there is to say goes to standard error, through `messages`.
+
+#[cfg(not(unix))]
+compile_error!("the command `redquorum` needs the process groups and signals of a Unix system");
+
+use std::process::ExitCode;
+
+use clap::{Parser, error::ErrorKind};
+
+use crate::{
+    app::App,
+    arguments::{Arguments, Command},
+    exit::Exit,
+    failure::Failure,
+    messages::Messages,
+    supervise::{exec_child::ExecChild, guardian},
+};
+
+mod app;
+mod arguments;
+mod commands;
+mod duration;
+mod exit;
+mod failure;
+mod logs;
+mod messages;
+mod output;
+mod settings;
+mod supervise;
+mod waiting;
+
+fn main() -> ExitCode {
+    if let Some(exit) = guardian::guard_if_told() {
+        return exit.into();
+    }
+    if let Some(child) = ExecChild::of_this_process() {
+        return end(child.json, |_| child.perform().map(|never| match never {}));
+    }
+    let Arguments { general, command } = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return said_by_clap(&error).into(),
+    };
+    end(general.json, |messages| {
+        logs::start(general.verbose, messages);
+        perform(command, &App::new(general, messages.clone()))
+    })
+}
+
+/// Does the work, says why if it fails, and stays until that is said.
+fn end(is_json: bool, work: impl FnOnce(&Messages) -> Result<Exit, Failure>) -> ExitCode {
+    let messages = match Messages::start(is_json) {
+        Ok(messages) => messages,
+        Err(failure) => return failure.exit.into(),
+    };
+    let exit = work(&messages).unwrap_or_else(|failure| {
+        messages.failure(&failure);
+        failure.exit
+    });
+    messages.flush();
+    exit.into()
+}
+
+/// Runs the command on one thread: it waits most of its time, and a parent that dies is noticed by the thread that
+/// has started a child.
+fn perform(command: Command, app: &App) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::internal("a runtime", error))?;
+    runtime.block_on(command.perform(app))
+}
+
+/// Help and version go to standard output and are a success; all else that clap has to say is about arguments.
+fn said_by_clap(error: &clap::Error) -> Exit {
+    let printed = error.print();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion if printed.is_ok() => Exit::Success,
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Io,
+        _ => Exit::Usage,
+    }
+}

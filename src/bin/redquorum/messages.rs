@@ -1,0 +1,114 @@
+//! What is said on standard error.
+
+use std::{
+    io::{self, Write},
+    sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+    thread,
+    time::Duration,
+};
+
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// How many messages may wait for a terminal that is stopped, or a reader that does not read. More are dropped.
+const MOST_WAITING: usize = 1024;
+
+/// How long the process stays for what it still has to say.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Standard error, written by a thread of its own.
+///
+/// Whoever keeps a lease must not wait for a terminal: a write may block for as long as somebody likes, and the command
+/// under the lock would run on past the end of validity.
+#[derive(Clone, Debug)]
+pub(crate) struct Messages {
+    is_json: bool,
+    lines: SyncSender<Line>,
+}
+
+#[derive(Debug)]
+enum Line {
+    Text(Vec<u8>),
+    /// Everything before it has been written when this is heard.
+    Mark(SyncSender<()>),
+}
+
+/// One message, as `--json` shows it.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Said<'a> {
+    Error { kind: &'static str, exit: u8, message: &'a str },
+    Notice { message: &'a str },
+}
+
+impl Messages {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    ///
+    /// If the system allows no more threads.
+    pub(crate) fn start(is_json: bool) -> Result<Self, Failure> {
+        let (lines, waiting) = sync_channel(MOST_WAITING);
+        thread::Builder::new()
+            .name("messages".to_owned())
+            .spawn(move || write_all(&waiting))
+            .map_err(|error| Failure::internal("a thread for messages", error))?;
+        Ok(Self { is_json, lines })
+    }
+
+    /// Says something that is no error.
+    pub(crate) fn notice(&self, message: &str) {
+        self.say(&Said::Notice { message }, format!("redquorum: {message}"));
+    }
+
+    /// Says why the command fails.
+    pub(crate) fn failure(&self, failure: &Failure) {
+        let Failure { exit, message } = failure;
+        let said = Said::Error { kind: exit.name(), exit: exit.code(), message };
+        self.say(&said, format!("redquorum: {message}"));
+    }
+
+    fn say(&self, said: &Said<'_>, text: String) {
+        let line = if self.is_json { serde_json::to_string(said).unwrap_or(text) } else { text };
+        self.write_line(line.into_bytes());
+    }
+
+    fn write_line(&self, mut line: Vec<u8>) {
+        line.push(b'\n');
+        // Full: nobody reads. What is said is worth less than what is done.
+        self.lines.try_send(Line::Text(line)).ok();
+    }
+
+    /// Waits until all has been written, but not for long.
+    pub(crate) fn flush(&self) {
+        let (mark, written) = sync_channel(1);
+        if self.lines.try_send(Line::Mark(mark)).is_ok() {
+            match written.recv_timeout(PATIENCE) {
+                Ok(()) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+            }
+        }
+    }
+}
+
+/// Lines of logs, for `tracing-subscriber`.
+impl Write for Messages {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.lines.try_send(Line::Text(buffer.to_vec())).ok();
+        Ok(buffer.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn write_all(waiting: &Receiver<Line>) {
+    while let Ok(line) = waiting.recv() {
+        match line {
+            // There is nobody left to tell if standard error is closed.
+            Line::Text(text) => drop(anstream::stderr().write_all(&text)),
+            Line::Mark(mark) => drop(mark.send(())),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Which quorum, with which settings.
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use redquorum::{Quorum, QuorumBuilder};
+
+use self::file::File;
+use crate::{arguments::General, failure::Failure};
+
+mod file;
+
+/// Nodes in the environment, separated by commas or blanks.
+const NODES: &str = "REDQUORUM_NODES";
+
+/// The configuration file in the environment.
+const CONFIG: &str = "REDQUORUM_CONFIG";
+
+/// Where the library has its default, it is the same.
+const DEFAULT_TTL: Duration = Duration::from_secs(30);
+
+/// Which quorum, with which settings: what the command line says, or else the environment, or else the file.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    nodes: Vec<String>,
+    file: File,
+    admits_new_nodes: bool,
+}
+
+impl Settings {
+    /// Puts together what the arguments, the environment and the configuration file say.
+    ///
+    /// # Errors
+    ///
+    /// [`Exit::Config`](crate::exit::Exit::Config) if the file cannot be understood, or nobody names a node;
+    /// [`Exit::Io`](crate::exit::Exit::Io) if it cannot be read.
+    pub(crate) fn gather(
+        general: &General,
+        environment: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Self, Failure> {
+        // A variable that is set to nothing says nothing.
+        let variable = |name| environment(name).filter(|value| !value.is_empty());
+        let path = general.config.clone().or_else(|| variable(CONFIG).map(PathBuf::from));
+        let file = path.map(|path| File::read(&path)).transpose()?.unwrap_or_default();
+        let nodes = if !general.nodes.is_empty() {
+            general.nodes.clone()
+        } else if let Some(nodes) = variable(NODES) {
+            split(&nodes.to_string_lossy())
+        } else {
+            file.nodes.clone()
+        };
+        if nodes.is_empty() {
+            return Err(Failure::new(
+                crate::exit::Exit::Config,
+                format!(
+                    "no nodes: give --node URL for each, set {NODES}, or name them in a file (--config FILE)"
+                ),
+            ));
+        }
+        Ok(Self { nodes, file, admits_new_nodes: general.admit_new_nodes })
+    }
+
+    /// The quorum, to be connected, or to be made.
+    pub(crate) fn builder(&self) -> QuorumBuilder {
+        let builder = self.file.apply(Quorum::builder().nodes(self.nodes.iter()));
+        if self.admits_new_nodes { builder.admit_new_nodes() } else { builder }
+    }
+
+    /// The ttl of locks that set none.
+    pub(crate) fn ttl(&self) -> Duration {
+        self.file.ttl.map_or(DEFAULT_TTL, |ttl| ttl.0)
+    }
+}
+
+fn split(nodes: &str) -> Vec<String> {
+    let is_between = |character: char| character == ',' || character.is_whitespace();
+    nodes.split(is_between).filter(|node| !node.is_empty()).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::Exit;
+
+    fn gather(flags: &[&str], variables: &[(&str, &str)]) -> Result<Settings, Failure> {
+        let nodes = flags.iter().map(|node| (*node).to_owned()).collect();
+        let general = General { nodes, ..General::default() };
+        Settings::gather(&general, |name| {
+            let found = variables.iter().find(|(variable, _)| *variable == name);
+            found.map(|(_, value)| OsString::from(*value))
+        })
+    }
+
+    #[test]
+    fn flags_go_before_the_environment() {
+        let settings = gather(&["redis://a"], &[(NODES, "redis://b")]).unwrap();
+        assert_eq!(settings.nodes, ["redis://a"]);
+    }
+
+    #[test]
+    fn the_environment_names_nodes_between_commas_or_blanks() {
+        let settings = gather(&[], &[(NODES, " redis://a,redis://b\n redis://c, ")]).unwrap();
+        assert_eq!(settings.nodes, ["redis://a", "redis://b", "redis://c"]);
+    }
+
+    #[test]
+    fn the_environment_goes_before_the_file_whose_other_settings_stay() {
+        let example = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/redquorum.toml");
+        let settings = gather(&[], &[(CONFIG, example)]).unwrap();
+        assert_eq!(settings.nodes.len(), 3);
+        let settings = gather(&[], &[(CONFIG, example), (NODES, "redis://b")]).unwrap();
+        assert_eq!(settings.nodes, ["redis://b"]);
+        assert_eq!(settings.file.name.as_deref(), Some("production"));
+    }
+
+    #[test]
+    fn without_nodes_it_is_said_how_to_name_them() {
+        for variables in [&[][..], &[(NODES, "")], &[(NODES, " , ")]] {
+            let failure = gather(&[], variables).unwrap_err();
+            assert_eq!(failure.exit, Exit::Config);
+            assert!(failure.message.contains("--node URL"), "{}", failure.message);
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_named() {
+        let failure = gather(&["redis://a"], &[(CONFIG, "/nowhere/redquorum.toml")]).unwrap_err();
+        assert_eq!(failure.exit, Exit::Io);
+        assert!(failure.message.starts_with("/nowhere/redquorum.toml: "), "{}", failure.message);
+    }
+}

@@ -1,0 +1,144 @@
+//! Running a command for as long as a lease lasts, and not longer.
+//!
+//! [`Rule`](rule::Rule) decides when the command has to end; what is here performs. Nothing in the loop waits for anything but
+//! time, the command and signals: a slow terminal or disk must not put a signal off.
+
+use std::{ffi::OsString, time::Duration};
+
+use nix::sys::signal::Signal;
+
+use self::{
+    child::{Change, Child},
+    guardian::Guardian,
+    rule::{Rule, Step},
+    signals::Signals,
+    tenure::Tenure,
+    terminal::Terminal,
+};
+use crate::{app::App, exit::Exit, failure::Failure};
+
+mod child;
+pub(crate) mod exec_child;
+pub(crate) mod guardian;
+pub(crate) mod rule;
+pub(crate) mod signals;
+mod tenure;
+mod terminal;
+
+/// A command to be run under a lease.
+#[derive(Debug)]
+pub(crate) struct Job<'a> {
+    pub(crate) command: &'a [OsString],
+    /// What it finds in its environment beside our own.
+    pub(crate) variables: Vec<(&'static str, OsString)>,
+    pub(crate) rule: Rule,
+}
+
+/// How a command has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub(crate) exit: Exit,
+    /// It was told to end because of its lease.
+    pub(crate) is_stopped: bool,
+    /// We were told to end, and have passed that on.
+    pub(crate) is_demanded: bool,
+}
+
+impl Job<'_> {
+    /// Runs the command and returns when it has ended. If its lease is about to end, it is stopped before, as the rule says.
+    ///
+    /// # Errors
+    ///
+    /// [`Exit::LeaseLost`] if so little is left of the lease that it is not even started; [`Exit::Internal`] if no process can
+    /// be.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it leaves the command running, without anybody who stops it: not to be dropped.
+    pub(crate) async fn run(
+        self,
+        tenure: &impl Tenure,
+        signals: &mut Signals,
+        app: &App,
+    ) -> Result<Ended, Failure> {
+        let Self { command, variables, mut rule } = self;
+        // We may have been stopped or suspended since the lease was had.
+        if rule.at(tenure.left()).is_some() {
+            return Err(Failure::new(Exit::LeaseLost, "the lease was over before the command was started"));
+        }
+        let terminal = Terminal::of_job();
+        let is_foreground = terminal.as_ref().is_some_and(Terminal::is_lent);
+        let mut guardian = Guardian::start()?;
+        let mut child = Child::spawn(command, &variables, is_foreground, app.general.json)?;
+        guardian.guard(child.group())?;
+        let mut is_demanded = false;
+        let ended = loop {
+            if let Some(step) = rule.at(tenure.left()) {
+                perform(step, &child, tenure.left(), app);
+            }
+            tokio::select! {
+                biased;
+                () = expiring(tenure, rule.mark()) => {}
+                change = child.changed() => match (change, &terminal) {
+                    (Ok(Change::Ended(exit)), _) => break Ok(exit),
+                    (Err(failure), _) => break Err(failure),
+                    (Ok(Change::Stopped), Some(terminal)) => terminal.stop_job(child.group()),
+                    // Nobody waits for a job to stop: it may be continued at any time, and the lease is kept for it.
+                    (Ok(Change::Stopped), None) => {}
+                },
+                signal = signals.next() => {
+                    is_demanded |= signals::ends(signal);
+                    if signal == Signal::SIGCONT {
+                        // Whatever the lease has come to while all stood still goes first.
+                        if let Some(step) = rule.at(tenure.left()) {
+                            perform(step, &child, tenure.left(), app);
+                        }
+                        if let Some(terminal) = &terminal {
+                            terminal.lend(child.group());
+                        }
+                    }
+                    child.signal(signal);
+                }
+            }
+        };
+        if let Some(terminal) = &terminal {
+            terminal.take_back(child.group());
+        }
+        let is_stopped = rule.has_intervened();
+        if is_stopped {
+            // Others are going to have the lock: whatever the command has left behind in its group must not work on.
+            child.signal(Signal::SIGKILL);
+        }
+        let exit = ended?;
+        guardian.dismiss();
+        Ok(Ended { exit, is_stopped, is_demanded })
+    }
+}
+
+fn perform(step: Step, child: &Child, left: Duration, app: &App) {
+    match step {
+        Step::Term => {
+            child.signal(Signal::SIGTERM);
+            // One that is stopped would not hear it.
+            child.signal(Signal::SIGCONT);
+            app.messages.notice(&format!("the lease ends in {left:.1?} and is not renewed: SIGTERM"));
+        }
+        Step::Kill => {
+            child.signal(Signal::SIGKILL);
+            let message = if left.is_zero() {
+                "the lease is lost: SIGKILL".to_owned()
+            } else {
+                format!("the lease ends in {left:.1?} and is not renewed: SIGKILL")
+            };
+            app.messages.notice(&message);
+        }
+        Step::Tell => app.messages.notice("the lease is lost: the command runs on without it"),
+    }
+}
+
+async fn expiring(tenure: &impl Tenure, mark: Option<Duration>) {
+    match mark {
+        Some(mark) => tenure.expiring_within(mark).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,98 @@
+//! The signals that are passed on.
+
+use std::{future::poll_fn, task::Poll};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use tokio::signal::unix::{self, SignalKind, signal};
+
+use crate::failure::Failure;
+
+/// Those that are passed on to the command. SIGKILL and SIGSTOP cannot be.
+const PASSED_ON: [Signal; 9] = [
+    Signal::SIGHUP,
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGTERM,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGWINCH,
+    Signal::SIGTSTP,
+    Signal::SIGCONT,
+];
+
+/// The signals of this process, which do not do to it what they usually do once this is there.
+///
+/// Whatever was ignored when it was started stays ignored, by the command too: `nohup` is to work.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    streams: Vec<(Signal, unix::Signal)>,
+}
+
+impl Signals {
+    /// Takes the signals over.
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses.
+    pub(crate) fn register() -> Result<Self, Failure> {
+        let ignored = ignored();
+        let is_heard = |signal: &Signal| ignored & (1 << (*signal as i32 - 1)) == 0;
+        let listen = |number: Signal| Ok((number, signal(SignalKind::from_raw(number as i32))?));
+        let streams: std::io::Result<_> = PASSED_ON.into_iter().filter(is_heard).map(listen).collect();
+        Ok(Self { streams: streams.map_err(|error| Failure::internal("listening to signals", error))? })
+    }
+
+    /// The next signal.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it loses nothing.
+    pub(crate) async fn next(&mut self) -> Signal {
+        poll_fn(|context| {
+            for (signal, stream) in &mut self.streams {
+                if stream.poll_recv(context).is_ready() {
+                    return Poll::Ready(*signal);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// The next signal that ends a process which has no command yet. One that stops it stops it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it loses nothing.
+    pub(crate) async fn end(&mut self) -> Signal {
+        loop {
+            match self.next().await {
+                signal if ends(signal) => return signal,
+                Signal::SIGTSTP => drop(kill(Pid::this(), Signal::SIGSTOP)),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Whether it is a demand to end.
+pub(crate) fn ends(signal: Signal) -> bool {
+    matches!(signal, Signal::SIGHUP | Signal::SIGINT | Signal::SIGQUIT | Signal::SIGTERM)
+}
+
+/// The signals that this process ignores, the first in the lowest bit.
+#[cfg(target_os = "linux")]
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+/// Nobody tells without unsafe code.
+#[cfg(not(target_os = "linux"))]
+fn ignored() -> u64 {
+    0
+}

@@ -1,0 +1,94 @@
+//! Being told some time before the end of a lease.
+
+use std::time::Duration;
+
+use futures::FutureExt;
+
+use super::{all_behave, client, pass, thaw_all};
+use crate::{Election, MemoryCluster, MultiLock, Quorum, node::memory::Behaviour};
+
+const TTL: Duration = Duration::from_secs(30);
+/// 30 s less one percent and 2 ms.
+const WINDOW: Duration = Duration::from_millis(29_698);
+const LEFT: Duration = Duration::from_secs(6);
+/// What tokio's timers may be late by.
+const GRANULE: Duration = Duration::from_millis(1);
+
+#[tokio::test(start_paused = true)]
+async fn it_is_told_when_so_much_is_left_of_a_lease_that_nobody_renews() {
+    let cluster = MemoryCluster::new(5);
+    let start = tokio::time::Instant::now();
+    let guard = client(&cluster).red_lock("r").ttl(TTL).without_renewal().lock().await.unwrap();
+    guard.expiring_within(LEFT).await;
+    assert!(start.elapsed() >= WINDOW - LEFT && start.elapsed() <= WINDOW - LEFT + GRANULE);
+    assert!(guard.is_valid() && guard.remaining() <= LEFT, "{:?}", guard.remaining());
+}
+
+#[tokio::test(start_paused = true)]
+async fn renewals_put_it_off_for_as_long_as_there_are_any() {
+    let cluster = MemoryCluster::new(5);
+    let guard = client(&cluster).red_lock("r").ttl(TTL).lock().await.unwrap();
+    let mut expiring = Box::pin(guard.expiring_within(LEFT));
+    tokio::select! {
+        biased;
+        () = &mut expiring => panic!("{:?} are left", guard.remaining()),
+        () = pass(TTL * 5) => {}
+    }
+    all_behave(&cluster, &Behaviour::Hanging);
+    let end = guard.valid_until();
+    expiring.await;
+    assert_eq!(guard.valid_until(), end, "nothing was renewed");
+    assert!(guard.remaining() <= LEFT && guard.remaining() >= LEFT - GRANULE, "{:?}", guard.remaining());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_at_the_last_moment_puts_it_off_as_well() {
+    let cluster = MemoryCluster::new(3);
+    let start = tokio::time::Instant::now();
+    let guard = client(&cluster).red_lock("r").ttl(TTL).without_renewal().lock().await.unwrap();
+    let expiring = guard.expiring_within(LEFT);
+    let renewing = async {
+        pass(WINDOW - LEFT - GRANULE).await;
+        guard.renew().await.unwrap();
+    };
+    futures::join!(expiring, renewing);
+    assert!(start.elapsed() >= 2 * (WINDOW - LEFT - GRANULE), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_told_at_once_where_less_is_left_and_when_the_lease_is_taken_away() {
+    let cluster = MemoryCluster::new(5);
+    let guard = client(&cluster).red_lock("r").ttl(TTL).lock().await.unwrap();
+    assert_eq!(guard.expiring_within(TTL).now_or_never(), Some(()));
+    assert_eq!(guard.expiring_within(Duration::MAX).now_or_never(), Some(()));
+    client(&cluster).red_lock("r").force_unlock().await.unwrap();
+    let start = tokio::time::Instant::now();
+    guard.expiring_within(LEFT).await;
+    assert!(start.elapsed() <= TTL / 3 + GRANULE, "told at the next renewal: {:?}", start.elapsed());
+    assert_eq!(guard.remaining(), Duration::ZERO);
+    assert_eq!(guard.expiring_within(Duration::ZERO).now_or_never(), Some(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_lease_of_a_group_to_expire_counts() {
+    let clusters = [MemoryCluster::new(3), MemoryCluster::new(3)];
+    let eu = Quorum::builder().name("eu").in_memory(&clusters[0]).unwrap();
+    let us = Quorum::builder().name("us").in_memory(&clusters[1]).unwrap();
+    let group = MultiLock::new([eu.red_lock("a").ttl(TTL), us.red_lock("b").ttl(TTL)]).lock().await.unwrap();
+    all_behave(&clusters[1], &Behaviour::Hanging);
+    let start = tokio::time::Instant::now();
+    group.expiring_within(LEFT).await;
+    assert!(start.elapsed() <= WINDOW - LEFT + GRANULE, "{:?}", start.elapsed());
+    assert!(group.is_valid() && group.remaining() <= LEFT);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_is_told_as_the_holder_of_a_lock_is() {
+    let cluster = MemoryCluster::new(3);
+    let leadership = Election::new(&client(&cluster), "e", "me").ttl(TTL).campaign().await.unwrap();
+    all_behave(&cluster, &Behaviour::Hanging);
+    leadership.expiring_within(LEFT).await;
+    assert!(leadership.is_leader() && leadership.remaining() <= LEFT);
+    assert_eq!(leadership.lease().expiring_within(LEFT).now_or_never(), Some(()));
+    thaw_all(&cluster);
+}

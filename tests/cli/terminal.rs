@@ -1,0 +1,79 @@
+//! A command on a terminal.
+
+use std::process::Stdio;
+
+use rustix::process::Signal;
+use tokio::io::AsyncWriteExt;
+
+use super::{
+    redquorum::{SOON, ended, redquorum, run, send, state, stdout},
+    scratch::Scratch,
+};
+use crate::support::{Cluster, eventually};
+
+/// The command on a terminal of its own, in the foreground, as `script` makes one.
+fn on_a_terminal(command: &tokio::process::Command) -> tokio::process::Command {
+    let words = std::iter::once(command.as_std().get_program()).chain(command.as_std().get_args());
+    let quoted: Vec<String> =
+        words.map(|word| format!("'{}'", word.to_str().unwrap().replace('\'', r"'\''"))).collect();
+    let mut script = tokio::process::Command::new("script");
+    script.args(["-q", "-e", "-c", &format!("exec {}", quoted.join(" ")), "/dev/null"]);
+    script.envs(command.as_std().get_envs().filter_map(|(name, value)| Some((name, value?))));
+    script.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    script
+}
+
+#[tokio::test]
+async fn an_interactive_command_reads_from_the_terminal_and_gets_its_interrupts() {
+    let cluster = Cluster::start(1).await;
+    let scratch = Scratch::new();
+    let script = format!("read line; echo got $line; echo $$ > {}; exec sleep 1000", scratch.file("ready"));
+    let mut shown = on_a_terminal(&run(&cluster, &["job"], &script)).spawn().unwrap();
+    let mut keys = shown.stdin.take().unwrap();
+    keys.write_all(b"a line\n").await.unwrap();
+    let child: u32 = scratch.lines("ready", 1).await[0].parse().unwrap();
+    // Ctrl-C, which the terminal sends to whom it belongs.
+    keys.write_all(b"\x03").await.unwrap();
+    let shown = ended(shown).await;
+    assert!(stdout(&shown).contains("got a line"), "{}", stdout(&shown));
+    assert_eq!(shown.status.code(), Some(128 + 2));
+    assert_eq!(state(child), None);
+}
+
+#[tokio::test]
+async fn who_waits_on_a_terminal_is_told_what_for() {
+    let cluster = Cluster::start(1).await;
+    let scratch = Scratch::new();
+    let holder = format!("echo $$ > {}; exec sleep 1000", scratch.file("ready"));
+    let holder = run(&cluster, &["job"], &holder).spawn().unwrap();
+    scratch.lines("ready", 1).await;
+    let owner: Vec<String> = cluster.server(0).query(redis::cmd("HKEYS").arg("job")).await;
+    let waiter = on_a_terminal(&run(&cluster, &["job", "--wait", "3s"], "true")).spawn().unwrap();
+    let shown = ended(waiter).await;
+    let said = stdout(&shown);
+    assert!(said.contains(&format!("waiting for job, held by {}", owner[0])), "{said}");
+    assert_eq!(shown.status.code(), Some(75));
+    drop(holder);
+    let help = on_a_terminal(&redquorum(["--help"])).spawn().unwrap();
+    assert!(stdout(&ended(help).await).contains("\x1b["), "the help has colours on a terminal");
+}
+
+#[tokio::test]
+async fn a_job_that_is_stopped_on_its_terminal_stops_as_a_whole_and_goes_on() {
+    let cluster = Cluster::start(1).await;
+    let scratch = Scratch::new();
+    let script = format!("echo $$ $PPID > {}; exec sleep 1000", scratch.file("ready"));
+    let mut shown = on_a_terminal(&run(&cluster, &["job"], &script)).spawn().unwrap();
+    let mut keys = shown.stdin.take().unwrap();
+    let line = scratch.lines("ready", 1).await.remove(0);
+    let pids: Vec<u32> = line.split(' ').map(|pid| pid.parse().unwrap()).collect();
+    let all_are = |expected: char| pids.iter().all(|pid| state(*pid) == Some(expected));
+    // Ctrl-Z.
+    keys.write_all(b"\x1a").await.unwrap();
+    eventually(SOON, "both are stopped", async || all_are('T')).await;
+    // `script` stops with its job, and continues that when it is continued, as a shell does.
+    send(shown.id().unwrap(), Signal::CONT);
+    eventually(SOON, "both go on", async || all_are('S')).await;
+    keys.write_all(b"\x03").await.unwrap();
+    assert_eq!(ended(shown).await.status.code(), Some(128 + 2), "the terminal is the command's again");
+}
