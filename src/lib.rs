@@ -132,6 +132,11 @@ pub use crate::{
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+/// The guide's examples, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/GUIDE.md")]
+struct Guide;
+
 /// The examples of the simulator's page, run as tests.
 #[cfg(all(doctest, feature = "sim"))]
 #[doc = include_str!("../docs/SIMULATION.md")]
