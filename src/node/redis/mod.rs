@@ -50,7 +50,12 @@ impl RedisTransport {
         RemoteNode::new(address, Arc::new(Self::new(route, terms, setup)), setup)
     }
 
-    fn new(route: Route, terms: Terms, setup: &Setup) -> Self {
+    fn new(route: Route, mut terms: Terms, setup: &Setup) -> Self {
+        if let Destination::MasterSet(_) = route.leads_to {
+            // A server that restarts gives no votes any more in its old run. A master that was replaced may, to clients that
+            // still reach it: what its successor may not vote beside, it may not renew beside either.
+            terms.quarantine.renewals_after = terms.quarantine.lasts;
+        }
         Self { route, terms, clock: Arc::clone(&setup.clock), dial_timeout: setup.dial_timeout() }
     }
 
