@@ -108,6 +108,12 @@ pub mod sim;
 mod spawner;
 mod vote;
 
+/// The crate whose clients [`QuorumBuilder::clients`] takes, in the version that it takes them in: redis 1. A new major version
+/// of it is a new major version of this crate.
+pub use ::redis;
+
+#[cfg(feature = "tls")]
+pub use crate::config::Tls;
 pub use crate::{
     algorithm::fencing::FencingToken,
     clock::Instant,

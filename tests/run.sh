@@ -62,7 +62,7 @@ docker_runs_tests() {
 
 # Apart from the tests on real servers: those measure time, and these keep every core busy.
 test_without_servers() {
-    cargo nextest run --all-features --color never -E 'not (binary(real) + binary(cli))' 2>&1 | tee "$scratch/without-servers.passed"
+    cargo nextest run --all-features --color never -E 'not (binary(real) + binary(cli) + binary(connections))' 2>&1 | tee "$scratch/without-servers.passed"
 }
 
 # test_on KIND [FILTER]: runs the tests on real servers, on servers of this kind.

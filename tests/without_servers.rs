@@ -4,4 +4,6 @@
 mod without_servers {
     mod auto_traits;
     mod bad_input;
+    #[cfg(feature = "tls")]
+    mod tls;
 }

@@ -3,8 +3,12 @@
 mod lock;
 mod quorum;
 mod retry_policy;
+#[cfg(feature = "tls")]
+mod tls;
 
 pub use self::retry_policy::RetryPolicy;
+#[cfg(feature = "tls")]
+pub use self::tls::Tls;
 pub(crate) use self::{
     lock::{CheckedLock, LockSettings},
     quorum::{CheckedQuorum, QuorumSettings},

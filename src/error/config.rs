@@ -22,7 +22,9 @@ pub enum ConfigError {
         most: usize,
     },
     /// One server would have two votes.
-    #[error("node {address} was given twice: each server has one vote, name it once")]
+    #[error(
+        "node {address} was given twice: each server has one vote, whatever its databases and users, name it once"
+    )]
     DuplicateNode {
         /// The address that stands twice.
         address: Arc<str>,
@@ -33,6 +35,56 @@ pub enum ConfigError {
         /// What was given, without its password.
         url: Arc<str>,
         /// What is wrong with it.
+        reason: Arc<str>,
+    },
+    /// The address of a node behind Sentinels cannot be read.
+    #[error(
+        "{url:?} names no master set of Sentinels ({reason}): write it like \
+         redis+sentinel://10.0.0.1:26379,10.0.0.2:26379/mymaster"
+    )]
+    SentinelUrl {
+        /// What was given, without its passwords.
+        url: Arc<str>,
+        /// What is wrong with it.
+        reason: Arc<str>,
+    },
+    /// A node's address asks for TLS, which this build has not.
+    #[error(
+        "{url:?} asks for TLS, which this program was built without: switch on redquorum's feature `tls`"
+    )]
+    NoTls {
+        /// What was given, without its password.
+        url: Arc<str>,
+    },
+    /// The certificates of a CA cannot be read.
+    #[error("no certificates of a CA ({reason}): PEM with at least one would be right")]
+    CaCertificates {
+        /// What is wrong with them.
+        reason: Arc<str>,
+    },
+    /// A client certificate, or its key, cannot be used.
+    #[error(
+        "no client certificate ({reason}): PEM of the certificate and its chain, and PEM of its own private key without a \
+         passphrase would be right"
+    )]
+    ClientCertificate {
+        /// What is wrong with it.
+        reason: Arc<str>,
+    },
+    /// The crypto provider that the process has installed can make no TLS 1.2 or 1.3.
+    #[error(
+        "the process's crypto provider cannot make TLS ({reason}): install another one for rustls, or none for *ring*"
+    )]
+    CryptoProvider {
+        /// What it lacks.
+        reason: Arc<str>,
+    },
+    /// The system has no CAs that it trusts.
+    #[error(
+        "this system has no certificates of CAs to trust ({reason}): install them, or give those of your own by `Tls::ca`"
+    )]
+    NoSystemCas {
+        /// Where they were looked for, or what is wrong with them.
         reason: Arc<str>,
     },
     /// Fewer votes than a majority, or more than there are nodes.

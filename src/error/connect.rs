@@ -52,6 +52,25 @@ pub enum ConnectError {
         /// The configuration in the node's record.
         theirs: Fingerprint,
     },
+    /// A node is part of a Redis Cluster, which moves keys and promotes replicas. As with those before, an error only where the
+    /// other nodes are no quorum.
+    #[error(
+        "{node} is part of a Redis Cluster, which moves keys and promotes replicas, and so cannot vote: name standalone masters \
+         (`cluster-enabled no`)"
+    )]
+    ClusterMode {
+        /// The node's address.
+        node: Arc<str>,
+    },
+    /// A node's address leads to a Sentinel. As with those before, an error only where the other nodes are no quorum.
+    #[error(
+        "{node} is a Sentinel, which keeps no keys: name the master that it watches, as redis+sentinel://{node}/NAME, or the \
+         address of a master"
+    )]
+    SentinelMode {
+        /// The node's address.
+        node: Arc<str>,
+    },
     /// One server answers at two addresses.
     #[error(transparent)]
     SameServer(#[from] SameServer),

@@ -1,9 +1,11 @@
 //! Building a client of a quorum.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use tokio::runtime::Handle;
 
+#[cfg(feature = "tls")]
+use crate::config::Tls;
 use crate::{
     clock::BootClock,
     config::{CheckedQuorum, QuorumSettings},
@@ -16,7 +18,7 @@ use crate::{
     node::{
         NewNodes, Node, RestartGuard,
         memory::MemoryCluster,
-        redis::RedisTransport,
+        redis::{RedisTransport, Route, Security, without_password},
         remote::{Census, Setup},
     },
 };
@@ -27,19 +29,63 @@ use crate::{
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is connected"]
 pub struct QuorumBuilder {
-    nodes: Vec<String>,
+    nodes: Vec<NodeSource>,
+    #[cfg(feature = "tls")]
+    tls: Tls,
     pub(crate) settings: QuorumSettings,
+}
+
+/// Where a node was said to be.
+#[derive(Clone)]
+enum NodeSource {
+    Url(String),
+    Client(Box<redis::Client>),
 }
 
 impl QuorumBuilder {
     pub(crate) fn new() -> Self {
-        Self { nodes: Vec::new(), settings: QuorumSettings::default() }
+        Self {
+            nodes: Vec::new(),
+            #[cfg(feature = "tls")]
+            tls: Tls::new(),
+            settings: QuorumSettings::default(),
+        }
     }
 
     /// Adds nodes by url, such as `redis://10.0.0.1:6379`: independent masters, none a replica of another. An odd number is
     /// best; one gives a plain single-node lock.
+    ///
+    /// | url | leads to |
+    /// |---|---|
+    /// | `redis://[user:password@]host[:port][/database]` | a server, over TCP |
+    /// | `rediss://...`, the same | a server, behind TLS: with the feature `tls` |
+    /// | `unix:///path[?db=1&user=name&pass=word]` | a server on this machine, by its socket |
+    /// | `redis+sentinel://[user:password@]host[:port],.../name[?db=1&sentinel_user=name&sentinel_pass=word]` | the present master of the set that these Sentinels know by this name; user, password and database are the master's |
+    /// | `rediss+sentinel://...`, the same | that master, behind TLS, as are its Sentinels |
+    ///
+    /// The port is 6379, that of a Sentinel 26379, and the database 0 unless they say otherwise. What has a meaning in urls has
+    /// to be escaped in names and passwords: `@` is `%40`. A failover among Sentinels costs a quarantine, and
+    /// `docs/REDIS.md` says what it needs.
     pub fn nodes<S: Into<String>>(mut self, urls: impl IntoIterator<Item = S>) -> Self {
-        self.nodes.extend(urls.into_iter().map(Into::into));
+        self.nodes.extend(urls.into_iter().map(|url| NodeSource::Url(url.into())));
+        self
+    }
+
+    /// Adds nodes by clients of the `redis` crate: with their addresses, credentials, databases and TLS. Each node is given
+    /// connections of its own; the settings of TCP sockets are not taken over.
+    ///
+    /// They are clients of redis 1, the version that [`redquorum::redis`](crate::redis) is. Behind TLS, what that crate asks
+    /// for has to be there: one of its TLS features, and for rustls a crypto provider.
+    pub fn clients(mut self, clients: impl IntoIterator<Item = redis::Client>) -> Self {
+        self.nodes.extend(clients.into_iter().map(|client| NodeSource::Client(Box::new(client))));
+        self
+    }
+
+    /// Whom to trust behind TLS, and which certificate to show there (default: the system's CAs, and none). For nodes with
+    /// `rediss://` and `rediss+sentinel://`; [clients](Self::clients) have their own.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = tls;
         self
     }
 
@@ -125,8 +171,9 @@ impl QuorumBuilder {
     ///
     /// [`ConnectError::Config`] if the settings cannot work, before anything is sent; [`ConnectError::NoQuorum`] if fewer nodes
     /// than a quorum answered within the connect timeout, with what each said; [`ConnectError::SameServer`] if two addresses
-    /// lead to one server that answers now and tells its `run_id`; [`ConnectError::OtherQuorum`], [`ConnectError::ClockOff`]
-    /// or [`ConnectError::RunIdForbidden`] if a node is refused for that, and the others are no quorum.
+    /// lead to one server that answers now and tells its `run_id`; [`ConnectError::OtherQuorum`], [`ConnectError::ClockOff`],
+    /// [`ConnectError::RunIdForbidden`], [`ConnectError::ClusterMode`] or [`ConnectError::SentinelMode`] if a node is refused
+    /// for that, and the others are no quorum.
     ///
     /// # Cancel safety
     ///
@@ -179,14 +226,14 @@ impl QuorumBuilder {
 
     /// Begins to connect to the nodes.
     fn start(&self, settings: CheckedQuorum, enrols: Option<NewNodes>) -> Result<Arc<Client>, ConfigError> {
-        let transports = self.transports(&settings)?;
+        let routes = self.routes()?;
         let runtime = runtime()?;
         let clock = Arc::new(BootClock::start(&runtime));
         let surroundings = Surroundings::new(clock, runtime);
         let setup = setup(&settings, &surroundings, enrols);
-        let nodes =
-            transports.into_iter().map(|transport| Arc::new(transport.into_node(&setup)) as Arc<dyn Node>);
-        Ok(Client::start(nodes.collect(), settings, surroundings))
+        let node = |route| Arc::new(RedisTransport::into_node(route, settings.terms.clone(), &setup));
+        let nodes = routes.into_iter().map(|route| node(route) as Arc<dyn Node>).collect();
+        Ok(Client::start(nodes, settings, surroundings))
     }
 
     /// A client of in-memory nodes, which needs no connecting; urls are not looked at. Its time is tokio's, so that a test may
@@ -201,18 +248,34 @@ impl QuorumBuilder {
         Ok(Quorum::new(Client::start(cluster.connect(&settings.terms), settings, surroundings)))
     }
 
-    fn transports(&self, settings: &CheckedQuorum) -> Result<Vec<RedisTransport>, ConfigError> {
+    fn routes(&self) -> Result<Vec<Route>, ConfigError> {
+        #[cfg(feature = "tls")]
+        let mut security = Security::new(self.tls.clone());
+        #[cfg(not(feature = "tls"))]
+        let mut security = Security::default();
         let mut addresses = BTreeSet::new();
-        let mut transports = Vec::new();
-        for url in &self.nodes {
-            let transport = RedisTransport::from_url(url, settings.terms.clone())?;
-            let address = Arc::clone(transport.address());
+        let mut routes = Vec::new();
+        for node in &self.nodes {
+            let route = match node {
+                NodeSource::Url(url) => Route::from_url(url, &mut security)?,
+                NodeSource::Client(client) => Route::from_client(client),
+            };
+            let address = Arc::clone(route.address());
             if !addresses.insert(Arc::clone(&address)) {
                 return Err(ConfigError::DuplicateNode { address });
             }
-            transports.push(transport);
+            routes.push(route);
         }
-        Ok(transports)
+        Ok(routes)
+    }
+}
+
+impl fmt::Debug for NodeSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url(url) => f.write_str(&without_password(url)),
+            Self::Client(client) => client.fmt(f),
+        }
     }
 }
 

@@ -53,6 +53,8 @@ fn misfit(core: &Core, node: usize, answer: &Answer) -> Option<ConnectError> {
             Fault::RunIdForbidden => Some(ConnectError::RunIdForbidden { node }),
             Fault::ClockOff(by) => Some(ConnectError::ClockOff { node, by: *by }),
             Fault::OtherQuorum(theirs) => other_quorum(node, theirs),
+            Fault::ClusterMode => Some(ConnectError::ClusterMode { node }),
+            Fault::SentinelMode => Some(ConnectError::SentinelMode { node }),
             _ => None,
         },
         _ => None,

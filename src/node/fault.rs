@@ -61,6 +61,24 @@ pub enum Fault {
         /// What gave it away.
         run: Arc<str>,
     },
+    /// The server is part of a Redis Cluster: a system that moves keys and promotes replicas, and would be one vote at most.
+    #[error(
+        "the server is part of a Redis Cluster, which moves keys and promotes replicas and so cannot vote: a standalone \
+         master would be right (`cluster-enabled no`)"
+    )]
+    ClusterMode,
+    /// The server is a Sentinel, which keeps no keys.
+    #[error(
+        "the server is a Sentinel, which keeps no keys: redis+sentinel://HOST:PORT/NAME would lead to the master that it \
+         watches under that name"
+    )]
+    SentinelMode,
+    /// No Sentinel could name the master of the set that the node is: this is what each of them said.
+    #[error("no Sentinel names a master: {0}")]
+    NoMaster(Arc<str>),
+    /// TLS came to nothing: mostly, one side does not trust the other's certificate.
+    #[error("TLS failed: {0}")]
+    Tls(Arc<str>),
     /// The node's clock and the client's are further apart than an hour, by so much.
     #[error("the clocks of node and client are {0:?} apart")]
     ClockOff(Duration),

@@ -17,6 +17,11 @@ use crate::{
 pub(crate) trait Transport: fmt::Debug + Send + Sync {
     /// Connects and shakes hands: what comes back is ready for calls. Dropping the future gives up.
     fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Link>, Fault>>;
+
+    /// Whether the next dial may lead to another server, so that a connection to what has become a replica is of no use.
+    fn follows_master(&self) -> bool {
+        false
+    }
 }
 
 /// A connection that has shaken hands. Dropping it closes it, without waiting.

@@ -1,6 +1,7 @@
 //! A set of independent servers for one test.
 
 use std::ops::Range;
+use std::path::Path;
 
 use futures::future::join_all;
 
@@ -48,6 +49,11 @@ impl Cluster {
         let reaper = Reaper::start(kind == Kind::Containers);
         let servers = join_all((0..count).map(|_| Server::start(kind, &options, &reaper))).await;
         Self { servers, kind, reaper }
+    }
+
+    /// Where servers that run as processes keep their files, each in a directory that is called as its port.
+    pub(crate) fn directory(&self) -> &Path {
+        self.reaper.directory()
     }
 
     pub(crate) fn kind(&self) -> Kind {

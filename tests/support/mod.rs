@@ -6,6 +6,7 @@
 //!    |                  +--holds--> Port       its address, also while the server is down
 //!    +--owns--> Reaper                         removes data and containers, also after SIGKILL
 //!
+//! Sentinel --runs as--> ServerProcess          watches a master and its replicas
 //! Proxy                                        a TCP hop that holds back, swallows or delays one direction
 //! ```
 //!
@@ -33,6 +34,7 @@ mod process;
 mod program;
 mod proxy;
 mod reaper;
+mod sentinel;
 mod server;
 mod stale;
 
@@ -40,5 +42,7 @@ pub(crate) use cluster::Cluster;
 pub(crate) use eventually::eventually;
 pub(crate) use kind::Kind;
 pub(crate) use options::ServerOptions;
+pub(crate) use port::Port;
 pub(crate) use proxy::{Direction, Proxy};
+pub(crate) use sentinel::Sentinel;
 pub(crate) use server::Server;

@@ -22,7 +22,7 @@ const LOWEST_PORT: u16 = 15000;
 /// No port is reserved twice in one process: clients of an earlier server go on dialling its address, and would enrol with
 /// whatever comes after it.
 #[derive(Debug)]
-pub(super) struct Port {
+pub(crate) struct Port {
     number: u16,
     /// Locked as long as it is open, so the system frees the reservation of a killed test process.
     _reservation: File,
@@ -30,7 +30,7 @@ pub(super) struct Port {
 
 impl Port {
     /// Reserves a port that the system says is free.
-    pub(super) fn reserve() -> Self {
+    pub(crate) fn reserve() -> Self {
         let candidates = LOWEST_PORT..first_ephemeral_port();
         assert!(
             !candidates.is_empty(),
@@ -42,7 +42,7 @@ impl Port {
             .expect("one of 1000 random ports is free")
     }
 
-    pub(super) fn number(&self) -> u16 {
+    pub(crate) fn number(&self) -> u16 {
         self.number
     }
 

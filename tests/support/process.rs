@@ -24,7 +24,11 @@ pub(super) struct ServerProcess {
 impl ServerProcess {
     /// Starts a server that keeps its data in `directory`; it need not answer yet.
     pub(super) fn start(directory: PathBuf, options: &ServerOptions, port: u16) -> Self {
-        let arguments = options.arguments(port);
+        Self::run(directory, options.arguments(port))
+    }
+
+    /// Starts the program with these words behind it, and `directory` as its own.
+    pub(super) fn run(directory: PathBuf, arguments: Vec<String>) -> Self {
         std::fs::create_dir_all(&directory).expect("the directory of the cluster is writable");
         let child = spawn(&directory, &arguments);
         Self { child, directory, arguments }

@@ -67,7 +67,7 @@ async fn one_address_given_twice_is_refused() {
         let error = refused(Quorum::builder().nodes(["redis://localhost:7000", other])).await;
         assert_eq!(
             error.to_string(),
-            "node localhost:7000 was given twice: each server has one vote, name it once",
+            "node localhost:7000 was given twice: each server has one vote, whatever its databases and users, name it once",
             "{other}"
         );
     }

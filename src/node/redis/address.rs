@@ -5,21 +5,32 @@ use redis::{ConnectionAddr, RedisError};
 /// The address of a server, the same for all ways of writing it, so that a server named twice is found out.
 pub(super) fn canonical(address: &ConnectionAddr) -> String {
     match address {
-        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
-            let host = host.trim_matches(['[', ']']).to_ascii_lowercase();
-            if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
-        }
+        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => of_host(host, *port),
         ConnectionAddr::Unix(path) => path.display().to_string(),
         other => other.to_string(),
     }
 }
 
-/// A url as it may be shown: whatever stands before the last `@` may be a secret.
-pub(super) fn without_password(url: &str) -> String {
+pub(super) fn of_host(host: &str, port: u16) -> String {
+    let host = plain_host(host).to_ascii_lowercase();
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
+/// The host as resolvers and certificates name it: without the brackets of an IPv6 address.
+pub(super) fn plain_host(host: &str) -> &str {
+    host.trim_matches(['[', ']'])
+}
+
+/// A url as it may be shown: whatever stands before the last `@`, or behind a `?`, may be a secret.
+pub(crate) fn without_password(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
     let shown = match rest.rsplit_once('@') {
         Some((_, host)) => format!("***@{host}"),
         None => rest.to_owned(),
+    };
+    let shown = match shown.split_once('?') {
+        Some((before, _)) => format!("{before}?***"),
+        None => shown,
     };
     if scheme.is_empty() { shown } else { format!("{scheme}://{shown}") }
 }
@@ -49,5 +60,7 @@ mod tests {
         assert_eq!(without_password("redis://me:se@cret@host:1/x"), "redis://***@host:1/x");
         assert_eq!(without_password("redis://host"), "redis://host");
         assert_eq!(without_password("me:secret@host"), "***@host");
+        assert_eq!(without_password("unix:///run/redis.sock?pass=secret"), "unix:///run/redis.sock?***");
+        assert_eq!(without_password("redis://a:b@h/m?sentinel_pass=c@d"), "redis://***@d");
     }
 }

@@ -1,12 +1,13 @@
 //! Nodes that are Redis servers: connections over which one script runs.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures::future::{BoxFuture, FutureExt};
 
-use self::{link::RedisLink, wire::Wire};
+pub(crate) use self::{address::without_password, route::Route, tls::Security};
+use self::{link::RedisLink, route::Destination, sentinel::MasterSet, wire::Wire};
 use crate::{
-    error::ConfigError,
+    clock::Clock,
     node::{
         fault::Fault,
         remote::{RemoteNode, Setup},
@@ -17,65 +18,75 @@ use crate::{
 
 mod address;
 mod classify;
+mod endpoint;
+mod greeting;
 mod link;
+mod route;
 pub(crate) mod script;
+mod sentinel;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "no_tls.rs"]
+mod tls;
+mod url;
 mod wire;
 
-/// Makes connections to one Redis server.
+/// Makes connections to one node.
 #[derive(Debug)]
 pub(crate) struct RedisTransport {
-    client: redis::Client,
-    address: Arc<str>,
+    route: Route,
     terms: Terms,
+    clock: Arc<dyn Clock>,
+    dial_timeout: Duration,
 }
 
 impl RedisTransport {
-    /// A transport to the server at this url.
-    ///
-    /// # Errors
-    ///
-    /// [`ConfigError::Url`] if the url cannot be read, or asks for what this build cannot do (TLS).
-    pub(crate) fn from_url(url: &str, terms: Terms) -> Result<Self, ConfigError> {
-        let client = redis::Client::open(url).map_err(|error| ConfigError::Url {
-            url: address::without_password(url).into(),
-            reason: address::reason(&error).into(),
-        })?;
-        Ok(Self::new(&client, terms))
+    /// The node at the end of this route.
+    pub(crate) fn into_node(route: Route, terms: Terms, setup: &Setup) -> RemoteNode {
+        let address = Arc::clone(route.address());
+        RemoteNode::new(address, Arc::new(Self::new(route, terms, setup)), setup)
     }
 
-    /// A transport to the server that a client of the redis crate knows, with its credentials and its database.
-    pub(crate) fn new(client: &redis::Client, terms: Terms) -> Self {
-        let info = client.get_connection_info();
-        let address = address::canonical(info.addr());
-        let redis = info.redis_settings().clone().set_protocol(redis::ProtocolVersion::RESP3);
-        let tcp = info.tcp_settings().clone().set_nodelay(true);
-        let info = info.clone().set_redis_settings(redis).set_tcp_settings(tcp);
-        // Opening checks the address and nothing else: that of a client was checked before.
-        let client = redis::Client::open(info).unwrap_or_else(|_| client.clone());
-        Self { client, address: address.into(), terms }
+    fn new(route: Route, mut terms: Terms, setup: &Setup) -> Self {
+        if let Destination::MasterSet(_) = route.leads_to {
+            // A server that restarts gives no votes any more in its old run. A master that was replaced may, to clients that
+            // still reach it: what its successor may not vote beside, it may not renew beside either.
+            terms.quarantine.renewals_after = terms.quarantine.lasts;
+        }
+        Self { route, terms, clock: Arc::clone(&setup.clock), dial_timeout: setup.dial_timeout() }
     }
 
-    /// The server's address, the same for all ways of writing it.
-    pub(crate) fn address(&self) -> &Arc<str> {
-        &self.address
-    }
-
-    /// The node that is reached in this way.
-    pub(crate) fn into_node(self, setup: &Setup) -> RemoteNode {
-        RemoteNode::new(Arc::clone(&self.address), Arc::new(self), setup)
+    /// Connects to the server that Sentinels name, if it says itself that it is a master: where nobody enrols, nothing else would
+    /// refuse a replica.
+    async fn open_master(&self, set: &MasterSet) -> Result<Wire, Fault> {
+        let master = set.master(&*self.clock, self.dial_timeout).await?;
+        let (wire, greeting) = Wire::open_node(&master).await.inspect_err(|_| set.doubt())?;
+        if greeting.is_replica() {
+            set.doubt();
+            return Err(Fault::ReadOnly);
+        }
+        Ok(wire)
     }
 }
 
 impl Transport for RedisTransport {
     fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Link>, Fault>> {
         async {
-            let wire = Wire::open(&self.client).await?;
+            let wire = match &self.route.leads_to {
+                Destination::Server(endpoint) => Wire::open_node(endpoint).await?.0,
+                Destination::MasterSet(set) => self.open_master(set).await?,
+            };
             let link: Box<dyn Link> = Box::new(RedisLink::new(wire, self.terms.clone()));
             Ok(link)
         }
         .boxed()
+    }
+
+    fn follows_master(&self) -> bool {
+        matches!(self.route.leads_to, Destination::MasterSet(_))
     }
 }
 

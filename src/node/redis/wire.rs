@@ -2,23 +2,17 @@
 
 use std::{
     fmt, io,
-    net::SocketAddr,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll},
 };
 
-use futures::future::{BoxFuture, FutureExt, select_ok};
+use futures::future::{BoxFuture, FutureExt, poll_fn};
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, PushInfo, RedisError, RedisResult, Value,
-    aio::MultiplexedConnection,
+    AsyncConnectionConfig, Cmd, PushInfo, RedisError, RedisResult, Value, aio::MultiplexedConnection,
 };
-use tokio::{
-    net::{TcpStream, lookup_host},
-    sync::mpsc,
-};
+use tokio::sync::mpsc;
 
-use super::classify::classify;
+use super::{classify::classify, endpoint::Endpoint, greeting::Greeting};
 use crate::node::fault::Fault;
 
 /// Commands that the redis crate holds until it has written them. Sending in order relies on there being room (see
@@ -42,39 +36,49 @@ pub(super) struct Wire {
 
 impl Wire {
     /// Connects, and speaks RESP3.
-    pub(super) async fn open(client: &Client) -> Result<Self, Fault> {
+    pub(super) async fn open(endpoint: &Endpoint) -> Result<Self, Fault> {
         let (sender, pushes) = mpsc::unbounded_channel();
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(None)
             .set_response_timeout(None)
             .set_pipeline_buffer_size(ROOM)
             .set_push_sender(sender);
-        let info = client.get_connection_info();
-        let settings = info.redis_settings();
-        let opened = match info.addr() {
-            ConnectionAddr::Tcp(host, port) => {
-                let stream = connect(host, *port).await.map_err(|error| unreachable(&error))?;
-                MultiplexedConnection::new_with_config(settings, stream, config).await.map(own)
-            }
-            #[cfg(unix)]
-            ConnectionAddr::Unix(path) => {
-                let stream = connect_unix(path).await.map_err(|error| unreachable(&error))?;
-                MultiplexedConnection::new_with_config(settings, stream, config).await.map(own)
-            }
-            // TLS, where the application has switched it on in the redis crate: its handshake is the crate's own.
-            _ => {
-                let connection = client.get_multiplexed_async_connection_with_config(&config).await;
-                connection.map(|connection| (connection, None))
-            }
-        };
-        let (connection, driver) = opened.map_err(|error| handshake(&error))?;
+        let (connection, driver) = endpoint.open(config).await?;
         let is_own = driver.is_some();
-        Ok(Self {
-            connection,
-            driver: driver.or_else(|| Some(futures::future::pending().boxed())),
-            pushes,
-            is_own,
-        })
+        let driver = driver.or_else(|| Some(futures::future::pending().boxed()));
+        Ok(Self { connection, driver, pushes, is_own })
+    }
+
+    /// Connects to a server that may be a node, and selects the database.
+    pub(super) async fn open_node(endpoint: &Endpoint) -> Result<(Self, Greeting), Fault> {
+        let mut wire = Self::open(endpoint).await?;
+        let mut hello = redis::cmd("HELLO");
+        let hello = wire.start(hello.arg(3).clone());
+        let database = endpoint.database();
+        let selected = (database != 0).then(|| {
+            let mut select = redis::cmd("SELECT");
+            wire.start(select.arg(database).clone())
+        });
+        let greeting = Greeting::read(&wire.hear(hello).await?);
+        if let Some(refusal) = greeting.refusal() {
+            return Err(refusal);
+        }
+        if let Some(selected) = selected {
+            wire.hear(selected).await?;
+        }
+        Ok((wire, greeting))
+    }
+
+    /// Waits for an answer; only before there is a link that does.
+    pub(super) async fn hear(&mut self, mut answering: Answering) -> Result<Value, Fault> {
+        let answer = poll_fn(|context| {
+            let is_broken = self.poll_drive(context).is_ready();
+            match self.poll_answer(&mut answering, context) {
+                Poll::Pending if is_broken => Poll::Ready(Err(broken())),
+                poll => poll,
+            }
+        });
+        answer.await.and_then(Value::extract_error).map_err(|error| classify(&error))
     }
 
     /// Puts a command on the wire; what comes back need not be polled for that.
@@ -135,45 +139,4 @@ pub(super) fn broken() -> RedisError {
 
 fn nobody() -> Context<'static> {
     Context::from_waker(std::task::Waker::noop())
-}
-
-fn own(
-    (connection, driver): (MultiplexedConnection, impl Future<Output = ()> + Send + 'static),
-) -> (MultiplexedConnection, Option<BoxFuture<'static, ()>>) {
-    (connection, Some(driver.boxed()))
-}
-
-/// Connects to whichever address of the host answers first, so that a dead one does not hide one that works.
-async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
-    let host = host.trim_matches(['[', ']']);
-    let addresses: Vec<SocketAddr> = lookup_host((host, port)).await?.collect();
-    if addresses.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
-    }
-    let (stream, _) =
-        select_ok(addresses.into_iter().map(|address| TcpStream::connect(address).boxed())).await?;
-    stream.set_nodelay(true)?;
-    Ok(stream)
-}
-
-#[cfg(unix)]
-async fn connect_unix(path: &std::path::Path) -> io::Result<tokio::net::UnixStream> {
-    tokio::net::UnixStream::connect(path).await
-}
-
-fn unreachable(error: &io::Error) -> Fault {
-    Fault::Unreachable(Arc::from(error.to_string()))
-}
-
-/// Why a handshake failed, where the likeliest reason deserves better words than the server's.
-fn handshake(error: &RedisError) -> Fault {
-    let refuses_hello = error.kind() == ErrorKind::RESP3NotSupported
-        || error.code() == Some("NOPROTO")
-        || error.detail().is_some_and(|detail| detail.to_ascii_lowercase().contains("hello"));
-    if refuses_hello && error.code() != Some("NOAUTH") && error.code() != Some("WRONGPASS") {
-        return Fault::Protocol(
-            "the server does not speak RESP3 (HELLO 3): Redis 6 or later is required".into(),
-        );
-    }
-    classify(error)
 }

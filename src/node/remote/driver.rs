@@ -18,7 +18,7 @@ use std::{
 use futures::future::{Either, poll_fn, select};
 
 use super::{
-    SHORTEST_DIAL, Setup, Shared,
+    Setup, Shared,
     census::Seat,
     enrolment::{self, ENROLMENT, Enrolled},
     redial::{PROMPT, Redial},
@@ -67,7 +67,7 @@ impl Driver {
             clock: Arc::clone(&setup.clock),
             timer: Timer::new(Arc::clone(&setup.clock)),
             redial: Redial::new(setup.seed),
-            dial_timeout: setup.node_timeout.max(SHORTEST_DIAL),
+            dial_timeout: setup.dial_timeout(),
             enrols: setup.enrols,
             seat,
         }
@@ -248,8 +248,10 @@ impl Driver {
                     return enrolled.hear_again(answers).err();
                 }
                 let now = self.clock.now();
-                // Where nobody enrols, the state may pass, and what is owed is sent again over the same connection.
-                let is_replica = self.enrols.is_some() && enrolment::is_replica(&answers);
+                // Where nobody enrols, the state may pass, and what is owed is sent again over the same connection, unless
+                // another server is the master now.
+                let leaves = self.enrols.is_some() || self.transport.follows_master();
+                let is_replica = leaves && enrolment::is_replica(&answers);
                 if answers.iter().any(Answer::is_not_enrolled) {
                     enrolled.enrol_again(self.enrols, &*self.clock);
                 }

@@ -64,6 +64,13 @@ pub(crate) struct Setup {
     pub(crate) seed: u64,
 }
 
+impl Setup {
+    /// How long a dial may take, from the first packet to the enrolment.
+    pub(crate) fn dial_timeout(&self) -> Duration {
+        self.node_timeout.max(SHORTEST_DIAL)
+    }
+}
+
 impl RemoteNode {
     /// Starts to connect at once, and takes calls meanwhile.
     pub(crate) fn new(address: Arc<str>, transport: Arc<dyn Transport>, setup: &Setup) -> Self {

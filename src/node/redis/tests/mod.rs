@@ -39,15 +39,7 @@ struct Scene {
 impl Scene {
     fn at(url: &str) -> Self {
         let clock = Arc::new(TokioClock::new());
-        let setup = Setup {
-            clock: Arc::clone(&clock) as Arc<dyn Clock>,
-            spawner: Arc::new(tokio::runtime::Handle::current()),
-            enrols: None,
-            census: Census::default(),
-            node_timeout: NODE_TIMEOUT,
-            seed: 1,
-        };
-        let node = RedisTransport::from_url(url, terms()).unwrap().into_node(&setup);
+        let node = RedisTransport::into_node(route(url), terms(), &setup(&clock));
         Self { clock, node }
     }
 
@@ -72,6 +64,21 @@ impl Scene {
             assert!(Instant::now() < patience, "the node does not come back");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+    }
+}
+
+fn route(url: &str) -> Route {
+    Route::from_url(url, &mut Security::default()).unwrap()
+}
+
+fn setup(clock: &Arc<TokioClock>) -> Setup {
+    Setup {
+        clock: Arc::clone(clock) as Arc<dyn Clock>,
+        spawner: Arc::new(tokio::runtime::Handle::current()),
+        enrols: None,
+        census: Census::default(),
+        node_timeout: NODE_TIMEOUT,
+        seed: 1,
     }
 }
 
@@ -195,7 +202,8 @@ async fn a_thousand_subscriptions_do_not_get_in_the_way_of_calls() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_is_queued_at_once_even_by_a_task_that_has_used_up_its_budget() {
     let server = Server::start();
-    let mut wire = Wire::open(&redis::Client::open(server.url() + "?protocol=resp3").unwrap()).await.unwrap();
+    let Destination::Server(endpoint) = route(&server.url()).leads_to else { panic!("a set of servers") };
+    let (mut wire, _) = Wire::open_node(&endpoint).await.unwrap();
     let mut set = redis::cmd("SET");
     set.arg("key").arg("value");
     let unpolled = poll_fn(|context| {

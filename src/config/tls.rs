@@ -1,0 +1,134 @@
+//! What TLS is made with.
+
+use std::{fmt, sync::Arc};
+
+use rustls_native_certs::{CertificateResult, load_native_certs};
+use tokio_rustls::rustls::{
+    ClientConfig, RootCertStore,
+    crypto::{CryptoProvider, ring},
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    sign::{CertifiedKey, SingleCertAndKey},
+};
+
+use crate::error::ConfigError;
+
+/// Whom a client trusts behind TLS, and how it shows itself there: for nodes with `rediss://` or `rediss+sentinel://`.
+///
+/// TLS is made by rustls, with the crypto provider that the process has installed, and with *ring* if it has none. A
+/// certificate has to be valid for the host as it stands in the url, or as a Sentinel names it; there is no way to do
+/// without.
+///
+/// ```no_run
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use redquorum::{Quorum, Tls};
+///
+/// let tls = Tls::new()
+///     .ca(std::fs::read("ca.pem")?)?
+///     .client_certificate(std::fs::read("client.pem")?, std::fs::read("client.key")?)?;
+/// let nodes = ["rediss://redis-1.internal", "rediss://redis-2.internal", "rediss://redis-3.internal"];
+/// let quorum = Quorum::builder().nodes(nodes).tls(tls).connect().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Default)]
+#[must_use = "it is for QuorumBuilder::tls"]
+pub struct Tls {
+    /// `None`: the system's.
+    roots: Option<RootCertStore>,
+    certificate: Option<Arc<CertifiedKey>>,
+}
+
+impl Tls {
+    /// The defaults: trusts the CAs that the system trusts, and shows no certificate.
+    ///
+    /// On Linux, `SSL_CERT_FILE` and `SSL_CERT_DIR` say where those CAs are, where it is not the usual place.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Trusts the CAs with these certificates, as PEM, in place of the system's. Called again, trusts these as well.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError::CaCertificates`] if there is no certificate in it, or one that cannot be read.
+    pub fn ca(mut self, pem: impl AsRef<[u8]>) -> Result<Self, ConfigError> {
+        let refused = |reason: String| ConfigError::CaCertificates { reason: reason.into() };
+        let mut roots = self.roots.take().unwrap_or_else(RootCertStore::empty);
+        for certificate in certificates(pem.as_ref()).map_err(refused)? {
+            roots.add(certificate).map_err(|error| refused(error.to_string()))?;
+        }
+        Ok(Self { roots: Some(roots), ..self })
+    }
+
+    /// Shows this certificate to servers that ask for one (default: none): its chain with the certificate itself first,
+    /// and its private key, both as PEM.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError::ClientCertificate`] if one of them cannot be read, or the key is another certificate's.
+    pub fn client_certificate(
+        mut self,
+        chain: impl AsRef<[u8]>,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Self, ConfigError> {
+        let refused = |reason: String| ConfigError::ClientCertificate { reason: reason.into() };
+        let chain = certificates(chain.as_ref()).map_err(refused)?;
+        // What PEM readers say may quote a line of it.
+        let key = PrivateKeyDer::from_pem_slice(key.as_ref())
+            .map_err(|_| refused("no private key can be read".to_owned()))?;
+        let certified = CertifiedKey::from_der(chain, key, &provider());
+        self.certificate = Some(Arc::new(certified.map_err(|error| refused(error.to_string()))?));
+        Ok(self)
+    }
+
+    /// What connections are made with.
+    pub(crate) fn config(&self) -> Result<ClientConfig, ConfigError> {
+        let roots = self.roots.clone().map_or_else(system_roots, Ok)?;
+        let versions = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
+        let builder = versions
+            .map_err(|error| ConfigError::CryptoProvider { reason: error.to_string().into() })?
+            .with_root_certificates(roots);
+        Ok(match &self.certificate {
+            Some(certificate) => {
+                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(certificate))))
+            }
+            None => builder.with_no_client_auth(),
+        })
+    }
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls")
+            .field("cas", &self.roots.as_ref().map(RootCertStore::len))
+            .field("has_certificate", &self.certificate.is_some())
+            .finish()
+    }
+}
+
+/// The process's choice, so that one that must use a certified library does; and never a panic where it has not chosen.
+fn provider() -> Arc<CryptoProvider> {
+    CryptoProvider::get_default().map_or_else(|| Arc::new(ring::default_provider()), Arc::clone)
+}
+
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let read = read.map_err(|error| error.to_string())?;
+    if read.is_empty() { Err("no certificate stands there".to_owned()) } else { Ok(read) }
+}
+
+/// The system's roots. One that cannot be read is left out: whoever it would have vouched for is not trusted.
+fn system_roots() -> Result<RootCertStore, ConfigError> {
+    let CertificateResult { certs, errors, .. } = load_native_certs();
+    let mut roots = RootCertStore::empty();
+    let (added, ignored) = roots.add_parsable_certificates(certs);
+    if added == 0 {
+        let reason = errors.first().map_or_else(|| "none were found".to_owned(), ToString::to_string);
+        return Err(ConfigError::NoSystemCas { reason: reason.into() });
+    }
+    if ignored > 0 || !errors.is_empty() {
+        tracing::warn!(ignored, ?errors, "some of the system's CAs cannot be read and are not trusted");
+    }
+    Ok(roots)
+}

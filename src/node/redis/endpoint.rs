@@ -1,0 +1,179 @@
+//! One server, and what it takes to be let in.
+
+#[cfg(unix)]
+use std::path::PathBuf;
+use std::{io, net::SocketAddr, panic::AssertUnwindSafe, sync::Arc};
+
+use futures::future::{BoxFuture, FutureExt, select_ok};
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionAddr, ErrorKind, ProtocolVersion, RedisConnectionInfo,
+    RedisError, RedisResult, aio::MultiplexedConnection,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpStream, lookup_host},
+};
+
+use super::{address, classify::classify, tls::Connector};
+use crate::node::fault::Fault;
+
+/// Where a server is, and who speaks to it.
+#[derive(Clone, Debug)]
+pub(super) struct Endpoint {
+    place: Place,
+    login: Login,
+}
+
+/// Who speaks to a server, and in which database.
+#[derive(Clone, Debug)]
+pub(super) struct Login {
+    /// Without the database: it is selected when the server is known to be one that has them.
+    settings: RedisConnectionInfo,
+    database: i64,
+}
+
+#[derive(Clone, Debug)]
+enum Place {
+    Tcp {
+        host: String,
+        port: u16,
+        connector: Option<Connector>,
+    },
+    #[cfg(unix)]
+    Unix(PathBuf),
+    /// Wherever a client of the redis crate goes in its own way: to TLS whose certificates it does not show.
+    Client(Box<Client>),
+}
+
+/// What drives a connection, unless it drives itself.
+pub(super) type Opened = (MultiplexedConnection, Option<BoxFuture<'static, ()>>);
+
+impl Login {
+    pub(super) fn new(settings: &RedisConnectionInfo, database: i64) -> Self {
+        Self { settings: settings.clone().set_db(0).set_protocol(ProtocolVersion::RESP3), database }
+    }
+}
+
+impl Endpoint {
+    pub(super) fn tcp(host: &str, port: u16, connector: Option<Connector>, login: Login) -> Self {
+        Self { place: Place::Tcp { host: host.to_owned(), port, connector }, login }
+    }
+
+    /// Where this client goes, with its credentials and its database; with a connector, over TCP, behind TLS.
+    pub(super) fn of(client: &Client, connector: Option<Connector>) -> Self {
+        let info = client.get_connection_info();
+        let login = Login::new(info.redis_settings(), info.redis_settings().db());
+        let place = match info.addr() {
+            ConnectionAddr::Tcp(host, port) => Place::Tcp { host: host.clone(), port: *port, connector },
+            #[cfg(unix)]
+            ConnectionAddr::Unix(path) => Place::Unix(path.clone()),
+            _ => {
+                let tcp = info.tcp_settings().clone().set_nodelay(true);
+                let info = info.clone().set_redis_settings(login.settings.clone()).set_tcp_settings(tcp);
+                // Opening checks the address and nothing else: that of a client was checked before.
+                Place::Client(Box::new(Client::open(info).unwrap_or_else(|_| client.clone())))
+            }
+        };
+        Self { place, login }
+    }
+
+    /// The address, the same for all ways of writing it.
+    pub(super) fn address(&self) -> String {
+        match &self.place {
+            Place::Tcp { host, port, .. } => address::of_host(host, *port),
+            #[cfg(unix)]
+            Place::Unix(path) => path.display().to_string(),
+            Place::Client(client) => address::canonical(client.get_connection_info().addr()),
+        }
+    }
+
+    pub(super) fn database(&self) -> i64 {
+        self.login.database
+    }
+
+    #[cfg(test)]
+    pub(super) fn settings(&self) -> &RedisConnectionInfo {
+        &self.login.settings
+    }
+
+    /// Connects, and speaks RESP3.
+    pub(super) async fn open(&self, config: AsyncConnectionConfig) -> Result<Opened, Fault> {
+        match &self.place {
+            Place::Tcp { host, port, connector } => {
+                let stream = connect(host, *port).await.map_err(|error| unreachable(&error))?;
+                match connector {
+                    None => self.greet(stream, config).await.map_err(|error| handshake(&error)),
+                    Some(connector) => {
+                        let secured = connector.secure(host, stream).await?;
+                        self.greet(secured, config).await.map_err(|error| behind_tls(&error))
+                    }
+                }
+            }
+            #[cfg(unix)]
+            Place::Unix(path) => {
+                let stream = tokio::net::UnixStream::connect(path).await;
+                let stream = stream.map_err(|error| unreachable(&error))?;
+                self.greet(stream, config).await.map_err(|error| handshake(&error))
+            }
+            Place::Client(client) => {
+                // Where the process has not chosen a crypto provider, the redis crate panics.
+                let opening = client.get_multiplexed_async_connection_with_config(&config);
+                let opened = AssertUnwindSafe(opening).catch_unwind().await;
+                let opened = opened.map_err(|_| {
+                    Fault::Tls(
+                        "the redis crate panicked: has the process a crypto provider for rustls?".into(),
+                    )
+                })?;
+                opened.map(|connection| (connection, None)).map_err(|error| handshake(&error))
+            }
+        }
+    }
+
+    /// Shakes hands over a stream that is driven by whoever asks.
+    async fn greet(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        config: AsyncConnectionConfig,
+    ) -> RedisResult<Opened> {
+        let opening = MultiplexedConnection::new_with_config(&self.login.settings, stream, config);
+        opening.await.map(|(connection, driver)| (connection, Some(driver.boxed())))
+    }
+}
+
+/// Connects to whichever address of the host answers first, so that a dead one does not hide one that works.
+async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
+    let addresses: Vec<SocketAddr> = lookup_host((address::plain_host(host), port)).await?.collect();
+    if addresses.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
+    }
+    let (stream, _) =
+        select_ok(addresses.into_iter().map(|address| TcpStream::connect(address).boxed())).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+fn unreachable(error: &io::Error) -> Fault {
+    Fault::Unreachable(Arc::from(error.to_string()))
+}
+
+/// Why a handshake failed, where the likeliest reason deserves better words than the server's.
+fn handshake(error: &RedisError) -> Fault {
+    let refuses_hello = error.kind() == ErrorKind::RESP3NotSupported
+        || error.code() == Some("NOPROTO")
+        || error.detail().is_some_and(|detail| detail.to_ascii_lowercase().contains("hello"));
+    if refuses_hello && error.code() != Some("NOAUTH") && error.code() != Some("WRONGPASS") {
+        return Fault::Protocol(
+            "the server does not speak RESP3 (HELLO 3): Redis 6 or later is required".into(),
+        );
+    }
+    classify(error)
+}
+
+/// With TLS 1.3, a client hears only now that its certificate is wanted or not trusted: mostly as an alert, sometimes as a
+/// connection that breaks.
+fn behind_tls(error: &RedisError) -> Fault {
+    if error.kind() == ErrorKind::Io {
+        return Fault::Tls(format!("the server ended the handshake: {error}").into());
+    }
+    handshake(error)
+}

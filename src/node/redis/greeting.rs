@@ -1,0 +1,76 @@
+//! What a server says of itself.
+
+use redis::Value;
+
+use crate::node::fault::Fault;
+
+/// The answer to `HELLO`: what kind of server this is. It costs a round trip at every connection, before anything is written,
+/// and no permission that the handshake does not need.
+#[derive(Debug, Default)]
+pub(super) struct Greeting {
+    mode: Option<String>,
+    role: Option<String>,
+}
+
+impl Greeting {
+    pub(super) fn read(reply: &Value) -> Self {
+        let Value::Map(fields) = reply else { return Self::default() };
+        let field = |name: &[u8]| {
+            let (_, value) = fields.iter().find(|(field, _)| text(field) == Some(name))?;
+            Some(String::from_utf8_lossy(text(value)?).into_owned())
+        };
+        Self { mode: field(b"mode"), role: field(b"role") }
+    }
+
+    /// Why the server can be no node; what says nothing, as a proxy may, is taken for a standalone server.
+    pub(super) fn refusal(&self) -> Option<Fault> {
+        match self.mode.as_deref() {
+            Some("cluster") => Some(Fault::ClusterMode),
+            Some("sentinel") => Some(Fault::SentinelMode),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_replica(&self) -> bool {
+        matches!(self.role.as_deref(), Some("replica" | "slave"))
+    }
+}
+
+fn text(value: &Value) -> Option<&[u8]> {
+    match value {
+        Value::BulkString(bytes) => Some(bytes),
+        Value::SimpleString(text) => Some(text.as_bytes()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn greeting(fields: &[(&str, &str)]) -> Greeting {
+        let bulk = |text: &str| Value::BulkString(text.into());
+        Greeting::read(&Value::Map(fields.iter().map(|(name, value)| (bulk(name), bulk(value))).collect()))
+    }
+
+    #[test]
+    fn clusters_and_sentinels_are_refused_and_nothing_else_is() {
+        assert_eq!(greeting(&[("mode", "cluster"), ("role", "master")]).refusal(), Some(Fault::ClusterMode));
+        assert_eq!(
+            greeting(&[("server", "redis"), ("mode", "sentinel")]).refusal(),
+            Some(Fault::SentinelMode)
+        );
+        for mode in ["standalone", "some day"] {
+            assert_eq!(greeting(&[("mode", mode)]).refusal(), None);
+        }
+        assert_eq!(greeting(&[]).refusal(), None);
+        assert_eq!(Greeting::read(&Value::Okay).refusal(), None);
+    }
+
+    #[test]
+    fn a_replica_is_told_from_a_master() {
+        assert!(greeting(&[("role", "replica")]).is_replica());
+        assert!(!greeting(&[("role", "master")]).is_replica());
+        assert!(!greeting(&[]).is_replica());
+    }
+}

@@ -1,0 +1,36 @@
+//! TLS in a build without it: whoever asks for it is told so.
+
+use tokio::net::TcpStream;
+
+use crate::{
+    error::ConfigError,
+    node::{fault::Fault, redis::address},
+};
+
+/// Nothing to secure nodes with.
+#[derive(Debug, Default)]
+pub(crate) struct Security {}
+
+/// There is none.
+#[derive(Clone, Debug)]
+pub(super) enum Connector {}
+
+impl Security {
+    /// # Errors
+    ///
+    /// [`ConfigError::NoTls`], always.
+    #[expect(
+        clippy::unused_self,
+        clippy::needless_pass_by_ref_mut,
+        reason = "it is otherwise with the feature"
+    )]
+    pub(super) fn connector(&mut self, url: &str) -> Result<Connector, ConfigError> {
+        Err(ConfigError::NoTls { url: address::without_password(url).into() })
+    }
+}
+
+impl Connector {
+    pub(super) async fn secure(&self, _host: &str, _stream: TcpStream) -> Result<TcpStream, Fault> {
+        match *self {}
+    }
+}

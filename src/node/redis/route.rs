@@ -1,0 +1,49 @@
+//! How a node is reached.
+
+use std::sync::Arc;
+
+use super::{endpoint::Endpoint, sentinel::MasterSet, tls::Security, url};
+use crate::error::ConfigError;
+
+/// How a node is reached: one server, or whichever server Sentinels name.
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(super) leads_to: Destination,
+    address: Arc<str>,
+}
+
+#[derive(Debug)]
+pub(super) enum Destination {
+    Server(Endpoint),
+    MasterSet(MasterSet),
+}
+
+impl Route {
+    /// The route that a url says.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError::Url`] or [`ConfigError::SentinelUrl`] if it cannot be read; [`ConfigError::NoTls`] if it asks for what
+    /// this build cannot do, or what the system's CAs are refused for.
+    pub(crate) fn from_url(url: &str, security: &mut Security) -> Result<Self, ConfigError> {
+        Ok(Self::to(url::parse(url, security)?))
+    }
+
+    /// The route to the server that a client of the redis crate knows, with its credentials, its database and its TLS.
+    pub(crate) fn from_client(client: &redis::Client) -> Self {
+        Self::to(Destination::Server(Endpoint::of(client, None)))
+    }
+
+    fn to(leads_to: Destination) -> Self {
+        let address = match &leads_to {
+            Destination::Server(endpoint) => endpoint.address(),
+            Destination::MasterSet(set) => set.address(),
+        };
+        Self { leads_to, address: address.into() }
+    }
+
+    /// The node's address, the same for all ways of writing it and whoever is the master.
+    pub(crate) fn address(&self) -> &Arc<str> {
+        &self.address
+    }
+}

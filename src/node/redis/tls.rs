@@ -1,0 +1,64 @@
+//! Connections behind TLS.
+
+use std::{io, sync::Arc};
+
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsConnector, client::TlsStream, rustls::pki_types::ServerName};
+
+use crate::{
+    config::Tls,
+    error::ConfigError,
+    node::{fault::Fault, redis::address},
+};
+
+/// What the nodes of one client are secured with. It is read when the first of them asks for it: a client without such a
+/// node needs no roots.
+#[derive(Debug, Default)]
+pub(crate) struct Security {
+    chosen: Tls,
+    connector: Option<Connector>,
+}
+
+/// Makes TLS connections.
+#[derive(Clone)]
+pub(super) struct Connector(TlsConnector);
+
+impl Security {
+    pub(crate) fn new(chosen: Tls) -> Self {
+        Self { chosen, connector: None }
+    }
+
+    /// What connects to nodes like the one at this url.
+    ///
+    /// # Errors
+    ///
+    /// A [`ConfigError`] if the system has no roots and none were given.
+    pub(super) fn connector(&mut self, _url: &str) -> Result<Connector, ConfigError> {
+        if let Some(connector) = &self.connector {
+            return Ok(connector.clone());
+        }
+        let connector = Connector(Arc::new(self.chosen.config()?).into());
+        self.connector = Some(connector.clone());
+        Ok(connector)
+    }
+}
+
+impl Connector {
+    /// Shakes hands over a connection to this host.
+    pub(super) async fn secure(&self, host: &str, stream: TcpStream) -> Result<TlsStream<TcpStream>, Fault> {
+        let name = ServerName::try_from(address::plain_host(host).to_owned());
+        let name =
+            name.map_err(|_| Fault::Tls(format!("{host} is no name that a certificate has").into()))?;
+        self.0.connect(name, stream).await.map_err(|error| failed(&error))
+    }
+}
+
+impl std::fmt::Debug for Connector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connector").finish_non_exhaustive()
+    }
+}
+
+fn failed(error: &io::Error) -> Fault {
+    Fault::Tls(error.to_string().into())
+}

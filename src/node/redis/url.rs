@@ -1,0 +1,144 @@
+//! From the url of a node to its route.
+
+use redis::{Client, IntoConnectionInfo, parse_redis_url};
+
+use super::{
+    address,
+    endpoint::{Endpoint, Login},
+    route::Destination,
+    sentinel::MasterSet,
+    tls::Security,
+};
+use crate::error::ConfigError;
+
+/// Where Sentinels listen.
+const PORT_OF_SENTINELS: u16 = 26379;
+
+/// Reads the url of a node, or of a master set: `docs/REDIS.md` has all forms.
+pub(super) fn parse(url: &str, security: &mut Security) -> Result<Destination, ConfigError> {
+    let (scheme, rest) = url.split_once("://").unwrap_or_default();
+    match scheme.to_ascii_lowercase().as_str() {
+        "redis+sentinel" | "valkey+sentinel" => master_set(url, rest, None),
+        "rediss+sentinel" | "valkeys+sentinel" => master_set(url, rest, Some(security)),
+        _ => server(url, security),
+    }
+}
+
+fn server(url: &str, security: &mut Security) -> Result<Destination, ConfigError> {
+    let refused = |reason: String| ConfigError::Url {
+        url: address::without_password(url).into(),
+        reason: reason.into(),
+    };
+    let mut parsed = parse_redis_url(url).ok_or_else(|| refused("it is no url of a server".to_owned()))?;
+    let is_secured = matches!(parsed.scheme(), "rediss" | "valkeys");
+    match parsed.fragment() {
+        None => {}
+        Some("insecure") if is_secured => {
+            let why =
+                "`#insecure` would trust whoever answers: give the CA of the server by QuorumBuilder::tls";
+            return Err(refused(why.to_owned()));
+        }
+        Some(_) => return Err(refused("a `#` in it has to be written as %23".to_owned())),
+    }
+    let is_socket = parsed.scheme().ends_with("unix");
+    let known: &[&str] = if is_socket { &["db", "user", "pass", "protocol"] } else { &["protocol"] };
+    // Never with what was found: a password that was not escaped may be anywhere.
+    if parsed.query_pairs().any(|(name, _)| !known.contains(&&*name)) {
+        return Err(refused(format!("behind its `?`, only these can be said: {}", known.join(", "))));
+    }
+    if is_secured {
+        // What the redis crate says to TLS depends on what other crates have switched on in it.
+        parsed.set_scheme("redis").map_err(|()| refused("it is no url of a server".to_owned()))?;
+    }
+    let client = Client::open(parsed).map_err(|error| refused(address::reason(&error)))?;
+    let settings = client.get_connection_info().redis_settings();
+    refuse_login(settings.username(), settings.password(), settings.db()).map_err(refused)?;
+    let connector = is_secured.then(|| security.connector(url)).transpose()?;
+    Ok(Destination::Server(Endpoint::of(&client, connector)))
+}
+
+/// `[user:password@]host[:port],...` `/name` `[?db=...&sentinel_user=...&sentinel_pass=...]`
+fn master_set(url: &str, rest: &str, security: Option<&mut Security>) -> Result<Destination, ConfigError> {
+    let refused = |reason: String| ConfigError::SentinelUrl {
+        url: address::without_password(url).into(),
+        reason: reason.into(),
+    };
+    let (authority, tail) =
+        rest.split_once('/').ok_or_else(|| refused("no name of a master set".to_owned()))?;
+    let (login, hosts) = match authority.rsplit_once('@') {
+        Some((login, hosts)) => (format!("{login}@"), hosts),
+        None => (String::new(), authority),
+    };
+    // Each Sentinel as a url of one host, of which all but the host is the same.
+    let mut places = Vec::new();
+    let mut said = None;
+    for host in hosts.split(',') {
+        let one = parse_redis_url(&format!("redis://{login}{host}/{tail}"));
+        let one = one.ok_or_else(|| refused("a host or a port of a Sentinel cannot be read".to_owned()))?;
+        let name = one.host_str().filter(|name| !name.is_empty());
+        let name = name.ok_or_else(|| refused("a Sentinel without a host".to_owned()))?;
+        places.push((name.to_owned(), one.port().unwrap_or(PORT_OF_SENTINELS)));
+        said = Some(one);
+    }
+    let Some(mut said) = said else { return Err(refused("no Sentinels".to_owned())) };
+    if said.fragment().is_some() {
+        return Err(refused("a `#` in it has to be written as %23".to_owned()));
+    }
+    let name = said.path().trim_matches('/').to_owned();
+    if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)) {
+        let right = "the name of a master set has letters, digits, '-', '_' and '.' alone";
+        return Err(refused(right.to_owned()));
+    }
+    let (mut database, mut user, mut password) = (0, None, None);
+    for (key, value) in said.query_pairs() {
+        match &*key {
+            "db" => {
+                let number = value.parse().map_err(|_| refused("the database is no number".to_owned()))?;
+                database = number;
+            }
+            "sentinel_user" => user = Some(value.into_owned()),
+            "sentinel_pass" => password = Some(value.into_owned()),
+            _ => {
+                let known = "behind its `?`, only these can be said: db, sentinel_user, sentinel_pass";
+                return Err(refused(known.to_owned()));
+            }
+        }
+    }
+    said.set_query(None);
+    said.set_path("");
+    let info = said.into_connection_info().map_err(|error| refused(address::reason(&error)))?;
+    let settings = info.redis_settings();
+    refuse_login(settings.username(), settings.password(), database).map_err(refused)?;
+    refuse_login(user.as_deref(), password.as_deref(), 0)
+        .map_err(|why| refused(format!("Sentinels: {why}")))?;
+    let mut of_sentinels = redis::RedisConnectionInfo::default();
+    if let Some(password) = password {
+        of_sentinels = of_sentinels.set_password(password);
+    }
+    if let Some(user) = user {
+        of_sentinels = of_sentinels.set_username(user);
+    }
+    let connector = security.map(|security| security.connector(url)).transpose()?;
+    let of_sentinels = Login::new(&of_sentinels, 0);
+    let sentinels = places
+        .iter()
+        .map(|(host, port)| Endpoint::tcp(host, *port, connector.clone(), of_sentinels.clone()))
+        .collect();
+    Ok(Destination::MasterSet(MasterSet::new(name, sentinels, Login::new(settings, database), connector)))
+}
+
+/// What the redis crate would pass over, or servers refuse at every connection.
+fn refuse_login(user: Option<&str>, password: Option<&str>, database: i64) -> Result<(), String> {
+    if user.is_some() && password.is_none() {
+        return Err(
+            "a user without a password, which would be nobody: any will do for a user without one".to_owned()
+        );
+    }
+    if database < 0 {
+        return Err(format!("database {database}: 0 or more would be right"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+use super::*;
+use crate::node::redis::Route;
+
+fn address(url: &str) -> String {
+    Route::from_url(url, &mut security()).unwrap().address().to_string()
+}
+
+#[cfg(not(feature = "tls"))]
+fn security() -> Security {
+    Security::default()
+}
+
+/// Not the system's CAs: it may have none.
+#[cfg(feature = "tls")]
+fn security() -> Security {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = rcgen::CertificateParams::new([]).unwrap().self_signed(&key).unwrap();
+    Security::new(crate::config::Tls::new().ca(certificate.pem()).unwrap())
+}
+
+fn refusal(url: &str) -> ConfigError {
+    let error = Route::from_url(url, &mut Security::default()).unwrap_err();
+    for shown in [error.to_string(), format!("{error:?}")] {
+        assert!(!shown.contains("secret") && !shown.contains("hid"), "{shown}");
+    }
+    error
+}
+
+fn reason(url: &str) -> String {
+    match refusal(url) {
+        ConfigError::Url { reason, .. } | ConfigError::SentinelUrl { reason, .. } => reason.to_string(),
+        other => panic!("{other}"),
+    }
+}
+
+fn login(endpoint: &Endpoint) -> (Option<&str>, Option<&str>, i64) {
+    let settings = endpoint.settings();
+    (settings.username(), settings.password(), endpoint.database())
+}
+
+#[test]
+fn one_server_has_one_address_however_it_is_written() {
+    for url in ["redis://Node-1", "redis://:secret@node-1:6379/3", "valkey://node-1/?protocol=resp2"] {
+        assert_eq!(address(url), "node-1:6379");
+    }
+    assert_eq!(address("redis://[::1]:7000"), "[::1]:7000");
+    for url in ["unix:///run/redis.sock?db=2", "redis+unix:///run/redis.sock?user=a&pass=b"] {
+        assert_eq!(address(url), "/run/redis.sock");
+    }
+}
+
+#[test]
+fn a_master_set_has_one_address_in_whichever_order_its_sentinels_stand() {
+    for url in [
+        "redis+sentinel://b:1,A/lock-1",
+        "redis+sentinel://A:26379,b:1/lock-1?db=3",
+        "valkey+sentinel://me:secret@a,b:1/lock-1/?sentinel_pass=secret",
+    ] {
+        assert_eq!(address(url), "a:26379/lock-1");
+    }
+    assert_eq!(address("redis+sentinel://[::1]/m"), "[::1]:26379/m");
+    assert_ne!(address("redis+sentinel://a/m"), address("redis+sentinel://a/n"));
+    assert_ne!(
+        address("redis+sentinel://a/m"),
+        address("redis+sentinel://b/m"),
+        "most sets are called the same"
+    );
+}
+
+#[test]
+fn credentials_and_databases_are_taken_from_every_kind_of_url() {
+    let one = |url| match parse(url, &mut Security::default()).unwrap() {
+        Destination::Server(endpoint) => endpoint,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(login(&one("redis://me:se%40cret@a/3")), (Some("me"), Some("se@cret"), 3));
+    assert_eq!(login(&one("redis://:secret@a")), (None, Some("secret"), 0));
+    assert_eq!(login(&one("unix:///s?db=1&user=me&pass=se%40cret")), (Some("me"), Some("se@cret"), 1));
+    let url = "redis+sentinel://me:se%40cret@a,b/m?db=2&sentinel_user=you&sentinel_pass=hid%26den";
+    let set = match parse(url, &mut Security::default()).unwrap() {
+        Destination::MasterSet(set) => set,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(login(&set.endpoint("c", 1)), (Some("me"), Some("se@cret"), 2));
+    for sentinel in set.sentinels() {
+        assert_eq!(login(sentinel), (Some("you"), Some("hid&den"), 0));
+    }
+}
+
+#[test]
+fn what_would_be_passed_over_or_trusted_unseen_is_refused() {
+    assert!(reason("redis://me@a").contains("password"));
+    assert!(reason("redis://a/-1").contains("0 or more"));
+    assert!(reason("redis://a?db=1").contains("protocol"), "the database stands in the path");
+    assert!(reason("redis://:pa#ss@a").contains("url") || reason("redis://a#insecure").contains("%23"));
+    assert!(reason("unix:///s?database=1").contains("db, user, pass"));
+    assert!(reason("redis://u:1?hid@den@a").contains("protocol"));
+}
+
+#[test]
+fn a_master_set_that_cannot_be_read_is_told_what_is_wrong() {
+    for (url, hint) in [
+        ("redis+sentinel://a", "no name"),
+        ("redis+sentinel://a/", "name of a master set"),
+        ("redis+sentinel://a/m%20n", "name of a master set"),
+        ("redis+sentinel://a/m/1", "name of a master set"),
+        ("redis+sentinel:///m", "host"),
+        ("redis+sentinel://a,,b/m", "host"),
+        ("redis+sentinel://a,b:port/m", "port"),
+        ("redis+sentinel://0.0.0.0/m", "wildcard"),
+        ("redis+sentinel://me@a/m", "password"),
+        ("redis+sentinel://a/m?sentinel_user=me", "Sentinels: a user"),
+        ("redis+sentinel://a/m?db=x", "number"),
+        ("redis+sentinel://a/m?db=-1", "0 or more"),
+        ("redis+sentinel://a/m?database=1", "sentinel_pass"),
+        ("redis+sentinel://a/m#insecure", "%23"),
+        ("redis+sentinel://me:hid/den@a/m", "port"),
+        ("redis+sentinel://me:12/hid@den/m", "name of a master set"),
+        ("redis+sentinel://me:12?hid@den/m", "name of a master set"),
+    ] {
+        assert!(matches!(refusal(url), ConfigError::SentinelUrl { .. }), "{url}");
+        assert!(reason(url).contains(hint), "{url}: {}", reason(url));
+        assert!(
+            refusal(url).to_string().ends_with("redis+sentinel://10.0.0.1:26379,10.0.0.2:26379/mymaster")
+        );
+    }
+}
+
+#[test]
+fn a_bad_url_shows_no_password() {
+    for url in [
+        "http://:secret@host",
+        "redis://:secret@host:port",
+        "redis://:hid/den@host",
+        "unix:///s?db=x&pass=secret",
+        "redis+sentinel://a/m?db=x&sentinel_pass=secret",
+    ] {
+        refusal(url);
+    }
+}
+
+#[cfg(not(feature = "tls"))]
+#[test]
+fn without_the_feature_tls_is_refused_and_the_feature_is_named() {
+    for scheme in ["rediss", "valkeys", "REDISS"] {
+        let error = refusal(&format!("{scheme}://me:secret@a:7000"));
+        assert!(matches!(error, ConfigError::NoTls { .. }), "{error}");
+        assert!(error.to_string().contains("feature `tls`"), "{error}");
+    }
+    let error = refusal("rediss+sentinel://me:secret@a/m?sentinel_pass=secret");
+    assert_eq!(error, ConfigError::NoTls { url: "rediss+sentinel://***@a/m?***".into() });
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn tls_is_part_of_no_address_and_nobody_is_trusted_unseen() {
+    assert_eq!(address("rediss://a"), "a:6379");
+    assert_eq!(address("rediss+sentinel://a/m"), "a:26379/m");
+    let reason = reason("rediss://a/#insecure");
+    assert!(reason.contains("QuorumBuilder::tls"), "{reason}");
+}

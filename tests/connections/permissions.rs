@@ -1,0 +1,240 @@
+//! An ACL user with exactly the rules that `docs/REDIS.md` lists: with them everything works, and without any one of them
+//! something does not.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use redis::{Value, cmd};
+use redquorum::{Election, LockState, Quorum, RedLock, RetryPolicy};
+
+use super::SOON;
+use crate::support::{Cluster, Kind, Server, ServerOptions, eventually};
+
+/// How long something that comes at once is waited for, where it may not come at all.
+const MOMENT: Duration = Duration::from_secs(2);
+
+const NEVER: Duration = Duration::from_secs(300);
+
+/// The rules of the page, behind the name of the user.
+fn documented() -> Vec<String> {
+    let page = include_str!("../../docs/REDIS.md");
+    let (_, rest) = page.split_once("ACL SETUSER redquorum ").expect("the page has the command");
+    let (rules, _) = rest.split_once("```").expect("the command is a block");
+    rules.split_whitespace().map(str::to_owned).collect()
+}
+
+fn commands() -> Vec<String> {
+    documented().into_iter().filter_map(|rule| rule.strip_prefix('+').map(str::to_owned)).collect()
+}
+
+/// Makes the user anew, by the rules of the page and these, on a server without anything else.
+async fn set_user(server: &Server, more: &[&str]) -> String {
+    let rules = documented();
+    let words = ["ACL", "SETUSER", "redquorum", "reset"].into_iter();
+    let words: Vec<&str> =
+        words.chain(rules.iter().map(String::as_str)).chain(more.iter().copied()).collect();
+    server.command(&["FLUSHALL"]).await;
+    server.command(&["SCRIPT", "FLUSH"]).await;
+    server.command(&words).await;
+    server.command(&["ACL", "LOG", "RESET"]).await;
+    server.url().replace("//", "//redquorum:PASSWORD@")
+}
+
+/// What the server has refused the user.
+async fn refused(server: &Server) -> BTreeSet<String> {
+    let log: Vec<std::collections::HashMap<String, Value>> =
+        server.query(cmd("ACL").arg("LOG").arg(1000)).await;
+    let object = |entry: &std::collections::HashMap<String, Value>| match &entry["object"] {
+        Value::BulkString(name) => String::from_utf8_lossy(name).to_ascii_lowercase(),
+        other => panic!("{other:?}"),
+    };
+    log.iter().map(object).collect()
+}
+
+/// No fallback polls: only notices and calls wake a waiter.
+fn quiet(lock: RedLock) -> RedLock {
+    lock.retry(RetryPolicy::default().polls(NEVER, NEVER)).patience(Duration::from_millis(500))
+}
+
+/// Whether the holder's unlock wakes a waiter.
+async fn is_handed_on(holder: &RedLock, waiter: RedLock, awaits: impl AsyncFn() -> bool) -> bool {
+    let Ok(Some(held)) = holder.try_lock().await else { return false };
+    let waiting = tokio::spawn(async move { quiet(waiter).lock().await });
+    let begins = async {
+        while !awaits().await && !waiting.is_finished() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(MOMENT / 2, begins).await.ok();
+    let is_unlocked = held.unlock().await.is_ok();
+    let Ok(outcome) = tokio::time::timeout(MOMENT, waiting).await else { return false };
+    let Ok(Ok(guard)) = outcome else { return false };
+    // The last subscription ends with it.
+    let is_given_back = guard.unlock().await.is_ok();
+    is_unlocked && is_given_back
+}
+
+/// What does not work for the user, of all that there is.
+async fn broken(server: &Server, url: &str) -> BTreeSet<&'static str> {
+    let builder = || Quorum::builder().nodes([url]).connect_timeout(SOON);
+    if builder().init().await.is_err() {
+        return ["init"].into();
+    }
+    let (Ok(quorum), Ok(other)) = (builder().connect().await, builder().connect().await) else {
+        return ["connect"].into();
+    };
+    let mut broken = BTreeSet::new();
+    let mut note = |what, works: bool| {
+        if !works {
+            broken.insert(what);
+        }
+    };
+    let lock = quorum.red_lock("lock:1");
+    let token = match lock.try_lock().await {
+        Ok(Some(guard)) => {
+            let token = guard.fencing_token().as_u64();
+            note("renew", guard.renew().await.is_ok());
+            note("verify", guard.verify().await.is_ok());
+            let seen = other.red_lock("lock:1").inspect().await;
+            note("inspect", seen.is_ok_and(|seen| seen.state() == LockState::Held));
+            note("held by another", matches!(other.red_lock("lock:1").try_lock().await, Ok(None)));
+            note("unlock", guard.unlock().await.is_ok());
+            token
+        }
+        _ => {
+            note("lock", false);
+            1
+        }
+    };
+    // A node that may have forgotten votes gives none below its floor.
+    let floor = token + 1_000;
+    server.command(&["HSET", "redquorum:node", "floor", &floor.to_string()]).await;
+    let above = lock.try_lock().await;
+    note(
+        "lock above the floor",
+        above.is_ok_and(|guard| guard.is_some_and(|guard| guard.fencing_token().as_u64() > floor)),
+    );
+
+    let channel = "redisson_lock__channel:{lock:2}";
+    let subscribers = async || -> u64 {
+        let (_, count): (String, u64) = server.query(cmd("PUBSUB").arg("NUMSUB").arg(channel)).await;
+        count
+    };
+    let (first, second) = (quorum.red_lock("lock:2"), other.red_lock("lock:2"));
+    note("wait and wake", is_handed_on(&first, second, async || subscribers().await > 0).await);
+    let silent = async {
+        while subscribers().await > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    note("leave no subscription", tokio::time::timeout(MOMENT, silent).await.is_ok());
+
+    let (first, second) = (quorum.red_lock("lock:3").fair(), other.red_lock("lock:3").fair());
+    let is_in_line = async || server.query::<u64>(cmd("ZCARD").arg("redquorum:line:{lock:3}")).await > 0;
+    note("stand in line", is_handed_on(&first, second, is_in_line).await);
+
+    let both = quorum.multi_lock(["lock:4", "lock:5"]).try_lock().await;
+    note(
+        "lock several",
+        match both {
+            Ok(Some(guard)) => guard.unlock().await.is_ok(),
+            _ => false,
+        },
+    );
+
+    let election = Election::new(&quorum, "lock:6", "me").patience(Duration::from_millis(500));
+    note(
+        "elect",
+        match election.campaign().await {
+            Ok(leadership) => {
+                let leader = Election::new(&other, "lock:6", "you").leader().await;
+                let is_seen = leader.is_ok_and(|leader| leader.is_some_and(|leader| leader.value() == b"me"));
+                leadership.resign().await.is_ok() && is_seen
+            }
+            Err(_) => false,
+        },
+    );
+
+    let forced = match quorum.red_lock("lock:7").try_lock().await {
+        Ok(Some(guard)) => {
+            let forced = other.red_lock("lock:7").force_unlock().await.is_ok();
+            let is_free = matches!(other.red_lock("lock:7").inspect().await, Ok(seen) if seen.state() == LockState::Free);
+            drop(guard);
+            forced && is_free
+        }
+        _ => false,
+    };
+    note("force unlock", forced);
+    tokio::time::timeout(MOMENT, quorum.shutdown()).await.ok();
+    tokio::time::timeout(MOMENT, other.shutdown()).await.ok();
+    broken
+}
+
+#[tokio::test]
+async fn with_the_documented_permissions_everything_works_and_nothing_more_is_asked_for() {
+    let cluster = Cluster::processes(1).await;
+    let server = cluster.server(0);
+    let url = set_user(server, &[]).await;
+    assert_eq!(broken(server, &url).await, BTreeSet::new());
+    let refused: Vec<String> =
+        refused(server).await.into_iter().filter(|name| name != "client|setinfo").collect();
+    assert_eq!(refused, Vec::<String>::new());
+}
+
+/// A page that lists what is not needed would be as wrong as one that lists too little.
+#[tokio::test]
+async fn without_any_one_of_the_documented_permissions_something_does_not_work() {
+    let commands = commands();
+    assert!(commands.len() > 25, "{commands:?}");
+    let cluster = Cluster::start_as(Kind::Processes, 3, ServerOptions::default()).await;
+    let shares = cluster.servers().iter().enumerate().map(|(number, server)| {
+        let share: Vec<&String> = commands.iter().skip(number).step_by(3).collect();
+        async move {
+            for missing in share {
+                let url = set_user(server, &[&format!("-{missing}")]).await;
+                let broken = broken(server, &url).await;
+                let refused = refused(server).await;
+                eprintln!("{missing}: {broken:?}");
+                assert!(refused.contains(missing), "{missing} is not needed; refused: {refused:?}");
+                let expected: &[&str] = match &**missing {
+                    "zadd" | "zrem" | "zrange" | "zrank" | "zscore" => &["stand in line"],
+                    "subscribe" => &["stand in line", "wait and wake"],
+                    "unsubscribe" => &["leave no subscription"],
+                    // The server goes the long way round.
+                    "incr" => &[],
+                    "decr" => &["lock above the floor"],
+                    _ => {
+                        assert!(!broken.is_empty(), "{missing}");
+                        continue;
+                    }
+                };
+                assert_eq!(broken, expected.iter().copied().collect(), "without {missing}");
+            }
+        }
+    });
+    futures::future::join_all(shares).await;
+}
+
+/// The names that the library derives from a resource's, and the channels.
+#[tokio::test]
+async fn without_any_one_of_the_documented_patterns_something_does_not_work() {
+    let cluster = Cluster::processes(1).await;
+    let server = cluster.server(0);
+    let patterns: Vec<String> =
+        documented().into_iter().filter(|rule| rule.starts_with(['~', '&'])).collect();
+    assert_eq!(patterns.len(), 4);
+    for missing in &patterns {
+        set_user(server, &[]).await;
+        let left = patterns.iter().filter(|pattern| *pattern != missing).map(String::as_str);
+        let url =
+            set_user(server, &["resetkeys", "resetchannels"].into_iter().chain(left).collect::<Vec<_>>())
+                .await;
+        assert_ne!(broken(server, &url).await, BTreeSet::new(), "without {missing}");
+    }
+    // A channel is all that a name outside of the patterns has.
+    let url = set_user(server, &[]).await;
+    let quorum = Quorum::builder().nodes([url]).admit_new_nodes().connect().await.unwrap();
+    let other = quorum.red_lock("other:1").try_lock().await.unwrap_err();
+    eventually(MOMENT, "the server has refused the name", async || !refused(server).await.is_empty()).await;
+    assert!(other.to_string().contains("permission"), "{other}");
+}

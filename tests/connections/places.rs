@@ -1,0 +1,117 @@
+//! Databases, sockets, and clients that are handed in.
+
+use redis::{Client, cmd};
+use redquorum::{AdmissionError, ConfigError, ConnectError, Quorum};
+
+use super::{made, works};
+use crate::support::{Cluster, Kind, Server, ServerOptions};
+
+/// How many keys are in which databases, as `INFO` has it.
+async fn databases(server: &Server) -> Vec<String> {
+    let info = server.info("keyspace").await;
+    info.lines().filter_map(|line| line.split_once(':')).map(|(database, _)| database.to_owned()).collect()
+}
+
+#[tokio::test]
+async fn everything_is_in_the_database_that_the_url_names() {
+    let cluster = Cluster::processes(3).await;
+    let urls = cluster.urls().into_iter().map(|url| url + "/3");
+    let guard = works(&made(Quorum::builder().nodes(urls)).await).await;
+    for server in cluster.servers() {
+        assert_eq!(databases(server).await, ["db3"]);
+    }
+    guard.unlock().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_database_that_the_server_does_not_have_or_the_user_may_not_select_is_told() {
+    let cluster = Cluster::processes(1).await;
+    let url = cluster.server(0).url();
+    let unknown = Quorum::builder().nodes([format!("{url}/16")]).connect().await.unwrap_err();
+    assert!(unknown.to_string().contains("DB index is out of range"), "{unknown}");
+    cluster.server(0).command(&["ACL", "SETUSER", "me", "on", ">word", "~*", "&*", "+@all", "-select"]).await;
+    let url = url.replace("//", "//me:word@");
+    let forbidden = Quorum::builder().nodes([format!("{url}/3")]).connect().await.unwrap_err();
+    assert!(forbidden.to_string().contains("select"), "{forbidden}");
+    drop(works(&made(Quorum::builder().nodes([url])).await).await);
+}
+
+/// Databases are no servers: whoever takes one with it takes all of them.
+#[tokio::test]
+async fn two_databases_of_one_server_are_refused_as_one_server() {
+    let cluster = Cluster::processes(1).await;
+    let (port, url) = (cluster.server(0).port(), cluster.server(0).url());
+    let error =
+        Quorum::builder().nodes([format!("{url}/0"), format!("{url}/1")]).connect().await.unwrap_err();
+    let address = format!("127.0.0.1:{port}").into();
+    assert_eq!(error, ConnectError::Config(ConfigError::DuplicateNode { address }));
+    assert!(error.to_string().contains("whatever its databases"), "{error}");
+    let other = format!("redis://localhost:{port}/1");
+    let builder = Quorum::builder().nodes([url, other]);
+    let Err(AdmissionError::SameServer(same)) = builder.clone().init().await else {
+        panic!("two nodes of one")
+    };
+    assert_eq!(&*same.run_id, &*cluster.server(0).run_id().await);
+    let error = builder.connect().await.unwrap_err();
+    assert!(matches!(error, ConnectError::SameServer(_)), "{error}");
+}
+
+#[tokio::test]
+async fn a_node_is_reached_by_its_socket_with_user_password_and_database() {
+    let options = ServerOptions::default().config("unixsocket", "redis.sock");
+    let cluster = Cluster::start_as(Kind::Processes, 1, options).await;
+    let server = cluster.server(0);
+    server.command(&["ACL", "SETUSER", "me", "on", ">p&w@d", "~*", "&*", "+@all"]).await;
+    let socket = cluster.directory().join(server.port().to_string()).join("redis.sock");
+    let socket = socket.display();
+    for scheme in ["unix", "redis+unix"] {
+        server.command(&["FLUSHALL"]).await;
+        let url = format!("{scheme}://{socket}?db=2&user=me&pass=p%26w%40d");
+        let quorum = made(Quorum::builder().nodes([url])).await;
+        let guard = works(&quorum).await;
+        assert_eq!(guard.votes().iter().next().unwrap().0, socket.to_string());
+        assert_eq!(databases(server).await, ["db2"]);
+        guard.unlock().await.unwrap();
+    }
+    let url = format!("unix://{socket}?user=me&pass=other");
+    let error = Quorum::builder().nodes([url]).connect().await.unwrap_err();
+    assert!(error.to_string().contains("authentication failed"), "{error}");
+    let both = [format!("unix://{socket}"), server.url()];
+    let error = Quorum::builder().nodes(both).connect().await.unwrap_err();
+    assert!(matches!(error, ConnectError::SameServer(_)), "{error}");
+}
+
+#[tokio::test]
+async fn clients_of_the_redis_crate_are_nodes_beside_those_with_urls() {
+    let cluster = Cluster::start_as(Kind::Processes, 3, ServerOptions::default().password("word")).await;
+    let urls = cluster.urls();
+    // Nodes speak RESP3, whatever the client that they are made of was opened with.
+    let clients = [format!("{}/2?protocol=resp2", urls[0]), format!("{}/2", urls[1])];
+    let clients = clients.map(|url| Client::open(url).unwrap());
+    let builder = Quorum::builder().clients(clients.clone()).nodes([format!("{}/2", urls[2])]);
+    let guard = works(&made(builder).await).await;
+    let votes = guard.votes();
+    let nodes: Vec<&str> = votes.iter().map(|(node, _)| node).collect();
+    let addresses: Vec<String> =
+        cluster.servers().iter().map(|server| format!("127.0.0.1:{}", server.port())).collect();
+    assert_eq!(nodes, addresses);
+    for server in cluster.servers() {
+        assert_eq!(databases(server).await, ["db2"]);
+    }
+    guard.unlock().await.unwrap();
+    // The client is as it was.
+    let mut connection = clients[0].get_multiplexed_async_connection().await.unwrap();
+    assert_eq!(cmd("PING").query_async::<String>(&mut connection).await.unwrap(), "PONG");
+    let twice =
+        Quorum::builder().nodes([&*urls[0]]).clients([clients[0].clone()]).connect().await.unwrap_err();
+    assert!(matches!(twice, ConnectError::Config(ConfigError::DuplicateNode { .. })), "{twice}");
+}
+
+#[tokio::test]
+async fn a_builder_shows_no_password() {
+    let client = Client::open("redis://me:secret@10.0.0.2").unwrap();
+    let urls = ["redis://me:secret@10.0.0.1", "redis+sentinel://a/m?sentinel_pass=secret"];
+    let builder = Quorum::builder().nodes(urls).clients([client]);
+    let shown = format!("{builder:?}");
+    assert!(shown.contains("10.0.0.1") && shown.contains("10.0.0.2") && !shown.contains("secret"), "{shown}");
+}

@@ -1,0 +1,80 @@
+//! Servers that are of no use as nodes.
+
+use redquorum::{ConnectError, Fault, Quorum, RestartGuard};
+
+use super::{SOON, refusal, works};
+use crate::support::{Cluster, Kind, Sentinel, Server, ServerOptions, eventually};
+
+async fn of_a_redis_cluster() -> Cluster {
+    Cluster::start_as(Kind::Processes, 1, ServerOptions::default().config("cluster-enabled", "yes")).await
+}
+
+fn address(server: &Server) -> String {
+    format!("127.0.0.1:{}", server.port())
+}
+
+/// Whether or not nodes are asked what they remember, and before anything is written.
+#[tokio::test]
+async fn a_server_of_a_redis_cluster_is_refused_with_the_reason() {
+    let cluster = of_a_redis_cluster().await;
+    let server = cluster.server(0);
+    for guard in [RestartGuard::PerConnection, RestartGuard::PerVote, RestartGuard::Off] {
+        let builder = Quorum::builder().nodes([server.url()]).restart_guard(guard).admit_new_nodes();
+        let error = builder.clone().connect().await.unwrap_err();
+        let node = address(server).as_str().into();
+        assert_eq!(error, ConnectError::ClusterMode { node });
+        let made = builder.init().await.unwrap_err();
+        for text in [error.to_string(), made.to_string()] {
+            for hint in [&*address(server), "Redis Cluster", "standalone", "cluster-enabled no"] {
+                assert!(text.contains(hint), "{text} does not name {hint}");
+            }
+        }
+        assert!(server.keys().await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_quorum_of_others_does_without_a_server_of_a_redis_cluster() {
+    let (good, bad) = (Cluster::processes(2).await, of_a_redis_cluster().await);
+    let urls = good.urls().into_iter().chain(bad.urls());
+    let quorum = Quorum::builder().nodes(urls).admit_new_nodes().connect().await.unwrap();
+    let guard = works(&quorum).await;
+    eventually(SOON, "the third node's vote tells why", async || {
+        guard.votes().iter().last().is_some_and(|(_, vote)| refusal(vote) == Some(&Fault::ClusterMode))
+    })
+    .await;
+    assert!(bad.server(0).keys().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_sentinel_that_is_named_as_a_node_is_refused_with_the_url_that_would_be_right() {
+    let cluster = Cluster::processes(2).await;
+    cluster.server(1).command(&["REPLICAOF", "127.0.0.1", &cluster.server(0).port().to_string()]).await;
+    let sentinel = Sentinel::watching("mymaster", cluster.server(0)).await;
+    let node = format!("127.0.0.1:{}", sentinel.port());
+    // A Sentinel has no databases, so that it would refuse the second url for another reason.
+    for url in [format!("redis://{node}"), format!("redis://{node}/3")] {
+        let error = Quorum::builder().nodes([url]).connect().await.unwrap_err();
+        assert_eq!(error, ConnectError::SentinelMode { node: node.as_str().into() });
+        assert!(error.to_string().contains(&format!("redis+sentinel://{node}/NAME")), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_sentinel_or_does_not_know_the_name_is_told() {
+    let cluster = Cluster::processes(2).await;
+    cluster.server(1).command(&["REPLICAOF", "127.0.0.1", &cluster.server(0).port().to_string()]).await;
+    let sentinel = Sentinel::watching("mymaster", cluster.server(0)).await;
+    let url = format!(
+        "redis+sentinel://127.0.0.1:{},127.0.0.1:{}/other",
+        cluster.server(0).port(),
+        sentinel.port()
+    );
+    let error = Quorum::builder().nodes([url]).connect().await.unwrap_err();
+    let ConnectError::NoQuorum { votes, .. } = &error else { panic!("{error}") };
+    let (_, vote) = votes.iter().next().unwrap();
+    assert!(matches!(refusal(vote), Some(Fault::NoMaster(_))), "{vote}");
+    for hint in ["unknown command", "watches no master by the name of other"] {
+        assert!(error.to_string().to_ascii_lowercase().contains(hint), "{error}");
+    }
+}

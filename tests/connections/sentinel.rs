@@ -1,0 +1,170 @@
+//! A node behind Sentinel: its master may be another server tomorrow.
+
+use std::time::Duration;
+
+use redquorum::{LockGuard, LockState, Quorum, QuorumBuilder, Refusal, RestartGuard, Vote};
+
+use super::{SOON, works};
+use crate::support::{Cluster, Port, Sentinel, Server, ServerOptions, eventually};
+
+/// Long enough to see a node in quarantine, short enough to wait for the end of it.
+const LONGEST: Duration = Duration::from_secs(3);
+
+/// Longer than a Sentinel takes to give a master up and to promote a replica.
+const FAILOVER: Duration = Duration::from_secs(40);
+
+/// Three nodes, the first of which is a master with its replica.
+struct Scene {
+    cluster: Cluster,
+    sentinel: Sentinel,
+    /// Where there is no Sentinel.
+    nobody: Port,
+}
+
+impl Scene {
+    async fn start() -> Self {
+        let options = ServerOptions::default().config("repl-diskless-sync-delay", "0");
+        let cluster = Cluster::start_as(crate::support::Kind::Processes, 4, options).await;
+        let (master, replica) = (cluster.server(0), cluster.server(3));
+        replica.command(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]).await;
+        eventually(SOON, "the replica follows", async || {
+            replica.info("replication").await.contains("master_link_status:up")
+        })
+        .await;
+        let sentinel = Sentinel::watching("lock-1", master).await;
+        Self { cluster, sentinel, nobody: Port::reserve() }
+    }
+
+    fn builder(&self) -> QuorumBuilder {
+        // The first Sentinel is dead.
+        let (dead, alive) = (self.nobody.number(), self.sentinel.port());
+        let set = format!("redis+sentinel://127.0.0.1:{dead},127.0.0.1:{alive}/lock-1");
+        let nodes = [set, self.cluster.server(1).url(), self.cluster.server(2).url()];
+        Quorum::builder()
+            .nodes(nodes)
+            .ttl(LONGEST)
+            .max_ttl(LONGEST)
+            .attempt_timeout(Duration::from_millis(600))
+    }
+
+    fn master(&self) -> &Server {
+        self.cluster.server(0)
+    }
+
+    fn replica(&self) -> &Server {
+        self.cluster.server(3)
+    }
+}
+
+/// What the set says to somebody who locks something else.
+async fn vote_of_the_set(quorum: &Quorum) -> Vote {
+    let guard = quorum.red_lock("free").try_lock().await.unwrap().unwrap();
+    let vote = |guard: &LockGuard| {
+        let votes = guard.votes();
+        let (node, vote) = votes.iter().next().unwrap();
+        assert!(node.ends_with("/lock-1"), "the node keeps its address: {node}");
+        vote.clone()
+    };
+    eventually(SOON, "the set has answered", async || vote(&guard) != Vote::Pending).await;
+    vote(&guard)
+}
+
+/// A Sentinel that changes a server's role closes all of its connections, those of the test as well.
+async fn is_promoted(server: &Server) -> bool {
+    let info = server.try_query::<String>(redis::cmd("INFO").arg("replication")).await;
+    info.is_ok_and(|info| info.contains("role:master"))
+}
+
+/// The lease is held by the other two nodes; the promoted replica, which may lack its last votes, abstains for as long as a
+/// lease may live.
+async fn is_held_throughout(scene: &Scene, fail: impl AsyncFnOnce(&Scene)) {
+    scene.builder().init().await.unwrap();
+    let (holder, other) =
+        (scene.builder().connect().await.unwrap(), scene.builder().connect().await.unwrap());
+    let held = works(&holder).await;
+    assert_eq!(vote_of_the_set(&other).await, Vote::Granted);
+    let record = scene.master().command(&["HGET", "redquorum:node", "run"]).await;
+
+    fail(scene).await;
+    eventually(FAILOVER, "the replica is promoted", async || {
+        held.ensure().unwrap();
+        is_promoted(scene.replica()).await
+    })
+    .await;
+    let abstains = async || {
+        matches!(vote_of_the_set(&other).await, Vote::Refused(Refusal::Quarantined { remaining: Some(_) }))
+    };
+    eventually(SOON, "the promoted server is in quarantine", abstains).await;
+    assert_ne!(scene.replica().command(&["HGET", "redquorum:node", "run"]).await, record);
+    assert!(scene.replica().keys().await.contains(&"redquorum:quarantine".to_owned()));
+    // Not for renewals either: the old master may still be there for somebody.
+    let until: u64 = scene.replica().query(redis::cmd("GET").arg("redquorum:quarantine")).await;
+    let (seconds, micros): (u64, u64) = scene.replica().query(&redis::cmd("TIME")).await;
+    let lasts: u64 = scene.replica().query(redis::cmd("PTTL").arg("redquorum:quarantine")).await;
+    assert!(until + 100 >= seconds * 1000 + micros / 1000 + lasts, "{until}, {lasts}");
+    held.ensure().unwrap();
+    let seen = other.red_lock("r").inspect().await.unwrap();
+    assert_eq!((seen.state(), seen.owner()), (LockState::Held, Some(held.owner())));
+    assert!(other.red_lock("r").try_lock().await.unwrap().is_none());
+
+    let votes = async || vote_of_the_set(&other).await == Vote::Granted;
+    eventually(SOON, "it votes again", votes).await;
+    held.ensure().unwrap();
+    let repaired = async || scene.replica().keys().await.contains(&"r".to_owned());
+    eventually(SOON, "renewals have brought the lock to it", repaired).await;
+    held.unlock().await.unwrap();
+    drop(works(&other).await);
+}
+
+#[tokio::test]
+async fn a_lock_outlives_a_master_that_dies_and_the_promoted_one_votes_after_a_quarantine() {
+    let scene = Scene::start().await;
+    is_held_throughout(&scene, async |scene| scene.master().kill().await).await;
+    assert_eq!(scene.sentinel.master("lock-1").await, scene.replica().port());
+}
+
+/// The old master lives, and becomes a replica: its connections are left.
+#[tokio::test]
+async fn a_lock_outlives_a_master_that_is_demoted_and_the_promoted_one_votes_after_a_quarantine() {
+    let scene = Scene::start().await;
+    is_held_throughout(&scene, async |scene| scene.sentinel.fail_over("lock-1").await).await;
+    let follows = async || {
+        let info = scene.master().try_query::<String>(redis::cmd("INFO").arg("replication")).await;
+        info.is_ok_and(|info| info.contains("role:slave"))
+    };
+    eventually(FAILOVER, "the old master follows", follows).await;
+}
+
+/// Nobody enrols then, which would refuse it.
+#[tokio::test]
+async fn what_sentinels_name_is_not_taken_for_a_master_if_it_is_a_replica() {
+    let scene = Scene::start().await;
+    let quorum = scene.builder().restart_guard(RestartGuard::Off).connect().await.unwrap();
+    assert_eq!(vote_of_the_set(&quorum).await, Vote::Granted);
+    // Behind the back of the Sentinel, which has yet to find out.
+    scene.master().command(&["REPLICAOF", "127.0.0.1", &scene.replica().port().to_string()]).await;
+    eventually(SOON, "the node is not asked any more", async || {
+        let vote = vote_of_the_set(&quorum).await;
+        super::refusal(&vote) == Some(&redquorum::Fault::ReadOnly)
+    })
+    .await;
+}
+
+/// What the page asks of the servers, for the case that the old master is cut off from the Sentinels alone: it has to give
+/// no votes beside the promoted one.
+#[tokio::test]
+async fn a_master_that_was_replaced_unseen_stops_voting_when_it_must_have_a_replica() {
+    let scene = Scene::start().await;
+    for line in [["min-replicas-to-write", "1"], ["min-replicas-max-lag", "1"]] {
+        scene.master().command(&[&["CONFIG", "SET"], &line[..]].concat()).await;
+    }
+    scene.builder().init().await.unwrap();
+    let quorum = scene.builder().connect().await.unwrap();
+    assert_eq!(vote_of_the_set(&quorum).await, Vote::Granted);
+    scene.replica().command(&["REPLICAOF", "NO", "ONE"]).await;
+    eventually(SOON, "the old master refuses", async || {
+        let vote = vote_of_the_set(&quorum).await;
+        matches!(vote, Vote::Unknown(redquorum::Fault::Server(why)) if why.contains("NOREPLICAS"))
+    })
+    .await;
+}

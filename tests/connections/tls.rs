@@ -1,0 +1,184 @@
+//! Nodes behind TLS.
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use redis::{Client, TlsCertificates};
+use redquorum::{ConfigError, ConnectError, Fault, Quorum, QuorumBuilder, Tls};
+
+use super::{made, refusal, works};
+use crate::support::{Cluster, Kind, Port, ServerOptions};
+
+/// An authority, and what it vouches for.
+struct Authority {
+    pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+/// A certificate and its key, as PEM.
+struct Certificate {
+    chain: String,
+    key: String,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let key = KeyPair::generate().unwrap();
+        let mut params = named(&format!("authority {:?}", key.public_key_pem()), vec![]);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let pem = params.self_signed(&key).unwrap().pem();
+        Self { pem, issuer: Issuer::new(params, key) }
+    }
+
+    fn certify(&self, name: &str) -> Certificate {
+        let key = KeyPair::generate().unwrap();
+        let params = named(name, vec![name.to_owned()]);
+        Certificate { chain: params.signed_by(&key, &self.issuer).unwrap().pem(), key: key.serialize_pem() }
+    }
+}
+
+/// A subject of its own: one that is called like its issuer would be taken for the issuer.
+fn named(subject: &str, hosts: Vec<String>) -> CertificateParams {
+    let mut params = CertificateParams::new(hosts).unwrap();
+    let subject: String = subject.chars().filter(char::is_ascii_alphanumeric).rev().take(32).collect();
+    params.distinguished_name.push(DnType::CommonName, subject);
+    params
+}
+
+/// Servers that have a second port, behind TLS.
+struct Scene {
+    cluster: Cluster,
+    authority: Authority,
+    ports: Vec<Port>,
+}
+
+impl Scene {
+    /// The servers are called `localhost`, and want certificates of clients or not.
+    async fn start(count: usize, wants_certificates: bool, options: ServerOptions) -> Self {
+        let cluster = Cluster::start_as(Kind::Processes, count, options).await;
+        let authority = Authority::new();
+        let certificate = authority.certify("localhost");
+        let mut ports = Vec::new();
+        let files =
+            [("ca.pem", &authority.pem), ("node.pem", &certificate.chain), ("node.key", &certificate.key)];
+        let [ca, chain, key] = files.map(|(name, pem)| {
+            let path = cluster.directory().join(name);
+            std::fs::write(&path, pem).unwrap();
+            path.display().to_string()
+        });
+        for server in cluster.servers() {
+            let port = Port::reserve();
+            let number = port.number().to_string();
+            let wants = if wants_certificates { "yes" } else { "no" };
+            server
+                .command(&[
+                    "CONFIG",
+                    "SET",
+                    "tls-cert-file",
+                    &chain,
+                    "tls-key-file",
+                    &key,
+                    "tls-ca-cert-file",
+                    &ca,
+                ])
+                .await;
+            server.command(&["CONFIG", "SET", "tls-auth-clients", wants]).await;
+            server.command(&["CONFIG", "SET", "tls-port", &number]).await;
+            ports.push(port);
+        }
+        Self { cluster, authority, ports }
+    }
+
+    fn urls(&self, login: &str, host: &str) -> Vec<String> {
+        self.ports.iter().map(|port| format!("rediss://{login}{host}:{}", port.number())).collect()
+    }
+
+    fn builder(&self) -> QuorumBuilder {
+        Quorum::builder().nodes(self.urls("", "localhost"))
+    }
+
+    fn trusting(&self) -> Tls {
+        Tls::new().ca(&self.authority.pem).unwrap()
+    }
+}
+
+/// Why the first node could not be connected.
+async fn reason(builder: QuorumBuilder) -> Fault {
+    let error = builder.connect().await.unwrap_err();
+    let ConnectError::NoQuorum { votes, .. } = &error else { panic!("{error}") };
+    let (_, vote) = votes.iter().next().unwrap();
+    refusal(vote).unwrap_or_else(|| panic!("{vote}")).clone()
+}
+
+#[tokio::test]
+async fn a_quorum_behind_tls_locks_with_passwords_and_databases() {
+    let scene = Scene::start(3, false, ServerOptions::default().password("word")).await;
+    let urls = scene.urls(":word@", "localhost").into_iter().map(|url| url + "/2");
+    let quorum = made(Quorum::builder().nodes(urls).tls(scene.trusting())).await;
+    let guard = works(&quorum).await;
+    let waiting = tokio::spawn(async move { works(&quorum).await });
+    guard.unlock().await.unwrap();
+    waiting.await.unwrap().unlock().await.unwrap();
+    let keyspace = scene.cluster.server(0).info("keyspace").await;
+    assert!(keyspace.contains("db2:") && !keyspace.contains("db0:"), "{keyspace}");
+    let wrong = Quorum::builder().nodes(scene.urls(":other@", "localhost")).tls(scene.trusting());
+    assert!(matches!(reason(wrong).await, Fault::NoAuth(_)));
+}
+
+#[tokio::test]
+async fn a_server_whose_certificate_nobody_vouches_for_is_refused() {
+    let scene = Scene::start(1, false, ServerOptions::default()).await;
+    let other = Tls::new().ca(&Authority::new().pem).unwrap();
+    let fault = reason(scene.builder().tls(other)).await;
+    assert!(matches!(&fault, Fault::Tls(why) if why.contains("UnknownIssuer")), "{fault}");
+    // The system's, if it has any.
+    match scene.builder().connect().await.unwrap_err() {
+        ConnectError::Config(ConfigError::NoSystemCas { .. }) => {}
+        error => assert!(error.to_string().contains("UnknownIssuer"), "{error}"),
+    }
+    let named_otherwise = Quorum::builder().nodes(scene.urls("", "127.0.0.1")).tls(scene.trusting());
+    let fault = reason(named_otherwise).await;
+    assert!(matches!(&fault, Fault::Tls(why) if why.contains("not valid for name")), "{fault}");
+    assert!(scene.cluster.server(0).keys().await.is_empty());
+    // Of several authorities, one is enough.
+    let either = Tls::new().ca(&Authority::new().pem).unwrap().ca(&scene.authority.pem).unwrap();
+    drop(works(&made(scene.builder().tls(either)).await).await);
+}
+
+#[tokio::test]
+async fn a_server_that_wants_a_certificate_is_shown_one() {
+    let scene = Scene::start(1, true, ServerOptions::default()).await;
+    let none = reason(scene.builder().tls(scene.trusting())).await;
+    let Certificate { chain, key } = Authority::new().certify("somebody");
+    let strange = reason(scene.builder().tls(scene.trusting().client_certificate(chain, key).unwrap())).await;
+    for fault in [none, strange] {
+        assert!(matches!(fault, Fault::Tls(_)), "{fault}");
+    }
+    let Certificate { chain, key } = scene.authority.certify("somebody");
+    let tls = scene.trusting().client_certificate(chain, key).unwrap();
+    drop(works(&made(scene.builder().tls(tls)).await).await);
+}
+
+/// Neither side takes the other's words for its own.
+#[tokio::test]
+async fn tls_and_its_absence_do_not_meet() {
+    let scene = Scene::start(1, false, ServerOptions::default()).await;
+    let plain = format!("rediss://localhost:{}", scene.cluster.server(0).port());
+    let secured = scene.urls("", "localhost")[0].replace("rediss", "redis");
+    for url in [plain, secured] {
+        let error = Quorum::builder().nodes([url]).tls(scene.trusting()).connect().await.unwrap_err();
+        assert!(matches!(error, ConnectError::NoQuorum { .. }), "{error}");
+    }
+    assert!(scene.cluster.server(0).keys().await.is_empty());
+}
+
+/// The crate's own TLS, with what the application has given it.
+#[tokio::test]
+async fn a_client_that_is_handed_in_brings_its_own_tls() {
+    let scene = Scene::start(1, false, ServerOptions::default()).await;
+    let client = |ca: &str| {
+        let certificates = TlsCertificates { client_tls: None, root_cert: Some(ca.as_bytes().to_vec()) };
+        Client::build_with_tls(&*scene.urls("", "localhost")[0], certificates).unwrap()
+    };
+    drop(works(&made(Quorum::builder().clients([client(&scene.authority.pem)])).await).await);
+    let error = Quorum::builder().clients([client(&Authority::new().pem)]).connect().await.unwrap_err();
+    assert!(matches!(error, ConnectError::NoQuorum { .. }), "{error}");
+}

@@ -1,0 +1,72 @@
+//! A Sentinel, which watches servers and promotes replicas.
+
+use std::time::Duration;
+
+use redis::{Client, Cmd, FromRedisValue, RedisResult};
+
+use super::eventually::eventually;
+use super::port::Port;
+use super::process::ServerProcess;
+use super::reaper::Reaper;
+use super::server::Server;
+
+/// Far longer than a Sentinel takes for anything but a failover.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A Sentinel process that decides alone, within seconds.
+#[derive(Debug)]
+pub(crate) struct Sentinel {
+    _process: ServerProcess,
+    port: Port,
+    _reaper: Reaper,
+}
+
+impl Sentinel {
+    /// Watches a master, which has its replicas already, and returns when it knows of one.
+    pub(crate) async fn watching(name: &str, master: &Server) -> Self {
+        let (port, reaper) = (Port::reserve(), Reaper::start(false));
+        let directory = reaper.directory().join("sentinel");
+        std::fs::create_dir_all(&directory).expect("the directory of the Sentinel is writable");
+        let file = directory.join("sentinel.conf");
+        let text = format!(
+            "port {}\nbind 127.0.0.1\nsentinel monitor {name} 127.0.0.1 {} 1\n\
+             sentinel down-after-milliseconds {name} 1000\nsentinel failover-timeout {name} 10000\n",
+            port.number(),
+            master.port(),
+        );
+        std::fs::write(&file, text).expect("the file of the Sentinel can be written");
+        let arguments = vec![file.display().to_string(), "--sentinel".to_owned()];
+        let sentinel = Self { _process: ServerProcess::run(directory, arguments), port, _reaper: reaper };
+        eventually(PATIENCE, "the Sentinel knows of a replica", async || {
+            let known =
+                sentinel.try_query::<redis::Value>(redis::cmd("SENTINEL").arg("REPLICAS").arg(name)).await;
+            matches!(known, Ok(redis::Value::Array(replicas)) if !replicas.is_empty())
+        })
+        .await;
+        sentinel
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port.number()
+    }
+
+    /// The port of the server that it names as the master.
+    pub(crate) async fn master(&self, name: &str) -> u16 {
+        let (_, port): (String, u16) =
+            self.try_query(redis::cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(name)).await.unwrap();
+        port
+    }
+
+    /// Makes it promote a replica although nothing is wrong with the master.
+    pub(crate) async fn fail_over(&self, name: &str) {
+        eventually(PATIENCE, "the Sentinel knows of a replica to promote", async || {
+            self.try_query::<()>(redis::cmd("SENTINEL").arg("FAILOVER").arg(name)).await.is_ok()
+        })
+        .await;
+    }
+
+    async fn try_query<T: FromRedisValue>(&self, cmd: &Cmd) -> RedisResult<T> {
+        let client = Client::open(format!("redis://127.0.0.1:{}", self.port()))?;
+        cmd.query_async(&mut client.get_multiplexed_async_connection().await?).await
+    }
+}
