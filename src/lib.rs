@@ -91,6 +91,8 @@ mod algorithm;
 #[cfg(feature = "bench")]
 #[doc(hidden)]
 pub mod bench;
+#[cfg(feature = "blocking")]
+pub mod blocking;
 mod clock;
 mod config;
 mod election;

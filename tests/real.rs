@@ -9,6 +9,8 @@ mod support;
 mod real {
     mod acceptance;
     mod behaviours;
+    #[cfg(feature = "blocking")]
+    mod blocking;
     mod closures;
     mod election;
     mod fair;
