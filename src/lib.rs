@@ -98,6 +98,8 @@ mod config;
 mod election;
 mod error;
 mod lock;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 #[cfg(test)]
 mod model;
 mod mutation;

@@ -14,7 +14,7 @@ use crate::{
     clock::{Clock, TokioClock},
     node::{
         Answer, Entry, Listener, Lock, Node, Notice, Reply, Request, Unlock, entries,
-        remote::{Census, tests::Ear},
+        remote::{Census, monitor::Unmonitored, tests::Ear},
     },
     owner_id::OwnerId,
     resource::Resource,
@@ -40,6 +40,7 @@ impl Scene {
     fn at(url: &str) -> Self {
         let clock = Arc::new(TokioClock::new());
         let setup = Setup {
+            monitor: Arc::new(Unmonitored),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             spawner: Arc::new(tokio::runtime::Handle::current()),
             enrols: None,
