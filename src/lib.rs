@@ -91,11 +91,15 @@ mod algorithm;
 #[cfg(feature = "bench")]
 #[doc(hidden)]
 pub mod bench;
+#[cfg(feature = "blocking")]
+pub mod blocking;
 mod clock;
 mod config;
 mod election;
 mod error;
 mod lock;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 #[cfg(test)]
 mod model;
 mod mutation;

@@ -4,11 +4,15 @@
 
 #![allow(clippy::disallowed_methods, reason = "real servers need real time, and ports that nobody has")]
 
+#[cfg(feature = "metrics")]
+mod figures;
 mod support;
 
 mod real {
     mod acceptance;
     mod behaviours;
+    #[cfg(feature = "blocking")]
+    mod blocking;
     mod closures;
     mod election;
     mod fair;
@@ -17,6 +21,8 @@ mod real {
     mod groups;
     mod guard;
     mod inspection;
+    #[cfg(feature = "metrics")]
+    mod metrics;
     mod redisson;
     mod reentrancy;
     mod servers;

@@ -130,7 +130,7 @@ examples_on_servers() {
         start_node
         nodes+=("redis://127.0.0.1:$port")
     done
-    for example in quickstart leader_election; do
+    for example in quickstart leader_election blocking; do
         REDQUORUM_NODES=$(IFS=,; echo "${nodes[*]}") cargo run --quiet --all-features --example "$example"
     done
 }

@@ -229,4 +229,13 @@ pub enum ConfigError {
     /// There is no async runtime to work on.
     #[error("no tokio runtime: build the quorum inside of one, it runs its tasks there")]
     NoRuntime,
+    /// The blocking API could not start the thread that it works on.
+    #[cfg(feature = "blocking")]
+    #[error(
+        "no thread for the blocking API could be started: {error}; raise the limit of threads or of open files"
+    )]
+    NoThread {
+        /// What the system said.
+        error: Arc<str>,
+    },
 }

@@ -13,6 +13,7 @@ use crate::{
     lock::{
         admission, connecting,
         core::{Client, Surroundings},
+        observer::{Observer, Unobserved},
         quorum::Quorum,
     },
     node::{
@@ -181,7 +182,7 @@ impl QuorumBuilder {
     pub async fn connect(self) -> Result<Quorum, ConnectError> {
         let settings = self.settings.check(self.nodes.len())?;
         let enrols = settings.enrolment();
-        let client = self.start(settings, enrols)?;
+        let client = self.start(settings, enrols, |nodes| self.observer(nodes))?;
         connecting::wait_for_quorum(&client.core).await?;
         Ok(Quorum::new(client))
     }
@@ -203,7 +204,7 @@ impl QuorumBuilder {
     /// Nodes that were admitted stay so.
     pub async fn init(self) -> Result<(), AdmissionError> {
         let settings = self.settings.check(self.nodes.len())?;
-        admission::init(&*self.start(settings, None)?).await
+        admission::init(&*self.start(settings, None, unobserved)?).await
     }
 
     /// Moves a quorum to these nodes and settings, from those of `old`: other nodes, another number of votes, another
@@ -219,17 +220,23 @@ impl QuorumBuilder {
     ///
     /// Nodes that are closed stay closed; the same call again goes on from there.
     pub async fn reconfigure(self, old: Self) -> Result<(), AdmissionError> {
-        let new = self.start(self.settings.check(self.nodes.len())?, None)?;
-        let old = old.start(old.settings.check(old.nodes.len())?, None)?;
+        let new = self.start(self.settings.check(self.nodes.len())?, None, unobserved)?;
+        let old = old.start(old.settings.check(old.nodes.len())?, None, unobserved)?;
         admission::reconfigure(&old, &new).await
     }
 
     /// Begins to connect to the nodes.
-    fn start(&self, settings: CheckedQuorum, enrols: Option<NewNodes>) -> Result<Arc<Client>, ConfigError> {
+    fn start(
+        &self,
+        settings: CheckedQuorum,
+        enrols: Option<NewNodes>,
+        observer: impl FnOnce(Vec<Arc<str>>) -> Arc<dyn Observer>,
+    ) -> Result<Arc<Client>, ConfigError> {
         let routes = self.routes()?;
         let runtime = runtime()?;
         let clock = Arc::new(BootClock::start(&runtime));
-        let surroundings = Surroundings::new(clock, runtime);
+        let addresses = routes.iter().map(|route| Arc::clone(route.address()));
+        let surroundings = Surroundings::new(clock, runtime, observer(addresses.collect()));
         let setup = setup(&settings, &surroundings, enrols);
         let node = |route| Arc::new(RedisTransport::into_node(route, settings.terms.clone(), &setup));
         let nodes = routes.into_iter().map(|route| node(route) as Arc<dyn Node>).collect();
@@ -244,8 +251,22 @@ impl QuorumBuilder {
     /// [`ConnectError::Config`] if the settings cannot work, or there is no tokio runtime.
     pub fn in_memory(self, cluster: &MemoryCluster) -> Result<Quorum, ConnectError> {
         let settings = self.settings.check(cluster.nodes())?;
-        let surroundings = Surroundings::new(cluster.clock(), runtime()?);
-        Ok(Quorum::new(Client::start(cluster.connect(&settings.terms), settings, surroundings)))
+        let nodes = cluster.connect(&settings.terms);
+        let observer = self.observer(nodes.iter().map(|node| Arc::clone(node.address())).collect());
+        let surroundings = Surroundings::new(cluster.clock(), runtime()?, observer);
+        Ok(Quorum::new(Client::start(nodes, settings, surroundings)))
+    }
+
+    /// Who is told what a client of these nodes does.
+    #[cfg(feature = "metrics")]
+    fn observer(&self, nodes: Vec<Arc<str>>) -> Arc<dyn Observer> {
+        Arc::new(crate::metrics::Meter::new(&self.settings.name, nodes))
+    }
+
+    #[cfg(not(feature = "metrics"))]
+    #[expect(clippy::unused_self, reason = "metrics name the quorum")]
+    fn observer(&self, nodes: Vec<Arc<str>>) -> Arc<dyn Observer> {
+        unobserved(nodes)
     }
 
     fn routes(&self) -> Result<Vec<Route>, ConfigError> {
@@ -288,10 +309,16 @@ pub(crate) fn setup(
         enrols,
         census: Census::default(),
         node_timeout: settings.node_timeout_for(settings.ttl),
+        monitor: Arc::clone(&surroundings.observer) as _,
         clock: Arc::clone(&surroundings.clock),
         spawner: Arc::clone(&surroundings.spawner),
         seed: surroundings.entropy.client.as_u64_pair().0,
     }
+}
+
+/// Nobody: who makes a quorum is no client of it.
+fn unobserved(_: Vec<Arc<str>>) -> Arc<dyn Observer> {
+    Arc::new(Unobserved)
 }
 
 fn runtime() -> Result<Handle, ConfigError> {

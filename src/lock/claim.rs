@@ -2,13 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tracing::Instrument;
+use tracing::{Instrument, Span, field::Empty};
 
 use crate::{
     algorithm::attempt::{Loss, Plan},
     config::LockSettings,
     error::{ConfigError, LockError},
     lock::{
+        call::Call,
         core::{Client, Core},
         guard::LockGuard,
         held::Won,
@@ -55,8 +56,9 @@ impl Claim {
     pub(crate) async fn lock(&self, wait: Option<Duration>) -> Result<LockGuard, LockError> {
         let target = self.target()?;
         let deadline = wait.map(|wait| self.core().now() + wait);
-        let span = tracing::debug_span!("lock", resource = %target.resource);
-        async {
+        let span = tracing::debug_span!("lock", resource = %target.resource, owner = Empty, token = Empty);
+        let mut call = Call::begin(self.core());
+        let locked = async {
             let Some(owner) = self.owner() else {
                 return lock_waiting(self.core(), &target, deadline).await.map(|won| self.guard(won));
             };
@@ -72,20 +74,26 @@ impl Claim {
                 }
             };
             if let Some(guard) = reentered {
+                call.reentered();
                 return Ok(guard);
             }
             let won = lock_waiting(self.core(), &target, deadline).await?;
             Ok(slot.keep(self.guard(won)))
         }
-        .instrument(span)
-        .await
+        .instrument(span.clone())
+        .await;
+        call.ended(locked.as_ref().map(Some));
+        name(&span, locked.as_ref().ok());
+        locked
     }
 
     /// Makes one attempt: `None` if others hold one of the resources.
     pub(crate) async fn try_lock(&self) -> Result<Option<LockGuard>, LockError> {
         let target = self.target()?;
-        let span = tracing::debug_span!("try_lock", resource = %target.resource);
-        async {
+        let span =
+            tracing::debug_span!("try_lock", resource = %target.resource, owner = Empty, token = Empty);
+        let mut call = Call::begin(self.core());
+        let locked = async {
             let Some(owner) = self.owner() else { return self.attempt(&target).await };
             let slot = owner.slot(self.core(), &target.resources);
             // While another task of the owner waits for the resource, others hold it.
@@ -95,12 +103,16 @@ impl Claim {
                 turn => turn?,
             };
             if let Some(guard) = slot.reenter(&self.client).await? {
+                call.reentered();
                 return Ok(Some(guard));
             }
             Ok(self.attempt(&target).await?.map(|guard| slot.keep(guard)))
         }
-        .instrument(span)
-        .await
+        .instrument(span.clone())
+        .await;
+        call.ended(locked.as_ref().map(Option::as_ref));
+        name(&span, locked.as_ref().ok().and_then(Option::as_ref));
+        locked
     }
 
     /// Everything checked, ready to be asked for.
@@ -148,5 +160,13 @@ impl Claim {
 
     fn guard(&self, won: Won) -> LockGuard {
         LockGuard::new(Arc::clone(&self.client), self.core().adopt(won))
+    }
+}
+
+/// Says in the span of a call what came of it.
+fn name(span: &Span, guard: Option<&LockGuard>) {
+    if let Some(guard) = guard {
+        span.record("owner", tracing::field::display(guard.owner()));
+        span.record("token", tracing::field::display(guard.fencing_token()));
     }
 }

@@ -23,7 +23,7 @@ use crate::{
         expiry,
         gauge::Gauge,
         held::{Held, Left, Won},
-        observer::{Observer, Unobserved},
+        observer::{LeaseEnd, Observer},
         schedule::{LeaseId, Schedule},
         waiting::Waiters,
         watchdog,
@@ -83,13 +83,8 @@ pub(crate) struct Client {
 
 impl Surroundings {
     /// The real world: tasks run on a tokio runtime, and chance comes from the operating system.
-    pub(crate) fn new(clock: Arc<dyn Clock>, runtime: Handle) -> Self {
-        Self {
-            clock,
-            spawner: Arc::new(runtime),
-            observer: Arc::new(Unobserved),
-            entropy: Entropy::from_os(),
-        }
+    pub(crate) fn new(clock: Arc<dyn Clock>, runtime: Handle, observer: Arc<dyn Observer>) -> Self {
+        Self { clock, spawner: Arc::new(runtime), observer, entropy: Entropy::from_os() }
     }
 }
 
@@ -169,7 +164,7 @@ impl Core {
     pub(crate) fn adopt(&self, mut won: Won) -> Arc<Held> {
         let under_way = won.under_way.take();
         let id = self.next_lease.fetch_add(1, Ordering::Relaxed);
-        let held = Arc::new(Held::new(id, won));
+        let held = Arc::new(Held::new(id, won, self.now(), Arc::clone(&self.observer)));
         lock(&self.leases).insert(id, Arc::clone(&held));
         self.expiries.set(id, held.valid_until());
         if held.is_renewed {
@@ -193,19 +188,19 @@ impl Core {
         let is_lost = held.lose(reason);
         if is_lost {
             tracing::warn!(resource = %held.resource, owner = %held.owner, token = %held.token, %reason, "lease lost");
-            self.observer.lease_ended(held, false);
+            self.observer.lease_ended(held, LeaseEnd::Lost(reason), self.now());
             drop(self.unlock_everywhere(held));
         }
         is_lost
     }
 
-    /// Gives one hold back; with the last one, ends the lease as unlocked and submits that to the nodes.
-    pub(crate) fn leave(&self, held: &Held) -> (Left, Vec<(usize, Reply)>) {
+    /// Gives one hold back; with the last one, ends the lease in this way, and submits its unlock to the nodes.
+    pub(crate) fn leave(&self, held: &Held, end: LeaseEnd) -> (Left, Vec<(usize, Reply)>) {
         let left = held.leave();
         if left != Left::Unlocked {
             return (left, Vec::new());
         }
-        self.observer.lease_ended(held, true);
+        self.observer.lease_ended(held, end, self.now());
         (left, self.unlock_everywhere(held))
     }
 

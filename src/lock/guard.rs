@@ -10,6 +10,7 @@ use crate::{
         closure::Lease,
         core::Client,
         held::{Held, Left},
+        observer::LeaseEnd,
         release::{self, Unlocked},
         renewal::{Purpose, renew_now},
     },
@@ -224,10 +225,11 @@ impl Drop for LockGuard {
         if self.is_given_back {
             return;
         }
-        match self.lease.client.core.leave(&self.lease.held).0 {
+        match self.lease.client.core.leave(&self.lease.held, LeaseEnd::Dropped).0 {
             Left::Held => release::submit_holds(&self.lease.client.core, &self.lease.held),
             Left::Unlocked => {
-                tracing::debug!(resource = %self.lease.held.resource, owner = %self.lease.held.owner, "unlock by drop");
+                let held = &self.lease.held;
+                tracing::debug!(resource = %held.resource, owner = %held.owner, token = %held.token, "unlock by drop");
             }
             Left::Over => {}
         }

@@ -12,7 +12,12 @@ use crate::{
     algorithm::{fencing::FencingToken, lease::LeaseTime},
     clock::{Clock, Instant},
     error::{LeaseLost, LossReason},
-    lock::{core::Core, gauge::UnderWay, schedule::LeaseId},
+    lock::{
+        core::Core,
+        gauge::UnderWay,
+        observer::{Observer, Question},
+        schedule::LeaseId,
+    },
     mutation::{self, Mutation},
     mutex::lock,
     node::{Answer, Entry, Leave, Node, Renew, Reply, Request, Resources, Unlock},
@@ -42,6 +47,10 @@ pub(crate) struct Held {
     pub(crate) is_renewed: bool,
     /// How long a node's answer to a renewal or an unlock is waited for.
     pub(crate) node_timeout: Duration,
+    /// Since when it is in care.
+    #[cfg_attr(not(feature = "metrics"), expect(dead_code, reason = "only metrics tell how long it lasts"))]
+    pub(crate) since: Instant,
+    observer: Arc<dyn Observer>,
     state: Mutex<State>,
     /// Told whenever the phase or the validity changes.
     changed: Notify,
@@ -54,7 +63,7 @@ struct State {
     holds: u32,
     standing: Vec<Standing>,
     /// Replies to the lock, to renewals and to changes of holds that nobody waits for.
-    late: Vec<(usize, Reply)>,
+    late: Vec<(usize, Question, Reply)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +115,7 @@ pub(crate) struct Standing {
 }
 
 impl Held {
-    pub(crate) fn new(id: LeaseId, won: Won) -> Self {
+    pub(crate) fn new(id: LeaseId, won: Won, since: Instant, observer: Arc<dyn Observer>) -> Self {
         let Won {
             attempt,
             resource,
@@ -120,6 +129,7 @@ impl Held {
             late,
             ..
         } = won;
+        let late = late.into_iter().map(|(node, reply)| (node, Question::Lock, reply)).collect();
         let state = Mutex::new(State { phase: Phase::Held, lease, holds: 1, standing, late });
         Self {
             id,
@@ -130,6 +140,8 @@ impl Held {
             token,
             is_renewed,
             node_timeout,
+            since,
+            observer,
             state,
             changed: Notify::new(),
         }
@@ -239,7 +251,7 @@ impl Held {
         };
         let [clean, leaving, always] = [Leave::Nothing, Leave::UnlessDeleted, Leave::Always].map(unlock);
         let mut state = lock(&self.state);
-        state.hear_late();
+        state.hear_late(&*self.observer);
         let targets = nodes.iter().zip(&state.standing).enumerate();
         targets
             .filter(|(_, (_, standing))| standing.is_touched || standing.unanswered > 0)
@@ -261,7 +273,7 @@ impl Held {
             return None;
         }
         // Before it is overtaken: the node's answer to this is later than its answer to the lock.
-        state.hear_late();
+        state.hear_late(&*self.observer);
         let is_noted = !mutation::is_on(Mutation::NoTombstoneForRenewal);
         if let Some(standing) = state.standing.get_mut(node).filter(|_| is_noted) {
             standing.unanswered += 1;
@@ -284,19 +296,21 @@ impl Held {
                 renew.holds = 0;
             }
             let reply = node.call(Request::one(Entry::Renew(renew), until));
-            lock(&self.state).late.push((index, reply));
+            lock(&self.state).late.push((index, Question::Renew, reply));
         }
     }
 
     /// Replies to the lease's renewals that nobody waits for any longer: they are heard when somebody asks.
     pub(crate) fn hear_later(&self, replies: Vec<(usize, Reply)>) {
-        lock(&self.state).late.extend(replies);
+        let late = replies.into_iter().map(|(node, reply)| (node, Question::Renew, reply));
+        lock(&self.state).late.extend(late);
     }
 
     /// A node's answer to a renewal.
     pub(crate) fn note_renewal(&self, node: usize, answer: &Answer) {
+        self.observer.answered(node, Question::Renew, answer);
         let mut state = lock(&self.state);
-        state.hear_late();
+        state.hear_late(&*self.observer);
         state.note(node, answer);
     }
 
@@ -315,7 +329,7 @@ impl Held {
     /// Every node's last word on the lease.
     pub(crate) fn votes(&self, core: &Core) -> Votes {
         let mut state = lock(&self.state);
-        state.hear_late();
+        state.hear_late(&*self.observer);
         core.votes(state.standing.iter().map(|standing| standing.vote.clone()))
     }
 }
@@ -332,16 +346,17 @@ impl State {
     }
 
     /// Adopts the grants that came after the decision.
-    fn hear_late(&mut self) {
+    fn hear_late(&mut self, observer: &dyn Observer) {
         let mut heard = Vec::new();
-        self.late.retain_mut(|(node, reply)| match reply.now_or_never() {
+        self.late.retain_mut(|(node, question, reply)| match reply.now_or_never() {
             Some(answers) => {
-                heard.extend(answers.into_iter().next().map(|answer| (*node, answer)));
+                heard.extend(answers.into_iter().next().map(|answer| (*node, *question, answer)));
                 false
             }
             None => true,
         });
-        for (node, answer) in heard {
+        for (node, question, answer) in heard {
+            observer.answered(node, question, &answer);
             self.note(node, &answer);
         }
     }

@@ -18,6 +18,7 @@ use crate::{
         gauge::UnderWay,
         held::{Standing, Won},
         in_line::InLine,
+        observer::{AttemptEnd, Question},
     },
     mutation::{self, Mutation},
     node::{Answer, Entry, Fault, Holder, Leave, Lock, Queued, Raise, Request, Resources, Unlock},
@@ -61,6 +62,15 @@ enum Asked {
     Lock,
     LineUp,
     Raise,
+}
+
+impl Asked {
+    fn question(self) -> Question {
+        match self {
+            Self::Lock | Self::LineUp => Question::Lock,
+            Self::Raise => Question::Raise,
+        }
+    }
 }
 
 /// Makes one attempt, with an owner id that no other attempt has; with a place in line where the plan asks for a turn.
@@ -115,6 +125,8 @@ struct Run<'a> {
     deferral: Option<Deferral>,
     /// Whether there is nothing to roll back (any more).
     is_settled: bool,
+    /// Whether it is decided.
+    is_decided: bool,
 }
 
 impl<'a> Run<'a> {
@@ -145,6 +157,7 @@ impl<'a> Run<'a> {
             line,
             deferral: None,
             is_settled: false,
+            is_decided: false,
         }
     }
 
@@ -192,6 +205,7 @@ impl<'a> Run<'a> {
 
     fn hear(&mut self, node: usize, asked: Asked, answer: Answer) {
         tracing::trace!(resource = %self.target.resource, owner = %self.owner, node, ?asked, ?answer, "vote");
+        self.core.observer.answered(node, asked.question(), &answer);
         match asked {
             Asked::Lock => self.hear_lock(node, &answer),
             Asked::LineUp => {
@@ -241,9 +255,15 @@ impl<'a> Run<'a> {
         let pending = self.attempt.pending();
         for (node, vote) in self.votes.iter_mut().enumerate() {
             if *vote == Vote::Pending && !pending.contains(node) {
+                self.core.observer.answered(node, Question::Lock, &Answer::Fault(Fault::TimedOut));
                 *vote = Vote::Unknown(Fault::TimedOut);
             }
         }
+    }
+
+    fn decided(&mut self, end: AttemptEnd) {
+        self.is_decided = true;
+        self.core.observer.attempt_ended(end);
     }
 
     fn note(&mut self, node: usize, vote: Vote, sighting: Sighting) {
@@ -286,6 +306,7 @@ impl<'a> Run<'a> {
 
     fn won(&mut self, token: FencingToken) -> Won {
         self.is_settled = true;
+        self.decided(AttemptEnd::Won);
         self.close_votes();
         let settings = &self.target.settings;
         let lease = LeaseTime::granted(
@@ -311,6 +332,7 @@ impl<'a> Run<'a> {
     }
 
     fn lost(&mut self, loss: Loss) -> Lost {
+        self.decided(AttemptEnd::Lost(loss));
         self.close_votes();
         let took = self.core.now().saturating_duration_since(self.attempt.start());
         let votes = self.core.votes(self.votes.iter().cloned());
@@ -340,5 +362,8 @@ fn standing((ballot, vote): (&Ballot, &Vote)) -> Standing {
 impl Drop for Run<'_> {
     fn drop(&mut self) {
         self.roll_back();
+        if !self.is_decided {
+            self.core.observer.attempt_ended(AttemptEnd::Cancelled);
+        }
     }
 }

@@ -6,6 +6,7 @@
 mod admission;
 mod bell;
 pub(crate) mod builder;
+mod call;
 pub(crate) mod claim;
 mod closure;
 mod connecting;
@@ -26,7 +27,7 @@ mod owner;
 mod quorum;
 mod red_lock;
 mod release;
-mod renewal;
+pub(crate) mod renewal;
 mod rule;
 mod schedule;
 #[cfg(test)]

@@ -1,36 +1,110 @@
-//! Who is told what becomes of attempts and leases.
+//! Who is told what becomes of calls, attempts and leases.
 
-use std::{fmt, sync::Arc};
+use std::{sync::Arc, time::Duration};
 
-use crate::{lock::held::Held, node::Resources, owner_id::OwnerId};
+use crate::{
+    algorithm::attempt::Loss,
+    clock::Instant,
+    error::LossReason,
+    lock::{held::Held, renewal::Outcome},
+    node::{Answer, Resources, remote::Monitor},
+    owner_id::OwnerId,
+};
 
-/// Is told what becomes of attempts and leases, at the very moment.
-pub(crate) trait Observer: fmt::Debug + Send + Sync {
+/// Is told what becomes of calls, attempts and leases, at the very moment, and of connections.
+///
+/// It decides nothing: whoever observes can be left out.
+pub(crate) trait Observer: Monitor {
     /// An attempt begins; nothing has been sent yet. What is returned names it from now on.
-    fn attempt_began(&self, resources: &Resources, owner: &OwnerId) -> u64;
+    fn attempt_began(&self, _resources: &Resources, _owner: &OwnerId) -> u64 {
+        0
+    }
 
     /// The attempt is taken back.
-    fn attempt_lost(&self, attempt: u64);
+    fn attempt_lost(&self, _attempt: u64) {}
+
+    /// The attempt is decided, or nobody waits for it any more.
+    fn attempt_ended(&self, _end: AttemptEnd) {}
+
+    /// A node has answered, or has been given up.
+    fn answered(&self, _node: usize, _question: Question, _answer: &Answer) {}
 
     /// The attempt was won and has become a lease, which is in care.
-    fn lease_granted(&self, held: &Arc<Held>);
+    fn lease_granted(&self, _held: &Arc<Held>) {}
 
-    /// The lease has left the held phase: unlocked, or known to be lost.
-    fn lease_ended(&self, held: &Held, is_unlocked: bool);
+    /// A renewal of a lease is decided.
+    fn renewed(&self, _renewed: &Renewed) {}
+
+    /// The lease has left the held phase.
+    fn lease_ended(&self, _held: &Held, _end: LeaseEnd, _now: Instant) {}
+
+    /// A call to lock begins.
+    fn call_began(&self) {}
+
+    /// It has ended, after so long.
+    fn call_ended(&self, _end: CallEnd, _waited: Duration) {}
 }
 
 /// Nobody is told.
 #[derive(Debug)]
 pub(crate) struct Unobserved;
 
-impl Observer for Unobserved {
-    fn attempt_began(&self, _: &Resources, _: &OwnerId) -> u64 {
-        0
-    }
+impl Monitor for Unobserved {}
 
-    fn attempt_lost(&self, _: u64) {}
+impl Observer for Unobserved {}
 
-    fn lease_granted(&self, _: &Arc<Held>) {}
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AttemptEnd {
+    Won,
+    Lost(Loss),
+    /// It was dropped.
+    Cancelled,
+}
 
-    fn lease_ended(&self, _: &Held, _: bool) {}
+/// What a node was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Question {
+    Lock,
+    Raise,
+    Renew,
+}
+
+/// How a renewal went.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "metrics"), expect(dead_code, reason = "only metrics measure renewals"))]
+pub(crate) struct Renewed {
+    pub(crate) outcome: Outcome,
+    pub(crate) took: Duration,
+    /// What was left of the validity when it had its quorum, if it had, as a share of the ttl.
+    pub(crate) margin: Option<f64>,
+}
+
+/// How a lease ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LeaseEnd {
+    /// Its last guard was unlocked.
+    Unlocked,
+    /// Its last guard was dropped.
+    Dropped,
+    Lost(LossReason),
+}
+
+/// How a call to lock ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallEnd {
+    Won,
+    /// It has entered a lease of its owner again.
+    Reentered,
+    /// Others hold a resource, and it did not wait.
+    Held,
+    TimedOut,
+    NoQuorum,
+    Quarantined,
+    Expired,
+    LeaseLost,
+    Closed,
+    Refused,
+    /// It was dropped.
+    Cancelled,
 }

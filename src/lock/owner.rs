@@ -88,6 +88,13 @@ impl Owner {
         CURRENT.scope(self.clone(), future).await
     }
 
+    /// Runs a closure in which every lock that this thread takes by the [blocking API](crate::blocking) is this owner's,
+    /// unless it names another one.
+    #[cfg(feature = "blocking")]
+    pub fn sync_scope<T>(&self, work: impl FnOnce() -> T) -> T {
+        CURRENT.sync_scope(self.clone(), work)
+    }
+
     /// The owner whose scope this task is in.
     pub(crate) fn current() -> Option<Self> {
         CURRENT.try_with(Self::clone).ok()

@@ -12,6 +12,7 @@ use crate::{
         held::{Held, Left},
         inspection::{ask, hear_all},
         locking::Target,
+        observer::LeaseEnd,
         renewal::{Purpose, renew_now},
     },
     node::{Answer, Entry, Fault, ForceUnlock, Leave, Reply, Request, Unlock},
@@ -38,7 +39,7 @@ pub(crate) async fn unlock(core: &Core, held: &Arc<Held>) -> Result<Unlocked, Un
     if let Some(reason) = held.loss_at(core.now()) {
         core.lose(held, reason);
     }
-    match core.leave(held) {
+    match core.leave(held, LeaseEnd::Unlocked) {
         (Left::Held, _) => tell_holds(core, held).await,
         (Left::Over, _) => {
             let reason = held.loss_at(core.now()).unwrap_or(LossReason::Expired);
@@ -63,7 +64,8 @@ async fn hear_unlock(
         let courtesy = round_trip.saturating_mul(2).min(held.node_timeout / HEDGE_SHARE);
         core.courtesies.owe(&held.resources, now, now + courtesy);
     }
-    tracing::debug!(resource = %held.resource, owner = %held.owner, confirmed = ?release.confirmed(), "unlock");
+    let Held { resource, owner, token, .. } = held;
+    tracing::debug!(%resource, %owner, %token, confirmed = ?release.confirmed(), "unlock");
     if release.found_nothing() {
         Err(UnlockError::LeaseLost { lost: held.lost(LossReason::TakenAway), votes: release.votes(core) })
     } else if release.is_confirmed() {

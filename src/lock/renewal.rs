@@ -13,6 +13,7 @@ use crate::{
         core::Core,
         fanout::{Fanout, Heard},
         held::Held,
+        observer::Renewed,
     },
     node::{Answer, Entry, Fault, Request},
     owner_id::OwnerId,
@@ -36,6 +37,8 @@ pub(crate) struct Renewal {
     electorate: Electorate,
     extends: bool,
     outcome: Option<Outcome>,
+    /// What was left of the validity when it had its quorum, as a share of the ttl.
+    margin: Option<f64>,
 }
 
 /// What a renewal on request is for.
@@ -67,7 +70,18 @@ impl Renewal {
     pub(crate) fn new(held: Arc<Held>, electorate: Electorate, start: Instant) -> Self {
         let tally = Tally::new(electorate);
         let (proofs, gone, taken) = (NodeSet::EMPTY, NodeSet::EMPTY, Vec::new());
-        Self { held, start, tally, proofs, gone, taken, electorate, extends: true, outcome: None }
+        Self {
+            held,
+            start,
+            tally,
+            proofs,
+            gone,
+            taken,
+            electorate,
+            extends: true,
+            outcome: None,
+            margin: None,
+        }
     }
 
     /// Takes a node's answer. The outcome, when this decides it: once.
@@ -110,12 +124,20 @@ impl Renewal {
     }
 
     /// Whether the quorum came inside the old validity; if so, the lease is extended, unless that is not the purpose.
-    fn counts(&self, clock: &dyn Clock) -> bool {
+    fn counts(&mut self, clock: &dyn Clock) -> bool {
         if self.extends {
+            let left = self.held.remaining(clock.now());
+            self.margin = Some(left.as_secs_f64() / self.held.ttl().as_secs_f64());
             self.held.renewed(self.start, clock)
         } else {
             self.held.loss_at(clock.now()).is_none()
         }
+    }
+
+    /// What observers are told of it, once it is decided; nothing of one that only tells the number of holds.
+    pub(crate) fn report(&self, now: Instant) -> Option<Renewed> {
+        let outcome = self.outcome.filter(|_| self.extends)?;
+        Some(Renewed { outcome, took: now.saturating_duration_since(self.start), margin: self.margin })
     }
 
     /// Whether proofs may still come.
@@ -174,7 +196,11 @@ pub(crate) async fn renew_now(core: &Core, held: &Arc<Held>, purpose: Purpose) -
         }
     }
     held.hear_later(fanout.take_open(|()| true));
-    tracing::debug!(resource = %held.resource, owner = %held.owner, ?outcome, "renewal on request");
+    if let Some(renewed) = renewal.report(core.now()) {
+        core.observer.renewed(&renewed);
+    }
+    let Held { resource, owner, token, .. } = &**held;
+    tracing::debug!(%resource, %owner, %token, ?outcome, "renewal on request");
     match outcome {
         Some(Outcome::Renewed) => Ok(renewal.is_proven()),
         Some(Outcome::Gone) => {

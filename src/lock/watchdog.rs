@@ -155,6 +155,9 @@ impl Lane {
             if let Some(renewal) = renewals.get_mut(*index) {
                 let outcome = renewal.hear(node, &answer, &*core.clock);
                 if let Some(outcome) = outcome {
+                    if let Some(renewed) = renewal.report(core.now()) {
+                        core.observer.renewed(&renewed);
+                    }
                     decided(core, &renewal.held, outcome);
                 }
             }
@@ -164,7 +167,7 @@ impl Lane {
 
 /// What becomes of a lease after a renewal.
 fn decided(core: &Core, held: &Held, outcome: Outcome) {
-    tracing::debug!(resource = %held.resource, owner = %held.owner, ?outcome, "renewal");
+    tracing::debug!(resource = %held.resource, owner = %held.owner, token = %held.token, ?outcome, "renewal");
     if !held.is_held() {
         return;
     }

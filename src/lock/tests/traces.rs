@@ -58,9 +58,24 @@ struct Span {
     resource: Option<String>,
 }
 
+/// What a span says of the lease that came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Named {
+    owner: Option<String>,
+    token: Option<String>,
+}
+
 impl Traced {
     fn field(&self, name: &str) -> &str {
         self.fields.0.get(name).unwrap_or_else(|| panic!("no {name} in {self:?}"))
+    }
+
+    /// Whatever is about a lease names it whole.
+    fn names_lease(&self, resource: &str, owner: &str, token: &str) {
+        assert_eq!(
+            (self.field("resource"), self.field("owner"), self.field("token")),
+            (resource, owner, token)
+        );
     }
 
     fn names(&self, guard: &LockGuard) {
@@ -71,7 +86,7 @@ impl Traced {
 
 /// Keeps everything that this crate traces, at every level.
 #[derive(Clone, Debug, Default)]
-struct Collector(Arc<Mutex<Vec<Traced>>>);
+struct Collector(Arc<Mutex<Vec<Traced>>>, Arc<Mutex<Vec<Named>>>);
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collector {
     /// Never "always": that would be true for threads without a subscriber, too.
@@ -83,6 +98,20 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collector {
         let mut fields = Fields::default();
         attributes.record(&mut fields);
         context.span(id).expect("it is new").extensions_mut().insert(fields);
+    }
+
+    fn on_record(&self, id: &span::Id, values: &span::Record<'_>, context: Context<'_, S>) {
+        if let Some(fields) = context.span(id).expect("it is there").extensions_mut().get_mut::<Fields>() {
+            values.record(fields);
+        }
+    }
+
+    fn on_close(&self, id: span::Id, context: Context<'_, S>) {
+        let span = context.span(&id).expect("it is there");
+        let extensions = span.extensions();
+        let Some(Fields(fields)) = extensions.get::<Fields>() else { return };
+        let named = Named { owner: fields.get("owner").cloned(), token: fields.get("token").cloned() };
+        mutex::lock(&self.1).push(named);
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
@@ -131,6 +160,11 @@ impl Traces {
         let mut traced = self.of(message);
         assert_eq!(traced.len(), 1, "{message}: {:?}", self.all());
         traced.remove(0)
+    }
+
+    /// What each call that has ended said of its lease.
+    fn named(&self) -> Vec<Named> {
+        mutex::lock(&self.collector.1).clone()
     }
 
     fn warnings(&self) -> Vec<Traced> {
@@ -282,6 +316,39 @@ async fn an_unlock_is_traced_with_the_nodes_that_confirmed() {
     assert_eq!((unlock.field("resource"), unlock.field("owner")), ("r", &*owner));
     assert!(!unlock.field("confirmed").is_empty());
     assert!(traces.warnings().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_is_about_a_lease_names_its_resource_owner_and_token() {
+    let traces = Traces::begin();
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    for is_dropped in [false, true] {
+        let guard = quorum.red_lock("r").ttl(TTL).lock().await.unwrap();
+        let (owner, token) = (guard.owner().to_string(), guard.fencing_token().to_string());
+        guard.renew().await.unwrap();
+        pass(TTL / 2).await;
+        let end = if is_dropped {
+            drop(guard);
+            "unlock by drop"
+        } else {
+            guard.unlock().await.unwrap();
+            "unlock"
+        };
+        for message in ["won", "renewal on request", "renewal", end] {
+            let traced = traces.of(message).pop().unwrap_or_else(|| panic!("no {message}"));
+            traced.names_lease("r", &owner, &token);
+        }
+        let named = Named { owner: Some(owner), token: Some(token) };
+        assert_eq!(traces.named().last(), Some(&named), "the span of the call says it, too");
+    }
+    let held = quorum.red_lock("r").try_lock().await.unwrap().unwrap();
+    assert_eq!(traces.named().last().unwrap().owner, Some(held.owner().to_string()));
+    assert!(client(&cluster).red_lock("r").try_lock().await.unwrap().is_none());
+    assert_eq!(traces.named().last(), Some(&Named { owner: None, token: None }), "nothing was won");
+    let (owner, token) = (held.owner().to_string(), held.fencing_token().to_string());
+    quorum.shutdown().await;
+    traces.one("lease lost").names_lease("r", &owner, &token);
 }
 
 #[tokio::test(start_paused = true)]

@@ -20,25 +20,27 @@ pub(super) struct Item {
     pub(super) until: Instant,
     /// Whether a connection broke over it: then the node may have executed it already.
     pub(super) was_sent: bool,
-    owed: bool,
+    /// One of those that the outbox counts, if it is owed.
+    owed: Option<Arc<()>>,
     responder: Responder,
     joined: Vec<Responder>,
 }
 
 impl Item {
-    pub(super) fn new(entries: Arc<[Entry]>, until: Instant, responder: Responder) -> Self {
-        let owed = is_owed(&entries);
+    /// `owed`: what all requests of an outbox that are owed share, so that it can count them.
+    pub(super) fn new(entries: Arc<[Entry]>, until: Instant, responder: Responder, owed: &Arc<()>) -> Self {
+        let owed = is_owed(&entries).then(|| Arc::clone(owed));
         Self { entries, until, was_sent: false, owed, responder, joined: Vec::new() }
     }
 
     /// Whether it outlives its connection: a request of nothing but unlocks and withdrawals.
     pub(super) fn is_owed(&self) -> bool {
-        self.owed
+        self.owed.is_some()
     }
 
     /// What it takes of the room for calls that may be refused.
     pub(super) fn weight(&self) -> usize {
-        if self.owed { 0 } else { self.entries.len() }
+        if self.is_owed() { 0 } else { self.entries.len() }
     }
 
     pub(super) fn is_over(&self, now: Instant) -> bool {
@@ -111,14 +113,13 @@ impl Item {
     /// What is still owed although it was answered: unlocks that the node refused for a state that may pass. Nobody waits
     /// for it any more.
     pub(super) fn still_owed(&self, answers: &[Answer]) -> Option<Self> {
-        if !self.owed {
-            return None;
-        }
+        let owed = self.owed.as_ref()?;
         let refused = |answer: &Answer| matches!(answer, Answer::Fault(fault) if fault.is_passing());
         let left = self.entries.iter().zip(answers).filter(|(_, answer)| refused(answer));
         let entries: Arc<[Entry]> = left.map(|(entry, _)| entry.clone()).collect();
         let (responder, _) = Reply::channel(entries.len());
-        (!entries.is_empty()).then(|| Self { was_sent: true, ..Self::new(entries, self.until, responder) })
+        (!entries.is_empty())
+            .then(|| Self { was_sent: true, ..Self::new(entries, self.until, responder, owed) })
     }
 
     pub(super) fn fault(self, fault: &Fault) {

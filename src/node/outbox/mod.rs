@@ -87,6 +87,8 @@ pub(crate) struct Outbox {
     earliest: Option<Instant>,
     /// Whether something was submitted since the node was last found to be down.
     wanted: bool,
+    /// Shared by every request that is owed.
+    owed: Arc<()>,
 }
 
 /// The connection, as far as the queue needs to know it.
@@ -123,6 +125,7 @@ impl Outbox {
             weight: 0,
             earliest: None,
             wanted: false,
+            owed: Arc::new(()),
         }
     }
 
@@ -147,7 +150,7 @@ impl Outbox {
         };
         let place = self.next;
         self.next += 1;
-        let item = Item::new(entries, until, responder);
+        let item = Item::new(entries, until, responder, &self.owed);
         self.remember_unlock(place, &item);
         self.weight += item.weight();
         self.enqueue(place, item);
@@ -229,6 +232,11 @@ impl Outbox {
     /// Whether something was submitted since this was last asked.
     pub(crate) fn take_wanted(&mut self) -> bool {
         std::mem::take(&mut self.wanted)
+    }
+
+    /// How many requests are owed: unlocks and withdrawals that are neither confirmed nor past their time.
+    pub(crate) fn owed(&self) -> usize {
+        Arc::strong_count(&self.owed).saturating_sub(1)
     }
 
     /// From now on only unlocks are accepted.

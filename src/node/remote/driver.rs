@@ -21,6 +21,7 @@ use super::{
     Setup, Shared,
     census::Seat,
     enrolment::{self, ENROLMENT, Enrolled},
+    monitor::Monitor,
     redial::{PROMPT, Redial},
     timer::Timer,
     topics::Change,
@@ -47,6 +48,13 @@ pub(super) struct Driver {
     dial_timeout: Duration,
     enrols: Option<NewNodes>,
     seat: Seat,
+    monitor: Arc<dyn Monitor>,
+    /// Whether there is a connection.
+    is_connected: bool,
+    /// How many connections there were.
+    connections: u64,
+    /// What is owed, as the monitor has been told.
+    owed: usize,
 }
 
 /// The node is closed: there is nothing more to do.
@@ -59,6 +67,7 @@ impl Driver {
         transport: Arc<dyn Transport>,
         setup: &Setup,
     ) -> Self {
+        setup.monitor.dials(&address);
         let seat = Seat { census: setup.census.clone(), address: Arc::clone(&address) };
         Self {
             address,
@@ -70,6 +79,10 @@ impl Driver {
             dial_timeout: setup.dial_timeout(),
             enrols: setup.enrols,
             seat,
+            monitor: Arc::clone(&setup.monitor),
+            is_connected: false,
+            connections: 0,
+            owed: 0,
         }
     }
 
@@ -87,6 +100,7 @@ impl Driver {
             let fault = self.serve(link).await?;
             let now = self.clock.now();
             tracing::debug!(node = %self.address, %fault, "the connection to a node is broken");
+            self.tell_disconnected();
             self.redial.lasted(now.saturating_duration_since(since));
             let mut state = self.shared.lock();
             state.outbox.disconnected(fault, now);
@@ -104,6 +118,7 @@ impl Driver {
             match self.dial().await? {
                 Ok(link) => {
                     self.shared.lock().outbox.connected();
+                    self.tell_connected(&link);
                     return Ok(link);
                 }
                 Err(fault) => {
@@ -245,7 +260,9 @@ impl Driver {
         match event {
             LinkEvent::Answers { batch, answers } => {
                 if batch == ENROLMENT {
-                    return enrolled.hear_again(answers).err();
+                    let heard = enrolled.hear_again(answers);
+                    self.tell_enrolled(enrolled);
+                    return heard.err();
                 }
                 let now = self.clock.now();
                 // Where nobody enrols, the state may pass, and what is owed is sent again over the same connection, unless
@@ -282,10 +299,41 @@ impl Driver {
     }
 
     /// What time alone asks for, and when to look again.
-    fn housekeeping(&self, now: Instant) -> Result<Option<Instant>, Done> {
+    fn housekeeping(&mut self, now: Instant) -> Result<Option<Instant>, Done> {
         let mut state = self.shared.lock();
         state.outbox.tick(now);
-        if state.outbox.is_done(now) { Err(Done) } else { Ok(state.outbox.next_deadline()) }
+        let owed = state.outbox.owed();
+        let next = if state.outbox.is_done(now) { Err(Done) } else { Ok(state.outbox.next_deadline()) };
+        drop(state);
+        self.tell_owed(owed);
+        next
+    }
+
+    fn tell_connected(&mut self, link: &Enrolled) {
+        self.monitor.connected(&self.address, self.connections > 0);
+        self.is_connected = true;
+        self.connections += 1;
+        self.tell_enrolled(link);
+    }
+
+    fn tell_enrolled(&self, link: &Enrolled) {
+        if let Some(is_quarantined) = link.is_quarantined {
+            self.monitor.enrolled(&self.address, is_quarantined);
+        }
+    }
+
+    fn tell_disconnected(&mut self) {
+        if std::mem::take(&mut self.is_connected) {
+            self.monitor.disconnected(&self.address);
+        }
+    }
+
+    fn tell_owed(&mut self, owed: usize) {
+        let before = std::mem::replace(&mut self.owed, owed);
+        if owed != before {
+            let count = |owed| i64::try_from(owed).unwrap_or(i64::MAX);
+            self.monitor.owes(&self.address, count(owed) - count(before));
+        }
     }
 }
 
@@ -293,6 +341,8 @@ impl Drop for Driver {
     /// However the task ends, with its runtime or by a panic: nobody waits for an answer for ever.
     fn drop(&mut self) {
         self.shared.lock().outbox.end();
+        self.tell_disconnected();
+        self.tell_owed(0);
     }
 }
 

@@ -21,6 +21,8 @@ pub(super) struct Enrolled {
     pub(super) link: Box<dyn Link>,
     /// The run of the server that it leads to; `None` where nobody asks.
     run: Option<Run>,
+    /// Whether the node has said that it must not vote; `None` until it has enrolled.
+    pub(super) is_quarantined: Option<bool>,
     /// Whether it has been asked again, and has not answered yet.
     is_asked: bool,
     /// Keeps other connections of this client from the same server.
@@ -38,13 +40,15 @@ pub(super) async fn enrol(
         send(&mut *link, new_nodes, clock);
     }
     link.load();
-    let mut enrolled = Enrolled { link, run: None, is_asked: new_nodes.is_some(), taken: None };
+    let is_asked = new_nodes.is_some();
+    let mut enrolled = Enrolled { link, run: None, is_quarantined: None, is_asked, taken: None };
     let mut is_loaded = false;
     while enrolled.is_asked || !is_loaded {
         match poll_fn(|context| enrolled.link.poll_event(context)).await {
             LinkEvent::Answers { batch: ENROLMENT, answers } => {
                 enrolled.is_asked = false;
-                let run = hear(&mut *enrolled.link, answers)?;
+                let (run, is_quarantined) = hear(&mut *enrolled.link, answers)?;
+                enrolled.is_quarantined = Some(is_quarantined);
                 if enrolled.taken.is_none() {
                     enrolled.taken = run.as_ref().map(|run| seat.take(run)).transpose()?;
                 }
@@ -70,7 +74,9 @@ impl Enrolled {
     /// Takes the node's answer. A fault if the connection is of no use any more: calls under way mean another server.
     pub(super) fn hear_again(&mut self, answers: Vec<Answer>) -> Result<(), Fault> {
         self.is_asked = false;
-        if hear(&mut *self.link, answers)? == self.run {
+        let (run, is_quarantined) = hear(&mut *self.link, answers)?;
+        self.is_quarantined = Some(is_quarantined);
+        if run == self.run {
             return Ok(());
         }
         Err(Fault::Unreachable("another server answers on this connection".into()))
@@ -82,13 +88,13 @@ fn send(link: &mut dyn Link, new_nodes: NewNodes, clock: &dyn Clock) {
     link.send(ENROLMENT, Arc::new([Entry::Enrol(enrol)]));
 }
 
-/// Takes the node's answer: the run that it is in.
-fn hear(link: &mut dyn Link, answers: Vec<Answer>) -> Result<Option<Run>, Fault> {
+/// Takes the node's answer: the run that it is in, and whether in quarantine.
+fn hear(link: &mut dyn Link, answers: Vec<Answer>) -> Result<(Option<Run>, bool), Fault> {
     match answers.into_iter().next() {
         Some(Answer::Enrolled(enrolment)) => {
             tracing::debug!(run = ?enrolment.run, quarantine = ?enrolment.quarantine, "enrolled");
             link.enrolled(enrolment.run.clone());
-            Ok(enrolment.run)
+            Ok((enrolment.run, enrolment.quarantine.is_some()))
         }
         Some(Answer::Foreign { fingerprint }) => Err(Fault::OtherQuorum(fingerprint)),
         Some(Answer::Fault(fault)) => Err(fault),

@@ -12,7 +12,7 @@ use futures::{
 };
 use tokio::sync::watch;
 
-pub(crate) use self::census::Census;
+pub(crate) use self::{census::Census, monitor::Monitor};
 use self::{driver::Driver, topics::Topics};
 use crate::{
     clock::Clock,
@@ -28,6 +28,7 @@ use crate::{
 mod census;
 mod driver;
 mod enrolment;
+pub(super) mod monitor;
 mod redial;
 #[cfg(test)]
 pub(super) mod tests;
@@ -58,6 +59,7 @@ pub(crate) struct Setup {
     pub(crate) enrols: Option<NewNodes>,
     /// Shared by the nodes of one client.
     pub(crate) census: Census,
+    pub(crate) monitor: Arc<dyn Monitor>,
     /// How long a call may go unanswered before the node is taken for mute.
     pub(crate) node_timeout: Duration,
     /// Where the jitter of the redials comes from.

@@ -5,8 +5,11 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use super::{State, World, event::Event};
 use crate::{
     clock::Instant,
-    lock::{held::Held, observer::Observer},
-    node::Resources,
+    lock::{
+        held::Held,
+        observer::{LeaseEnd, Observer},
+    },
+    node::{Resources, remote::Monitor},
     owner_id::OwnerId,
     sim::{
         clock::micros,
@@ -33,6 +36,8 @@ pub(crate) struct Leases {
     /// How often it was looked whether all that was left has gone away.
     looks: u32,
 }
+
+impl Monitor for Witness {}
 
 impl Observer for Witness {
     fn attempt_began(&self, resources: &Resources, owner: &OwnerId) -> u64 {
@@ -62,7 +67,8 @@ impl Observer for Witness {
         state.note(self.client, history::Event::Looked { attempt, is_valid: true });
     }
 
-    fn lease_ended(&self, held: &Held, is_unlocked: bool) {
+    fn lease_ended(&self, held: &Held, end: LeaseEnd, _: Instant) {
+        let is_unlocked = !matches!(end, LeaseEnd::Lost(_));
         self.world.lock().end_lease(held.attempt, is_unlocked);
     }
 }

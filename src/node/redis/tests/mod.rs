@@ -14,7 +14,7 @@ use crate::{
     clock::{Clock, TokioClock},
     node::{
         Answer, Entry, Leave, Listener, Lock, Node, Notice, Reply, Request, Unlock, entries,
-        remote::{Census, tests::Ear},
+        remote::{Census, monitor::Unmonitored, tests::Ear},
     },
     owner_id::OwnerId,
     resource::Resource,
@@ -75,6 +75,7 @@ fn setup(clock: &Arc<TokioClock>) -> Setup {
     Setup {
         clock: Arc::clone(clock) as Arc<dyn Clock>,
         spawner: Arc::new(tokio::runtime::Handle::current()),
+        monitor: Arc::new(Unmonitored),
         enrols: None,
         census: Census::default(),
         node_timeout: NODE_TIMEOUT,

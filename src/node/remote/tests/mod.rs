@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::FutureExt;
 
 use self::fake::{Door, Fake};
+use super::monitor::Unmonitored;
 use super::*;
 use crate::{
     clock::TokioClock,
@@ -56,6 +57,7 @@ impl Scene {
         fake.set_door(door);
         let census = Census::default();
         let setup = Setup {
+            monitor: Arc::new(Unmonitored),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             spawner: Arc::new(tokio::runtime::Handle::current()),
             enrols,

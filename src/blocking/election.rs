@@ -1,0 +1,112 @@
+//! An election, for threads.
+
+use std::time::Duration;
+
+use crate::{
+    Leader, RetryPolicy,
+    blocking::{Leadership, Observation, Quorum, runtime::Runtime},
+    error::LockError,
+};
+
+/// One candidate of an election: it campaigns to lead, and shows who does; see [`crate::Election`].
+///
+/// It is a description, cheap to clone, and may be used again and by several threads at once: each campaign is a candidate
+/// of its own.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use redquorum::blocking::{Election, Quorum};
+///
+/// let quorum = Quorum::in_memory(5)?;
+/// let election = Election::new(&quorum, "scheduler", "host-7");
+/// let leadership = election.campaign()?; // waits while another leads
+/// for _job in 0..3 {
+///     leadership.ensure()?; // deposed? then campaign again
+/// }
+/// leadership.resign()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "an election does nothing until a candidate campaigns or somebody observes"]
+pub struct Election {
+    election: crate::Election,
+    runtime: Runtime,
+}
+
+impl Election {
+    /// A candidate of the election of this name, with the quorum's settings; nothing is sent yet. `value` is what others see
+    /// of it when it leads: at most 64 KiB. One who only observes needs none. See [`crate::Election::new`].
+    pub fn new(quorum: &Quorum, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Self {
+        let (quorum, runtime) = quorum.parts();
+        Self { election: crate::Election::new(quorum, name, value), runtime: runtime.clone() }
+    }
+
+    fn map(self, set: impl FnOnce(crate::Election) -> crate::Election) -> Self {
+        Self { election: set(self.election), runtime: self.runtime }
+    }
+
+    /// How long the nodes keep a leader that they do not hear of (default: the quorum's, 30 s); see
+    /// [`crate::Election::ttl`].
+    pub fn ttl(self, ttl: Duration) -> Self {
+        self.map(|election| election.ttl(ttl))
+    }
+
+    /// How long one node's answer is waited for (default: a tenth of the ttl, at most 1 s; or the quorum's).
+    pub fn node_timeout(self, node_timeout: Duration) -> Self {
+        self.map(|election| election.node_timeout(node_timeout))
+    }
+
+    /// How long [`campaign`](Self::campaign) goes on while no quorum can be asked (default: one ttl). While another leads it
+    /// waits without limit.
+    pub fn patience(self, patience: Duration) -> Self {
+        self.map(|election| election.patience(patience))
+    }
+
+    /// How candidates and observers pace what no notice asks for (default: [`RetryPolicy::default`]).
+    pub fn retry(self, retry: RetryPolicy) -> Self {
+        self.map(|election| election.retry(retry))
+    }
+
+    /// Waits until this candidate leads and a quorum of nodes shows its value.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Election::campaign`]; [`LockError::Closed`] after a shutdown, by another thread too.
+    pub fn campaign(&self) -> Result<Leadership, LockError> {
+        self.runtime.wait(self.election.campaign()).map(|leadership| self.leading(leadership))
+    }
+
+    /// Makes one attempt: `None` if another leads, or holds the lock for some other reason.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Election::try_campaign`].
+    pub fn try_campaign(&self) -> Result<Option<Leadership>, LockError> {
+        let leadership = self.runtime.wait(self.election.try_campaign())?;
+        Ok(leadership.map(|leadership| self.leading(leadership)))
+    }
+
+    /// Asks the nodes who leads: `None` if nobody does; see [`crate::Election::leader`].
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Election::leader`].
+    pub fn leader(&self) -> Result<Option<Leader>, LockError> {
+        self.runtime.wait(self.election.leader())
+    }
+
+    /// The leaders from now on: the present one, if there is one, and then every change of leader or value that is seen.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Election::observe`].
+    pub fn observe(&self) -> Result<Observation, LockError> {
+        let observation = self.runtime.look(|| self.election.observe())?;
+        Ok(Observation::new(observation, self.runtime.clone()))
+    }
+
+    fn leading(&self, leadership: crate::Leadership) -> Leadership {
+        Leadership::new(leadership, self.runtime.clone())
+    }
+}

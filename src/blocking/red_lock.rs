@@ -1,0 +1,161 @@
+//! The lock of one resource, for threads.
+
+use std::time::Duration;
+
+use crate::{
+    Inspection, Owner, RetryPolicy,
+    blocking::{Done, Lease, LockGuard, Unlocked, runtime::Runtime},
+    error::LockError,
+};
+
+/// A lock on one resource; see [`crate::RedLock`].
+///
+/// It is a description, cheap to clone; each successful call gives a guard with a lease and a token of its own. It can
+/// be used again and by several threads at once. It is not re-entrant, also not on one thread: a second `lock` while the
+/// first guard lives waits for it, except for an explicit [`Owner`].
+#[derive(Clone, Debug)]
+#[must_use = "a lock does nothing until `lock`, `try_lock` or `try_lock_for` is called"]
+pub struct RedLock {
+    lock: crate::RedLock,
+    runtime: Runtime,
+}
+
+impl RedLock {
+    pub(super) fn new(lock: crate::RedLock, runtime: Runtime) -> Self {
+        Self { lock, runtime }
+    }
+
+    pub(super) fn into_parts(self) -> (crate::RedLock, Runtime) {
+        (self.lock, self.runtime)
+    }
+
+    fn map(self, set: impl FnOnce(crate::RedLock) -> crate::RedLock) -> Self {
+        Self { lock: set(self.lock), runtime: self.runtime }
+    }
+
+    /// How long a node keeps the lock without a renewal (default: the quorum's, 30 s); see [`crate::RedLock::ttl`].
+    pub fn ttl(self, ttl: Duration) -> Self {
+        self.map(|lock| lock.ttl(ttl))
+    }
+
+    /// Leaves the lease to its ttl (default: renewed at a third of it for as long as the guard lives).
+    pub fn without_renewal(self) -> Self {
+        self.map(crate::RedLock::without_renewal)
+    }
+
+    /// The longest that a lease lasts however often it is renewed (default: no limit). Without it, a guard that a hung
+    /// thread keeps alive is renewed for ever.
+    pub fn max_hold(self, max_hold: Duration) -> Self {
+        self.map(|lock| lock.max_hold(max_hold))
+    }
+
+    /// How long one node's answer is waited for (default: a tenth of the ttl, at most 1 s; or the quorum's); see
+    /// [`crate::RedLock::node_timeout`].
+    pub fn node_timeout(self, node_timeout: Duration) -> Self {
+        self.map(|lock| lock.node_timeout(node_timeout))
+    }
+
+    /// How long `lock` goes on while no quorum can be asked (default: one ttl). For a resource that is held by others it
+    /// waits without limit.
+    pub fn patience(self, patience: Duration) -> Self {
+        self.map(|lock| lock.patience(patience))
+    }
+
+    /// How attempts are paced where no notice asks for one (default: [`RetryPolicy::default`]).
+    pub fn retry(self, retry: RetryPolicy) -> Self {
+        self.map(|lock| lock.retry(retry))
+    }
+
+    /// Lets waiters have the resource in the order in which they came (default: whoever is quickest); see
+    /// [`crate::RedLock::fair`].
+    pub fn fair(self) -> Self {
+        self.map(crate::RedLock::fair)
+    }
+
+    /// Makes the lock re-entrant for this owner: while it holds the resource, its locks re-enter (default: the owner in
+    /// whose [`scope`](Owner::scope) or [`sync_scope`](Owner::sync_scope) the call is made, or none).
+    pub fn owned_by(self, owner: &Owner) -> Self {
+        self.map(|lock| lock.owned_by(owner))
+    }
+
+    /// Locks the resource, waiting for as long as others hold it.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::RedLock::lock`].
+    pub fn lock(&self) -> Result<LockGuard, LockError> {
+        self.runtime.wait(self.lock.lock()).map(|guard| self.guard(guard))
+    }
+
+    /// Locks the resource if that takes no longer than `wait`.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::TimedOut`] after `wait`, with the last votes; otherwise as [`lock`](Self::lock).
+    pub fn try_lock_for(&self, wait: Duration) -> Result<LockGuard, LockError> {
+        self.runtime.wait(self.lock.try_lock_for(wait)).map(|guard| self.guard(guard))
+    }
+
+    /// Makes one attempt: `None` if others hold the resource.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::RedLock::try_lock`].
+    pub fn try_lock(&self) -> Result<Option<LockGuard>, LockError> {
+        let guard = self.runtime.wait(self.lock.try_lock())?;
+        Ok(guard.map(|guard| self.guard(guard)))
+    }
+
+    /// Locks the resource, waiting as [`lock`](Self::lock) does, runs the closure on this thread, and unlocks.
+    ///
+    /// The lease is renewed while the closure runs. **Nothing stops the closure if the lease is lost**, unlike that of
+    /// [`crate::RedLock::run`]: it has to ask [`Lease::ensure`] where the validity has to be there. That it was lost stands
+    /// in [`Done::release`], beside the value. If the closure panics, the panic goes on and the resource is unlocked.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let quorum = redquorum::blocking::Quorum::in_memory(3)?;
+    /// let done = quorum.red_lock("import").run(|lease| {
+    ///     for _batch in 0..3 {
+    ///         lease.ensure()?; // somebody else may import already
+    ///     }
+    ///     Ok::<_, redquorum::LeaseLost>(3)
+    /// })?;
+    /// assert_eq!(done.value?, 3);
+    /// done.release?; // an error also if the lease was lost after the last look
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`lock`](Self::lock), the closure not being called.
+    pub fn run<T>(&self, work: impl FnOnce(Lease) -> T) -> Result<Done<T>, LockError> {
+        let guard = self.lock()?;
+        let value = work(guard.lease());
+        Ok(Done { value, release: guard.unlock() })
+    }
+
+    /// Asks every node who holds the resource, and reports the quorum's view with each node's answer.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::RedLock::inspect`].
+    pub fn inspect(&self) -> Result<Inspection, LockError> {
+        self.runtime.wait(self.lock.inspect())
+    }
+
+    /// Unlocks the resource whoever holds it, at every node that answers. For an operator; see
+    /// [`crate::RedLock::force_unlock`] for what it does to the holder.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::RedLock::force_unlock`].
+    pub fn force_unlock(&self) -> Result<Unlocked, LockError> {
+        self.runtime.wait(self.lock.force_unlock())
+    }
+
+    fn guard(&self, guard: crate::LockGuard) -> LockGuard {
+        LockGuard::new(guard, self.runtime.clone())
+    }
+}

@@ -1,0 +1,49 @@
+//! One call to lock, from its beginning to its end.
+
+use crate::{
+    clock::Instant,
+    error::LockError,
+    lock::{core::Core, guard::LockGuard, observer::CallEnd},
+};
+
+/// A call to lock; it is told of when this is dropped, however that comes.
+#[derive(Debug)]
+pub(super) struct Call<'a> {
+    core: &'a Core,
+    begun: Instant,
+    end: CallEnd,
+}
+
+impl<'a> Call<'a> {
+    pub(super) fn begin(core: &'a Core) -> Self {
+        core.observer.call_began();
+        Self { core, begun: core.now(), end: CallEnd::Cancelled }
+    }
+
+    /// A lease that its owner had is entered again.
+    pub(super) fn reentered(&mut self) {
+        self.end = CallEnd::Reentered;
+    }
+
+    pub(super) fn ended(&mut self, outcome: Result<Option<&LockGuard>, &LockError>) {
+        self.end = match outcome {
+            Ok(Some(_)) if self.end == CallEnd::Reentered => CallEnd::Reentered,
+            Ok(Some(_)) => CallEnd::Won,
+            Ok(None) => CallEnd::Held,
+            Err(LockError::TimedOut { .. }) => CallEnd::TimedOut,
+            Err(LockError::NoQuorum { .. }) => CallEnd::NoQuorum,
+            Err(LockError::Quarantined { .. }) => CallEnd::Quarantined,
+            Err(LockError::Expired { .. }) => CallEnd::Expired,
+            Err(LockError::LeaseLost(_)) => CallEnd::LeaseLost,
+            Err(LockError::Closed) => CallEnd::Closed,
+            Err(LockError::Config(_)) => CallEnd::Refused,
+        };
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        let waited = self.core.now().saturating_duration_since(self.begun);
+        self.core.observer.call_ended(self.end, waited);
+    }
+}

@@ -1,0 +1,118 @@
+//! The words that labels are made of.
+
+use crate::{
+    algorithm::attempt::Loss,
+    error::LossReason,
+    lock::{
+        observer::{AttemptEnd, CallEnd, LeaseEnd, Question},
+        renewal::Outcome,
+    },
+    node::{Answer, Fault},
+};
+
+pub(super) fn of_attempt(end: AttemptEnd) -> &'static str {
+    match end {
+        AttemptEnd::Won => "won",
+        AttemptEnd::Lost(Loss::Contended) => "held",
+        AttemptEnd::Lost(Loss::NoQuorum) => "no_quorum",
+        AttemptEnd::Lost(Loss::Expired) => "expired",
+        AttemptEnd::Cancelled => "cancelled",
+    }
+}
+
+pub(super) fn of_call(end: CallEnd) -> &'static str {
+    match end {
+        CallEnd::Won => "won",
+        CallEnd::Reentered => "reentered",
+        CallEnd::Held => "held",
+        CallEnd::TimedOut => "timed_out",
+        CallEnd::NoQuorum => "no_quorum",
+        CallEnd::Quarantined => "quarantined",
+        CallEnd::Expired => "expired",
+        CallEnd::LeaseLost => "lease_lost",
+        CallEnd::Closed => "closed",
+        CallEnd::Refused => "refused",
+        CallEnd::Cancelled => "cancelled",
+    }
+}
+
+pub(super) fn of_lease(end: LeaseEnd) -> &'static str {
+    match end {
+        LeaseEnd::Unlocked => "unlocked",
+        LeaseEnd::Dropped => "dropped",
+        LeaseEnd::Lost(_) => "lost",
+    }
+}
+
+pub(super) fn of_loss(reason: LossReason) -> &'static str {
+    match reason {
+        LossReason::Expired => "expired",
+        LossReason::MaxHold => "max_hold",
+        LossReason::TakenAway => "taken_away",
+        LossReason::Unlocked => "unlocked",
+        LossReason::Shutdown => "shutdown",
+    }
+}
+
+pub(super) fn of_renewal(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Renewed => "renewed",
+        Outcome::Failed => "failed",
+        Outcome::Gone => "gone",
+        Outcome::TooLate => "too_late",
+    }
+}
+
+pub(super) fn of_question(question: Question) -> &'static str {
+    match question {
+        Question::Lock => "lock",
+        Question::Raise => "raise",
+        Question::Renew => "renew",
+    }
+}
+
+/// What a node said to a lock, a raise or a renewal.
+pub(super) fn of_answer(answer: &Answer) -> &'static str {
+    match answer {
+        Answer::Granted { .. } | Answer::Raised | Answer::Renewed { .. } => "granted",
+        Answer::Held(_) | Answer::Queued(_) => "held",
+        Answer::Gone => "unlocked",
+        Answer::NotRaised { .. } => "superseded",
+        Answer::Abstains(_) | Answer::Healed(_) => "abstained",
+        Answer::Foreign { .. } => "other_quorum",
+        Answer::Fault(fault) => of_fault(fault),
+        // To other questions.
+        _ => "protocol",
+    }
+}
+
+fn of_fault(fault: &Fault) -> &'static str {
+    match fault {
+        Fault::Unreachable(_) => "unreachable",
+        Fault::Handshake(refused) => of_fault(refused),
+        Fault::TimedOut => "timed_out",
+        Fault::Unresponsive => "unresponsive",
+        Fault::Overloaded => "overloaded",
+        Fault::Disconnected => "disconnected",
+        Fault::Closed => "closed",
+        Fault::WrongType => "wrong_type",
+        Fault::NoAuth(_) => "no_auth",
+        Fault::ReadOnly => "read_only",
+        Fault::OutOfMemory => "out_of_memory",
+        Fault::Loading => "loading",
+        Fault::NoPermission(_) => "no_permission",
+        Fault::RunIdForbidden => "run_id_forbidden",
+        Fault::OtherQuorum(_) => "other_quorum",
+        Fault::SameServer { .. } => "same_server",
+        Fault::ClockOff(_) => "clock_off",
+        Fault::CannotPersist => "cannot_persist",
+        Fault::Busy => "busy",
+        Fault::Counter(_) => "counter",
+        Fault::Protocol(_) => "protocol",
+        Fault::ClusterMode => "cluster_mode",
+        Fault::SentinelMode => "sentinel_mode",
+        Fault::NoMaster(_) => "no_master",
+        Fault::Tls(_) => "tls",
+        Fault::Server(_) => "server",
+    }
+}

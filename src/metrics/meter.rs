@@ -1,0 +1,141 @@
+//! Measuring one client.
+
+use std::{sync::Arc, time::Duration};
+
+use ::metrics::{counter, gauge, histogram};
+
+use super::{
+    ABANDONED, ATTEMPTS, CONNECTIONS, HOLD, LEASES, LOSSES, MARGIN, OWED, QUARANTINED, RECONNECTS, RENEWAL,
+    RENEWALS, VOTES, WAIT, WAITING, label,
+};
+use crate::{
+    clock::Instant,
+    lock::{
+        held::Held,
+        observer::{AttemptEnd, CallEnd, LeaseEnd, Observer, Question, Renewed},
+    },
+    node::{Answer, remote::Monitor},
+};
+
+/// Tells the recorder in use what a client does.
+///
+/// The recorder is looked up each time: one that is there for a part of the program alone is told of what happens in it.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    quorum: Arc<str>,
+    /// The addresses of the nodes.
+    nodes: Vec<Arc<str>>,
+}
+
+impl Meter {
+    pub(crate) fn new(quorum: &str, nodes: Vec<Arc<str>>) -> Self {
+        super::describe();
+        let meter = Self { quorum: quorum.into(), nodes };
+        // What counts up from nothing can be told from what is not measured.
+        gauge!(LEASES, "quorum" => meter.quorum()).increment(0.0);
+        gauge!(WAITING, "quorum" => meter.quorum()).increment(0.0);
+        counter!(ABANDONED, "quorum" => meter.quorum()).increment(0);
+        meter
+    }
+
+    fn quorum(&self) -> Arc<str> {
+        Arc::clone(&self.quorum)
+    }
+
+    fn quarantined(&self, node: &Arc<str>, is_quarantined: bool) {
+        let value = if is_quarantined { 1.0 } else { 0.0 };
+        gauge!(QUARANTINED, "quorum" => self.quorum(), "node" => Arc::clone(node)).set(value);
+    }
+}
+
+impl Monitor for Meter {
+    fn dials(&self, node: &Arc<str>) {
+        let (quorum, node) = (self.quorum(), Arc::clone(node));
+        gauge!(CONNECTIONS, "quorum" => Arc::clone(&quorum), "node" => Arc::clone(&node)).increment(0.0);
+        counter!(RECONNECTS, "quorum" => Arc::clone(&quorum), "node" => Arc::clone(&node)).increment(0);
+        gauge!(OWED, "quorum" => quorum, "node" => node).increment(0.0);
+    }
+
+    fn connected(&self, node: &Arc<str>, again: bool) {
+        let (quorum, node) = (self.quorum(), Arc::clone(node));
+        gauge!(CONNECTIONS, "quorum" => Arc::clone(&quorum), "node" => Arc::clone(&node)).increment(1.0);
+        if again {
+            counter!(RECONNECTS, "quorum" => quorum, "node" => node).increment(1);
+        }
+    }
+
+    fn disconnected(&self, node: &Arc<str>) {
+        gauge!(CONNECTIONS, "quorum" => self.quorum(), "node" => Arc::clone(node)).decrement(1.0);
+    }
+
+    fn enrolled(&self, node: &Arc<str>, is_quarantined: bool) {
+        self.quarantined(node, is_quarantined);
+    }
+
+    fn owes(&self, node: &Arc<str>, change: i64) {
+        #[expect(clippy::cast_precision_loss, reason = "nobody owes so many unlocks")]
+        let change = change as f64;
+        gauge!(OWED, "quorum" => self.quorum(), "node" => Arc::clone(node)).increment(change);
+    }
+}
+
+impl Observer for Meter {
+    fn attempt_ended(&self, end: AttemptEnd) {
+        counter!(ATTEMPTS, "quorum" => self.quorum(), "outcome" => label::of_attempt(end)).increment(1);
+    }
+
+    fn answered(&self, node: usize, question: Question, answer: &Answer) {
+        let Some(node) = self.nodes.get(node) else { return };
+        counter!(
+            VOTES,
+            "quorum" => self.quorum(),
+            "node" => Arc::clone(node),
+            "question" => label::of_question(question),
+            "answer" => label::of_answer(answer)
+        )
+        .increment(1);
+        match (question, answer) {
+            (_, Answer::Abstains(_) | Answer::Healed(_)) => self.quarantined(node, true),
+            // Whoever has an opinion on a lock votes. Renewals may count before that.
+            (Question::Lock, Answer::Granted { .. } | Answer::Held(_) | Answer::Queued(_)) => {
+                self.quarantined(node, false);
+            }
+            _ => {}
+        }
+    }
+
+    fn lease_granted(&self, _: &Arc<Held>) {
+        gauge!(LEASES, "quorum" => self.quorum()).increment(1.0);
+    }
+
+    fn renewed(&self, renewed: &Renewed) {
+        let Renewed { outcome, took, margin } = *renewed;
+        counter!(RENEWALS, "quorum" => self.quorum(), "outcome" => label::of_renewal(outcome)).increment(1);
+        histogram!(RENEWAL, "quorum" => self.quorum()).record(took);
+        if let Some(margin) = margin {
+            histogram!(MARGIN, "quorum" => self.quorum()).record(margin);
+        }
+    }
+
+    fn lease_ended(&self, held: &Held, end: LeaseEnd, now: Instant) {
+        gauge!(LEASES, "quorum" => self.quorum()).decrement(1.0);
+        let lasted = now.saturating_duration_since(held.since);
+        histogram!(HOLD, "quorum" => self.quorum(), "end" => label::of_lease(end)).record(lasted);
+        match end {
+            LeaseEnd::Unlocked => {}
+            LeaseEnd::Dropped => counter!(ABANDONED, "quorum" => self.quorum()).increment(1),
+            LeaseEnd::Lost(reason) => {
+                counter!(LOSSES, "quorum" => self.quorum(), "reason" => label::of_loss(reason)).increment(1);
+            }
+        }
+    }
+
+    fn call_began(&self) {
+        gauge!(WAITING, "quorum" => self.quorum()).increment(1.0);
+    }
+
+    fn call_ended(&self, end: CallEnd, waited: Duration) {
+        gauge!(WAITING, "quorum" => self.quorum()).decrement(1.0);
+        histogram!(WAIT, "quorum" => self.quorum(), "outcome" => label::of_call(end)).record(waited);
+    }
+}

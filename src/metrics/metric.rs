@@ -1,0 +1,100 @@
+//! What is measured, as a table.
+
+use ::metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
+
+use super::{
+    ABANDONED, ATTEMPTS, CONNECTIONS, HOLD, LEASES, LOSSES, MARGIN, OWED, QUARANTINED, RECONNECTS, RENEWAL,
+    RENEWALS, VOTES, WAIT, WAITING,
+};
+
+/// Something that is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Metric {
+    /// Its name.
+    pub name: &'static str,
+    /// How it is measured.
+    pub kind: Kind,
+    /// The names of its labels.
+    pub labels: &'static [&'static str],
+    /// What it is, as recorders are told.
+    pub meaning: &'static str,
+}
+
+/// How something is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// It only grows.
+    Counter,
+    /// It is so at present.
+    Gauge,
+    /// A distribution of seconds.
+    Seconds,
+    /// A distribution of numbers from 0 to 1.
+    Ratio,
+}
+
+impl Metric {
+    pub(super) fn describe(&self) {
+        let Self { name, meaning, .. } = *self;
+        match self.kind {
+            Kind::Counter => describe_counter!(name, Unit::Count, meaning),
+            Kind::Gauge => describe_gauge!(name, Unit::Count, meaning),
+            Kind::Seconds => describe_histogram!(name, Unit::Seconds, meaning),
+            Kind::Ratio => describe_histogram!(name, meaning),
+        }
+    }
+}
+
+const fn metric(
+    name: &'static str,
+    kind: Kind,
+    labels: &'static [&'static str],
+    meaning: &'static str,
+) -> Metric {
+    Metric { name, kind, labels, meaning }
+}
+
+pub(super) const ALL: &[Metric] = &[
+    metric(ATTEMPTS, Kind::Counter, &["quorum", "outcome"], "attempts to win a lease, by how they ended"),
+    metric(
+        VOTES,
+        Kind::Counter,
+        &["quorum", "node", "question", "answer"],
+        "answers of nodes to locks, raises and renewals, silence included",
+    ),
+    metric(WAIT, Kind::Seconds, &["quorum", "outcome"], "seconds from a call to lock to its end"),
+    metric(WAITING, Kind::Gauge, &["quorum"], "calls to lock that go on at present"),
+    metric(LEASES, Kind::Gauge, &["quorum"], "leases that are held at present"),
+    metric(HOLD, Kind::Seconds, &["quorum", "end"], "seconds from the grant of a lease to its end"),
+    metric(RENEWALS, Kind::Counter, &["quorum", "outcome"], "renewals, by how they ended"),
+    metric(
+        RENEWAL,
+        Kind::Seconds,
+        &["quorum"],
+        "seconds from the first request of a renewal to its decision",
+    ),
+    metric(
+        MARGIN,
+        Kind::Ratio,
+        &["quorum"],
+        "what was left of the validity when a renewal had its quorum, as a share of the ttl",
+    ),
+    metric(LOSSES, Kind::Counter, &["quorum", "reason"], "leases that were lost, by reason"),
+    metric(ABANDONED, Kind::Counter, &["quorum"], "leases whose last guard was dropped, and not unlocked"),
+    metric(
+        QUARANTINED,
+        Kind::Gauge,
+        &["quorum", "node"],
+        "whether a node is in quarantine, by its last word on that",
+    ),
+    metric(
+        CONNECTIONS,
+        Kind::Gauge,
+        &["quorum", "node"],
+        "connections to a node at present, one for each client of the process",
+    ),
+    metric(RECONNECTS, Kind::Counter, &["quorum", "node"], "connections to a node that were made anew"),
+    metric(OWED, Kind::Gauge, &["quorum", "node"], "unlocks that a node has not confirmed yet"),
+];

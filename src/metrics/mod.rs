@@ -1,0 +1,91 @@
+//! What a client does, as counters, gauges and histograms of the [`metrics`](::metrics) facade.
+//!
+//! Every quorum that is connected while the feature is on is measured. The figures go to the recorder that the program has
+//! installed, such as that of `metrics-exporter-prometheus`; without one they go nowhere, and cost a look. Install it
+//! before the first quorum is connected: gauges count up and down from there, and what a metric is, is told then.
+//!
+//! A label is the name of the quorum ([`QuorumBuilder::name`](crate::QuorumBuilder::name)), the address of a node, or one of a few
+//! words; so their number is bounded. The resource is **no** label: names of resources are made by programs, one for each
+//! invoice, and every value of a label is a series of its own that an exporter keeps for ever. What happens to one resource is in
+//! the [traces](https://docs.rs/tracing), which carry resource, owner and token.
+//!
+//! All clients of a process that have a quorum of the same name add to the same figures.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use metrics_exporter_prometheus::PrometheusBuilder;
+//!
+//! let figures = PrometheusBuilder::new().install_recorder()?; // or `install`, to serve them over HTTP
+//!
+//! let quorum = redquorum::Quorum::in_memory(3)?;
+//! quorum.red_lock("report").lock().await?.unlock().await?;
+//! let won = r#"redquorum_attempts_total{quorum="redquorum",outcome="won"} 1"#;
+//! assert!(figures.render().contains(won));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `docs/OBSERVABILITY.md` of the repository says what to alert on, `docs/grafana-dashboard.json` is a dashboard, and
+//! `examples/metrics.rs` serves the figures to Prometheus.
+
+mod label;
+mod meter;
+mod metric;
+
+pub(crate) use self::meter::Meter;
+pub use self::metric::{Kind, Metric};
+
+/// Attempts to win a lease, by how they ended; a call that waits makes several.
+pub const ATTEMPTS: &str = "redquorum_attempts_total";
+
+/// Answers of nodes to locks, raises and renewals, silence included.
+pub const VOTES: &str = "redquorum_votes_total";
+
+/// Seconds from a call to lock to its end, by how it ended.
+pub const WAIT: &str = "redquorum_wait_seconds";
+
+/// Calls to lock that go on at present.
+pub const WAITING: &str = "redquorum_waiting";
+
+/// Leases that are held at present.
+pub const LEASES: &str = "redquorum_leases";
+
+/// Seconds from the grant of a lease to its end, by how it ended.
+pub const HOLD: &str = "redquorum_hold_seconds";
+
+/// Renewals, by how they ended.
+pub const RENEWALS: &str = "redquorum_renewals_total";
+
+/// Seconds from the first request of a renewal to its decision.
+pub const RENEWAL: &str = "redquorum_renewal_seconds";
+
+/// What was left of the validity when a renewal had its quorum, as a share of the ttl.
+pub const MARGIN: &str = "redquorum_renewal_margin_ratio";
+
+/// Leases that were lost, by reason.
+pub const LOSSES: &str = "redquorum_losses_total";
+
+/// Leases whose last guard was dropped, and not unlocked.
+pub const ABANDONED: &str = "redquorum_abandoned_total";
+
+/// Whether a node is in quarantine, by its last word on that.
+pub const QUARANTINED: &str = "redquorum_node_quarantined";
+
+/// Connections to a node at present, one for each client of the process.
+pub const CONNECTIONS: &str = "redquorum_node_connections";
+
+/// Connections to a node that were made anew after one was broken.
+pub const RECONNECTS: &str = "redquorum_node_reconnects_total";
+
+/// Unlocks that a node has not confirmed yet.
+pub const OWED: &str = "redquorum_unlocks_owed";
+
+/// Everything that is measured.
+pub const ALL: &[Metric] = metric::ALL;
+
+/// Tells the recorder in use what everything is. Every client that connects does so; a recorder that is installed later
+/// needs it.
+pub fn describe() {
+    ALL.iter().for_each(Metric::describe);
+}

@@ -1,0 +1,190 @@
+//! What a holder on a thread has.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use redquorum::{
+    LockError, LossReason, MemoryCluster, Owner, UnlockError,
+    blocking::{MultiLock, Quorum},
+};
+
+use super::patience::{eventually, finishes};
+
+const SHORT: Duration = Duration::from_millis(200);
+
+#[test]
+fn threads_of_several_clients_exclude_each_other() {
+    const CLIENTS: u64 = 2;
+    const THREADS: u64 = 3;
+    const TIMES: u64 = 20;
+    finishes(|| {
+        let cluster = MemoryCluster::new(5);
+        let count = AtomicU64::new(0);
+        thread::scope(|scope| {
+            for _ in 0..CLIENTS {
+                let quorum = Quorum::builder().in_memory(&cluster).unwrap();
+                for _ in 0..THREADS {
+                    let (lock, count) = (quorum.red_lock("counter"), &count);
+                    scope.spawn(move || {
+                        for _ in 0..TIMES {
+                            let guard = lock.lock().unwrap();
+                            // Two at once would lose an update.
+                            let before = count.load(Ordering::SeqCst);
+                            thread::yield_now();
+                            count.store(before + 1, Ordering::SeqCst);
+                            guard.unlock().unwrap();
+                        }
+                    });
+                }
+            }
+        });
+        assert_eq!(count.into_inner(), CLIENTS * THREADS * TIMES);
+    });
+}
+
+#[test]
+fn a_lease_is_renewed_while_its_holder_computes() {
+    finishes(|| {
+        let guard = Quorum::in_memory(3).unwrap().red_lock("r").ttl(SHORT).lock().unwrap();
+        let first_end = guard.valid_until();
+        eventually("it outlives its first validity by a ttl", || {
+            assert!(guard.is_valid());
+            guard.valid_until().saturating_duration_since(first_end) > SHORT
+        });
+        guard.unlock().unwrap();
+    });
+}
+
+#[test]
+fn the_end_of_a_lease_is_told_in_time_by_every_way_to_hear_of_it() {
+    finishes(|| {
+        let lock = Quorum::in_memory(3).unwrap().red_lock("r").ttl(SHORT).without_renewal();
+        let guard = lock.lock().unwrap();
+        let lease = guard.lease();
+        let watcher = thread::spawn(move || lease.lost());
+        eventually("it ends", || !guard.is_valid());
+        assert_eq!(guard.ensure().unwrap_err().reason, LossReason::Expired);
+        assert!(guard.remaining().is_zero());
+        assert_eq!(guard.lost_within(Duration::ZERO).unwrap().reason, LossReason::Expired);
+        assert_eq!(guard.lost(), watcher.join().unwrap());
+        assert!(matches!(guard.unlock(), Err(UnlockError::LeaseLost { .. })));
+    });
+}
+
+#[test]
+fn a_wait_for_the_loss_ends_at_its_deadline_or_at_the_loss() {
+    finishes(|| {
+        let lock = Quorum::in_memory(3).unwrap().red_lock("r");
+        let guard = lock.lock().unwrap();
+        assert_eq!(guard.lost_within(Duration::from_millis(5)), None);
+        let lease = guard.lease();
+        let watcher = thread::spawn(move || lease.lost_within(Duration::MAX));
+        guard.unlock().unwrap();
+        assert_eq!(watcher.join().unwrap().unwrap().reason, LossReason::Unlocked);
+    });
+}
+
+#[test]
+fn a_panic_unlocks_what_its_thread_held() {
+    finishes(|| {
+        let lock = Quorum::in_memory(3).unwrap().red_lock("r");
+        let held = lock.clone();
+        let holder = thread::spawn(move || {
+            let _guard = held.lock().unwrap();
+            panic!("this panic is part of the test");
+        });
+        holder.join().unwrap_err();
+        lock.try_lock().unwrap().expect("it is unlocked").unlock().unwrap();
+
+        let ran = lock.clone();
+        let runner = thread::spawn(move || ran.run(|_| panic!("so is this")).map(|done| done.value));
+        runner.join().unwrap_err();
+        lock.try_lock().unwrap().expect("it is unlocked").unlock().unwrap();
+    });
+}
+
+#[test]
+fn a_closure_is_not_stopped_by_a_loss_and_the_loss_stands_beside_its_value() {
+    finishes(|| {
+        let lock = Quorum::in_memory(3).unwrap().red_lock("r").ttl(SHORT).without_renewal();
+        let done = lock.run(|lease| {
+            lease.ensure().unwrap();
+            eventually("it is lost", || !lease.is_valid());
+            7
+        });
+        let done = done.unwrap();
+        assert_eq!(done.value, 7);
+        assert!(matches!(done.release, Err(UnlockError::LeaseLost { .. })), "{:?}", done.release);
+    });
+}
+
+#[test]
+fn an_owner_reenters_and_nobody_else_does() {
+    finishes(|| {
+        let quorum = Quorum::in_memory(3).unwrap();
+        let (owner, lock) = (Owner::new(), quorum.red_lock("r"));
+        let outer = lock.clone().owned_by(&owner).lock().unwrap();
+        let inner = owner.sync_scope(|| lock.lock()).unwrap();
+        assert_eq!((inner.holds(), inner.fencing_token()), (2, outer.fencing_token()));
+        assert!(lock.try_lock().unwrap().is_none(), "the scope is over");
+        inner.unlock().unwrap();
+        assert!(outer.is_valid() && outer.holds() == 1);
+        outer.unlock().unwrap();
+        assert!(lock.try_lock().unwrap().is_some());
+    });
+}
+
+#[test]
+fn a_scope_of_async_code_holds_for_calls_that_block_in_it() {
+    finishes(|| {
+        let lock = Quorum::in_memory(3).unwrap().red_lock("r");
+        let owner = Owner::new();
+        let holds = futures::executor::block_on(owner.scope(async {
+            let _outer = lock.lock().unwrap();
+            lock.lock().unwrap().holds()
+        }));
+        assert_eq!(holds, 2);
+    });
+}
+
+#[test]
+fn a_group_over_two_quorums_is_held_in_both_or_in_none() {
+    finishes(|| {
+        let of = |name| Quorum::builder().name(name).in_memory(&MemoryCluster::new(3)).unwrap();
+        let (eu, us) = (of("eu"), of("us"));
+        let both = MultiLock::new([eu.red_lock("a"), us.red_lock("b")]);
+        let guard = both.lock().unwrap();
+        assert!(guard.token_of("a").is_some() && guard.token_of("b").is_some());
+        assert!(eu.red_lock("a").try_lock().unwrap().is_none());
+        assert!(us.red_lock("b").try_lock().unwrap().is_none());
+        guard.unlock().unwrap();
+        let held = us.red_lock("b").lock().unwrap();
+        assert!(both.try_lock().unwrap().is_none());
+        assert!(matches!(both.try_lock_for(SHORT), Err(LockError::TimedOut { .. })));
+        assert!(eu.red_lock("a").try_lock().unwrap().is_some(), "it was given back");
+        held.unlock().unwrap();
+    });
+}
+
+#[test]
+fn a_group_keeps_the_quorums_that_it_lies_in() {
+    finishes(|| {
+        let clusters = [MemoryCluster::new(3), MemoryCluster::new(3)];
+        let of = |name, cluster| Quorum::builder().name(name).in_memory(cluster).unwrap();
+        let both = MultiLock::new([
+            of("eu", &clusters[0]).red_lock("a").ttl(SHORT),
+            of("us", &clusters[1]).red_lock("b").ttl(SHORT),
+        ]);
+        let guard = both.lock().unwrap();
+        drop(both);
+        let begin = Instant::now();
+        eventually("it outlives its first validity by a ttl", || {
+            assert!(guard.is_valid(), "both renew it");
+            begin.elapsed() > SHORT * 2
+        });
+        assert!(of("us", &clusters[1]).red_lock("b").try_lock().unwrap().is_none());
+    });
+}

@@ -1,0 +1,80 @@
+//! What a run tells a recorder, as Prometheus would get it.
+#![allow(dead_code, reason = "each test binary uses only a part of it")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a page that cannot be read fails the test"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use tokio::runtime::Runtime;
+
+/// The figures of one test.
+#[derive(Clone, Debug)]
+pub(crate) struct Figures(PrometheusHandle);
+
+/// One line of the page.
+#[derive(Debug)]
+struct Sample {
+    name: String,
+    labels: BTreeMap<String, String>,
+    value: f64,
+}
+
+/// Runs a test on a runtime of one thread, with all tasks that it spawns, and a recorder that sees nothing else.
+pub(crate) fn measured<T>(runtime: &Runtime, test: impl AsyncFnOnce(Figures) -> T) -> T {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let figures = Figures(recorder.handle());
+    ::metrics::with_local_recorder(&recorder, || runtime.block_on(test(figures)))
+}
+
+impl Figures {
+    /// The sum of everything of this name with these labels among its labels; of a histogram, ask for `_count` or `_sum`.
+    pub(crate) fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
+        let has_label = |sample: &Sample| {
+            labels.iter().all(|(key, value)| sample.labels.get(*key).is_some_and(|is| is == value))
+        };
+        let samples = self.samples().into_iter().filter(|sample| sample.name == name && has_label(sample));
+        samples.map(|sample| sample.value).sum()
+    }
+
+    /// Everything that was told, by name: its type, and the names of all its labels.
+    pub(crate) fn told(&self) -> BTreeMap<String, (String, BTreeSet<String>)> {
+        let page = self.0.render();
+        let types = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+        types
+            .map(|(name, kind)| {
+                let is_of = |sample: &Sample| {
+                    sample.name.strip_prefix(name).is_some_and(|rest| ["", "_sum", "_count"].contains(&rest))
+                };
+                let samples = self.samples().into_iter().filter(is_of);
+                let labels =
+                    samples.flat_map(|sample| sample.labels.into_keys()).filter(|key| key != "quantile");
+                (name.to_owned(), (kind.to_owned(), labels.collect()))
+            })
+            .collect()
+    }
+
+    pub(crate) fn page(&self) -> String {
+        self.0.render()
+    }
+
+    fn samples(&self) -> Vec<Sample> {
+        let page = self.0.render();
+        page.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(sample).collect()
+    }
+}
+
+/// Reads `name{label="value",...} 1`; no label of ours has a quotation mark in it.
+fn sample(line: &str) -> Sample {
+    let (series, value) = line.rsplit_once(' ').expect("a value");
+    let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
+    let labels = labels.trim_end_matches('}').split_terminator("\",").map(|label| {
+        let (key, value) = label.split_once("=\"").expect("a label");
+        (key.to_owned(), value.trim_end_matches('"').to_owned())
+    });
+    Sample { name: name.to_owned(), labels: labels.collect(), value: value.parse().expect("a number") }
+}

@@ -1,0 +1,140 @@
+//! What happens is counted as what it is, once.
+
+use std::time::Duration;
+
+use redquorum::{
+    LossReason, MemoryCluster, Owner, Quorum,
+    metrics::{ABANDONED, ATTEMPTS, HOLD, LEASES, LOSSES, MARGIN, RENEWAL, RENEWALS, VOTES, WAIT, WAITING},
+};
+use tokio::{runtime::Builder, time::sleep};
+
+use crate::figures::{Figures, measured};
+
+const TTL: Duration = Duration::from_secs(30);
+
+/// Runs a test in paused time.
+fn measure(test: impl AsyncFnOnce(Figures)) {
+    let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    measured(&runtime, test);
+}
+
+fn client(cluster: &MemoryCluster) -> Quorum {
+    Quorum::builder().ttl(TTL).in_memory(cluster).unwrap()
+}
+
+fn count(histogram: &str) -> String {
+    format!("{histogram}_count")
+}
+
+#[test]
+fn a_lock_and_its_unlock_are_one_attempt_one_call_and_one_lease() {
+    measure(async |figures| {
+        let quorum = client(&MemoryCluster::new(3));
+        let guard = quorum.red_lock("r").lock().await.unwrap();
+        assert_eq!((figures.sum(LEASES, &[]), figures.sum(WAITING, &[])), (1.0, 0.0));
+        sleep(Duration::from_secs(5)).await;
+        guard.unlock().await.unwrap();
+        assert_eq!(figures.sum(ATTEMPTS, &[]), 1.0);
+        assert_eq!(figures.sum(ATTEMPTS, &[("outcome", "won"), ("quorum", "redquorum")]), 1.0);
+        assert_eq!(figures.sum(VOTES, &[("question", "lock"), ("answer", "granted")]), 3.0);
+        assert_eq!(figures.sum(VOTES, &[]), 3.0, "each node has voted once");
+        assert_eq!(figures.sum(VOTES, &[("node", "memory:1")]), 1.0);
+        assert_eq!(figures.sum(&count(WAIT), &[]), 1.0);
+        assert_eq!(figures.sum(&count(WAIT), &[("outcome", "won")]), 1.0);
+        assert_eq!(figures.sum(&format!("{HOLD}_sum"), &[("end", "unlocked")]), 5.0);
+        assert_eq!((figures.sum(LEASES, &[]), figures.sum(ABANDONED, &[])), (0.0, 0.0));
+    });
+}
+
+#[test]
+fn what_others_hold_is_counted_by_how_the_call_ended() {
+    measure(async |figures| {
+        let cluster = MemoryCluster::new(3);
+        let held = client(&cluster).red_lock("r").lock().await.unwrap();
+        let lock = client(&cluster).red_lock("r");
+        assert!(lock.try_lock().await.unwrap().is_none());
+        assert_eq!(figures.sum(ATTEMPTS, &[("outcome", "held")]), 1.0);
+        assert!(figures.sum(VOTES, &[("answer", "held")]) >= 2.0);
+        lock.try_lock_for(Duration::from_secs(2)).await.unwrap_err();
+        assert!(tokio::time::timeout(Duration::from_secs(1), lock.lock()).await.is_err(), "it waits");
+        for (outcome, calls) in [("won", 1.0), ("held", 1.0), ("timed_out", 1.0), ("cancelled", 1.0)] {
+            assert_eq!(figures.sum(&count(WAIT), &[("outcome", outcome)]), calls, "{outcome}");
+        }
+        assert_eq!(figures.sum(&format!("{WAIT}_sum"), &[("outcome", "timed_out")]), 2.0);
+        assert_eq!((figures.sum(WAITING, &[]), figures.sum(LEASES, &[])), (0.0, 1.0));
+        held.unlock().await.unwrap();
+    });
+}
+
+#[test]
+fn a_lease_is_abandoned_when_its_last_guard_is_dropped_while_it_is_held() {
+    measure(async |figures| {
+        let quorum = client(&MemoryCluster::new(3));
+        drop(quorum.red_lock("r").lock().await.unwrap());
+        assert_eq!(figures.sum(ABANDONED, &[]), 1.0);
+        assert_eq!(figures.sum(&count(HOLD), &[("end", "dropped")]), 1.0);
+        let lost = quorum.red_lock("r").without_renewal().lock().await.unwrap();
+        sleep(TTL).await;
+        drop(lost);
+        let owner = Owner::new();
+        let outer = quorum.red_lock("r").owned_by(&owner).lock().await.unwrap();
+        drop(quorum.red_lock("r").owned_by(&owner).lock().await.unwrap());
+        assert_eq!(figures.sum(&count(WAIT), &[("outcome", "reentered")]), 1.0);
+        outer.unlock().await.unwrap();
+        assert_eq!(figures.sum(ABANDONED, &[]), 1.0, "neither what was lost nor one of several holds");
+        assert_eq!(figures.sum(LEASES, &[]), 0.0);
+    });
+}
+
+#[test]
+fn losses_are_counted_once_by_their_reason() {
+    measure(async |figures| {
+        let cluster = MemoryCluster::new(3);
+        let quorum = client(&cluster);
+        let fixed = quorum.red_lock("expired").without_renewal().lock().await.unwrap();
+        assert_eq!(fixed.lost().await.reason, LossReason::Expired);
+        let longest = quorum.red_lock("max_hold").max_hold(TTL).lock().await.unwrap();
+        assert_eq!(longest.lost().await.reason, LossReason::MaxHold);
+        let taken = quorum.red_lock("taken_away").lock().await.unwrap();
+        client(&cluster).red_lock("taken_away").force_unlock().await.unwrap();
+        assert_eq!(taken.lost().await.reason, LossReason::TakenAway);
+        let shut_down = quorum.red_lock("shutdown").lock().await.unwrap();
+        quorum.shutdown().await;
+        assert_eq!(shut_down.ensure().unwrap_err().reason, LossReason::Shutdown);
+        drop((fixed, longest, taken, shut_down));
+        for reason in ["expired", "max_hold", "taken_away", "shutdown"] {
+            assert_eq!(figures.sum(LOSSES, &[("reason", reason)]), 1.0, "{reason}");
+        }
+        assert_eq!(figures.sum(&count(HOLD), &[("end", "lost")]), 4.0);
+        assert_eq!((figures.sum(LEASES, &[]), figures.sum(ABANDONED, &[])), (0.0, 0.0));
+    });
+}
+
+#[test]
+fn a_renewal_is_counted_with_what_was_left_of_the_validity() {
+    measure(async |figures| {
+        let guard = client(&MemoryCluster::new(3)).red_lock("r").lock().await.unwrap();
+        sleep(TTL).await;
+        assert!(guard.is_valid());
+        let renewals = figures.sum(RENEWALS, &[("outcome", "renewed")]);
+        assert!((2.0..=3.0).contains(&renewals), "at every third of the ttl: {renewals}");
+        assert_eq!(figures.sum(RENEWALS, &[]), renewals);
+        assert_eq!(figures.sum(&count(RENEWAL), &[]), renewals);
+        assert_eq!(figures.sum(VOTES, &[("question", "renew"), ("answer", "granted")]), renewals * 3.0);
+        let margin = figures.sum(&format!("{MARGIN}_sum"), &[]) / figures.sum(&count(MARGIN), &[]);
+        assert!((0.6..0.67).contains(&margin), "two thirds, less the drift: {margin}");
+        guard.unlock().await.unwrap();
+    });
+}
+
+#[test]
+fn quorums_are_told_apart_by_their_names_and_no_label_names_a_resource() {
+    measure(async |figures| {
+        for name in ["eu", "us"] {
+            let quorum = Quorum::builder().name(name).in_memory(&MemoryCluster::new(3)).unwrap();
+            quorum.red_lock("a-resource-of-many").lock().await.unwrap().unlock().await.unwrap();
+            assert_eq!(figures.sum(ATTEMPTS, &[("quorum", name)]), 1.0);
+        }
+        assert!(!figures.page().contains("a-resource-of-many"), "{}", figures.page());
+    });
+}

@@ -1,0 +1,110 @@
+//! The pages for operators say what there is, and nothing else.
+
+use std::collections::BTreeSet;
+
+use redquorum::metrics::{ALL, Kind};
+use serde_json::Value;
+
+const PAGE: &str = include_str!("../../docs/OBSERVABILITY.md");
+const DASHBOARD: &str = include_str!("../../docs/grafana-dashboard.json");
+
+fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Counter => "counter",
+        Kind::Gauge => "gauge",
+        Kind::Seconds | Kind::Ratio => "histogram",
+        _ => panic!("a kind that the page has no word for: {kind:?}"),
+    }
+}
+
+/// What stands between backticks in a cell.
+fn code(cell: &str) -> Vec<&str> {
+    cell.split('`').skip(1).step_by(2).collect()
+}
+
+#[test]
+fn the_table_of_the_page_is_what_is_measured() {
+    let rows = PAGE.lines().filter(|line| line.starts_with("| `redquorum_"));
+    let documented: Vec<(String, String, Vec<&str>)> = rows
+        .map(|row| {
+            let cells: Vec<_> = row.trim_matches('|').split(" | ").collect();
+            assert_eq!(cells.len(), 5, "name, type, labels, meaning, alert: {row}");
+            assert!(cells.iter().skip(3).all(|cell| !cell.trim().is_empty()), "{row}");
+            (code(cells[0]).concat(), cells[1].trim().to_owned(), code(cells[2]))
+        })
+        .collect();
+    let measured: Vec<_> = ALL
+        .iter()
+        .map(|metric| (metric.name.to_owned(), kind(metric.kind).to_owned(), metric.labels.to_vec()))
+        .collect();
+    assert_eq!(documented, measured);
+}
+
+#[test]
+fn names_follow_the_conventions_of_prometheus() {
+    for metric in ALL {
+        let name = metric.name;
+        assert!(name.starts_with("redquorum_"), "{name}");
+        assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{name}");
+        assert_eq!(name.ends_with("_total"), metric.kind == Kind::Counter, "{name}");
+        assert_eq!(name.ends_with("_seconds"), metric.kind == Kind::Seconds, "{name}");
+        assert_eq!(name.ends_with("_ratio"), metric.kind == Kind::Ratio, "{name}");
+        assert!(metric.labels.first() == Some(&"quorum") && !metric.labels.contains(&"resource"), "{name}");
+    }
+    let names: BTreeSet<_> = ALL.iter().map(|metric| metric.name).collect();
+    assert_eq!(names.len(), ALL.len());
+}
+
+/// All strings under a key of this name, at any depth.
+fn strings<'a>(value: &'a Value, key: &str) -> Vec<&'a str> {
+    match value {
+        Value::Object(fields) => {
+            let here = fields.get(key).and_then(Value::as_str);
+            here.into_iter().chain(fields.values().flat_map(|value| strings(value, key))).collect()
+        }
+        Value::Array(values) => values.iter().flat_map(|value| strings(value, key)).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The metrics that a query asks for, histograms by their own name.
+fn asked(query: &str) -> BTreeSet<&str> {
+    let words = query.split(|character: char| !(character.is_ascii_alphanumeric() || character == '_'));
+    words
+        .filter(|word| word.starts_with("redquorum_"))
+        .map(|word| {
+            let histogram = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| word.strip_suffix(suffix));
+            histogram.unwrap_or(word)
+        })
+        .collect()
+}
+
+#[test]
+fn the_dashboard_shows_everything_that_is_measured_and_asks_for_nothing_else() {
+    let dashboard: Value = serde_json::from_str(DASHBOARD).unwrap();
+    let queries = [strings(&dashboard, "expr"), strings(&dashboard, "query")].concat();
+    let asked: BTreeSet<_> = queries.into_iter().flat_map(asked).collect();
+    assert_eq!(asked, ALL.iter().map(|metric| metric.name).collect());
+}
+
+#[test]
+fn every_panel_of_the_dashboard_has_a_title_a_description_and_the_chosen_datasource() {
+    let dashboard: Value = serde_json::from_str(DASHBOARD).unwrap();
+    assert!(dashboard["schemaVersion"].as_u64().unwrap() >= 39);
+    let variables = dashboard["templating"]["list"].as_array().unwrap();
+    assert!(
+        variables
+            .iter()
+            .any(|variable| variable["type"] == "datasource" && variable["query"] == "prometheus")
+    );
+    let panels = dashboard["panels"].as_array().unwrap();
+    let mut ids = BTreeSet::new();
+    for panel in panels.iter().filter(|panel| panel["type"] != "row") {
+        for field in ["title", "description"] {
+            assert!(panel[field].as_str().is_some_and(|text| !text.is_empty()), "no {field}: {panel}");
+        }
+        assert_eq!(panel["datasource"]["uid"], "${datasource}", "{panel}");
+        assert!(!panel["targets"].as_array().unwrap().is_empty(), "{panel}");
+    }
+    assert!(panels.iter().all(|panel| ids.insert(panel["id"].as_u64())), "ids are unique");
+}

@@ -1,0 +1,90 @@
+//! The blocking API on real servers, from inside of the runtimes of these tests.
+
+use std::{thread, time::Duration};
+
+use redquorum::{ConnectError, blocking::Quorum};
+
+use crate::support::{Cluster, eventually};
+
+const SOON: Duration = Duration::from_secs(10);
+
+async fn is_locked_anywhere(cluster: &Cluster) -> bool {
+    for server in cluster.servers() {
+        if server.keys().await.iter().any(|key| key == "lock:r") {
+            return true;
+        }
+    }
+    false
+}
+
+fn connected(cluster: &Cluster) -> Quorum {
+    Quorum::builder().nodes(cluster.urls()).admit_new_nodes().connect().unwrap()
+}
+
+#[tokio::test]
+async fn a_lock_in_a_single_threaded_runtime_is_taken_renewed_and_given_back() {
+    let cluster = Cluster::start(3).await;
+    let quorum = connected(&cluster);
+    let ttl = Duration::from_millis(600);
+    let guard = quorum.red_lock("lock:r").ttl(ttl).lock().unwrap();
+    assert!(is_locked_anywhere(&cluster).await);
+    // For longer than the ttl this runtime does nothing: only the quorum's own thread can renew.
+    assert_eq!(guard.lost_within(ttl * 2), None);
+    assert!(guard.is_valid());
+    assert!(guard.unlock().unwrap().confirmed.len() >= 2);
+    eventually(SOON, "unlocked everywhere", async || !is_locked_anywhere(&cluster).await).await;
+    quorum.shutdown();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_guard_is_unlocked_when_it_is_dropped_in_async_code() {
+    let cluster = Cluster::start(3).await;
+    let guard = connected(&cluster).red_lock("lock:r").lock().unwrap();
+    assert!(is_locked_anywhere(&cluster).await);
+    tokio::spawn(async move { drop(guard) }).await.unwrap();
+    eventually(SOON, "unlocked everywhere", async || !is_locked_anywhere(&cluster).await).await;
+}
+
+#[tokio::test]
+async fn a_shutdown_returns_when_the_unlocks_of_dropped_guards_are_confirmed() {
+    let cluster = Cluster::start(3).await;
+    for _ in 0..20 {
+        let quorum = connected(&cluster);
+        drop(quorum.red_lock("lock:r").lock().unwrap());
+        quorum.shutdown();
+        assert!(!is_locked_anywhere(&cluster).await);
+    }
+}
+
+#[tokio::test]
+async fn an_unlock_that_a_frozen_server_has_not_heard_is_kept_after_the_last_handle_is_gone() {
+    let cluster = Cluster::start(3).await;
+    let guard = connected(&cluster).red_lock("lock:r").lock().unwrap();
+    eventually(SOON, "all have it", async || {
+        let mut locked = 0;
+        for server in cluster.servers() {
+            locked += usize::from(server.keys().await.iter().any(|key| key == "lock:r"));
+        }
+        locked == 3
+    })
+    .await;
+    let frozen = cluster.server(2);
+    frozen.freeze().await;
+    drop(guard);
+    frozen.thaw().await;
+    eventually(SOON, "unlocked there, too", async || !is_locked_anywhere(&cluster).await).await;
+}
+
+#[tokio::test]
+async fn servers_that_are_gone_are_an_error_of_connect() {
+    let cluster = Cluster::start(3).await;
+    for server in cluster.servers() {
+        server.kill().await;
+    }
+    let urls = cluster.urls();
+    let connecting = thread::spawn(move || {
+        Quorum::builder().nodes(urls).connect_timeout(Duration::from_millis(300)).connect()
+    });
+    let error = connecting.join().unwrap().unwrap_err();
+    assert!(matches!(error, ConnectError::NoQuorum { .. }), "{error}");
+}

@@ -1,0 +1,110 @@
+//! What is measured on real servers, where connections break and nodes forget.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use redquorum::{
+    Quorum, QuorumBuilder,
+    metrics::{ALL, CONNECTIONS, Kind, OWED, QUARANTINED, RECONNECTS, VOTES},
+};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::{
+    figures::{Figures, measured},
+    support::{Cluster, Server, eventually},
+};
+
+const SOON: Duration = Duration::from_secs(20);
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn builder(cluster: &Cluster) -> QuorumBuilder {
+    Quorum::builder().nodes(cluster.urls()).admit_new_nodes().ttl(Duration::from_secs(3))
+}
+
+async fn becomes(figures: &Figures, name: &str, server: &Server, value: f64) {
+    let node = format!("127.0.0.1:{}", server.port());
+    let what = format!("{name} of {node} is {value}");
+    eventually(SOON, &what, async || figures.sum(name, &[("node", &node)]) == value).await;
+}
+
+#[test]
+fn a_server_that_goes_and_comes_back_empty_is_seen_to_do_so() {
+    measured(&runtime(), async |figures| {
+        let cluster = Cluster::start(3).await;
+        // Clients that trust nobody: an empty server is one that has forgotten.
+        builder(&cluster).connect().await.unwrap().shutdown().await;
+        let builder = Quorum::builder().nodes(cluster.urls());
+        let quorum = builder.connect().await.unwrap();
+        let server = cluster.server(0);
+        becomes(&figures, CONNECTIONS, server, 1.0).await;
+        becomes(&figures, QUARANTINED, server, 0.0).await;
+        server.kill().await;
+        becomes(&figures, CONNECTIONS, server, 0.0).await;
+        assert_eq!(figures.sum(CONNECTIONS, &[]), 2.0, "the others are as before");
+        server.restart_empty().await;
+        becomes(&figures, CONNECTIONS, server, 1.0).await;
+        becomes(&figures, RECONNECTS, server, 1.0).await;
+        becomes(&figures, QUARANTINED, server, 1.0).await;
+        quorum.red_lock("lock:r").lock().await.unwrap().unlock().await.unwrap();
+        assert_eq!(figures.sum(QUARANTINED, &[]), 1.0, "the others vote");
+        assert!(figures.sum(VOTES, &[("answer", "abstained")]) <= 1.0);
+        quorum.shutdown().await;
+        assert_eq!(figures.sum(CONNECTIONS, &[]), 0.0);
+    });
+}
+
+#[test]
+fn an_unlock_is_owed_until_the_server_has_confirmed_it() {
+    measured(&runtime(), async |figures| {
+        let cluster = Cluster::start(3).await;
+        let quorum = builder(&cluster).connect().await.unwrap();
+        let guard = quorum.red_lock("lock:r").lock().await.unwrap();
+        let frozen = cluster.server(2);
+        frozen.freeze().await;
+        guard.unlock().await.unwrap();
+        becomes(&figures, OWED, frozen, 1.0).await;
+        frozen.thaw().await;
+        becomes(&figures, OWED, frozen, 0.0).await;
+        assert_eq!(figures.sum(OWED, &[]), 0.0);
+        quorum.shutdown().await;
+    });
+}
+
+/// Everything that is measured, and what a run tells of it.
+#[test]
+fn a_run_tells_what_is_documented_and_nothing_else() {
+    measured(&runtime(), async |figures| {
+        let cluster = Cluster::start(3).await;
+        let quorum = builder(&cluster).connect().await.unwrap();
+        let renewed = quorum.red_lock("lock:renewed").ttl(Duration::from_millis(600)).lock().await.unwrap();
+        let renewals = "redquorum_renewal_margin_ratio_count";
+        eventually(SOON, "it is renewed", async || figures.sum(renewals, &[]) >= 1.0).await;
+        renewed.unlock().await.unwrap();
+        drop(quorum.red_lock("lock:dropped").lock().await.unwrap());
+        let lost = quorum.red_lock("lock:lost").ttl(Duration::from_millis(200)).without_renewal();
+        drop(lost.lock().await.unwrap().lost().await);
+        quorum.shutdown().await;
+
+        let told = figures.told();
+        let documented: BTreeMap<_, _> = ALL
+            .iter()
+            .map(|metric| {
+                let kind = match metric.kind {
+                    Kind::Counter => "counter",
+                    Kind::Gauge => "gauge",
+                    _ => "summary",
+                };
+                let labels = metric.labels.iter().map(|label| (*label).to_owned()).collect();
+                (metric.name.to_owned(), (kind.to_owned(), labels))
+            })
+            .collect();
+        assert_eq!(told, documented);
+        let described = figures.page();
+        for metric in ALL {
+            let help = format!("# HELP {} {}", metric.name, metric.meaning);
+            assert!(described.contains(&help), "{help} is not in {described}");
+        }
+    });
+}
