@@ -54,7 +54,7 @@ impl ExecChild {
             terminal::come_into_foreground();
         }
         let mut words = self.command.iter();
-        let program = words.next().map_or(OsStr::new(""), OsString::as_os_str);
+        let program = words.next().map_or_else(|| OsStr::new(""), OsString::as_os_str);
         let error = Command::new(program).args(words).exec();
         let exit = if error.kind() == ErrorKind::NotFound { Exit::NotFound } else { Exit::NotExecutable };
         Err(Failure::new(exit, format!("{}: {error}", program.display())))
