@@ -4,4 +4,5 @@
 mod without_servers {
     mod auto_traits;
     mod bad_input;
+    mod configuration;
 }
