@@ -13,6 +13,8 @@ mod cli {
     mod exclusion;
     mod exits;
     mod help;
+    mod init;
+    mod inspect;
     mod loss;
     mod parent;
     mod redquorum;

@@ -29,7 +29,10 @@ mod logs;
 mod messages;
 mod output;
 mod settings;
+mod sight;
+mod stopwatch;
 mod supervise;
+mod table;
 mod waiting;
 
 fn main() -> ExitCode {

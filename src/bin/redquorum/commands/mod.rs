@@ -4,6 +4,9 @@ use crate::{app::App, arguments::Command, exit::Exit, failure::Failure};
 
 pub(crate) mod completions;
 pub(crate) mod elect;
+pub(crate) mod force_unlock;
+pub(crate) mod init;
+pub(crate) mod inspect;
 pub(crate) mod man;
 pub(crate) mod observe;
 pub(crate) mod run;
@@ -19,6 +22,9 @@ impl Command {
             Self::Run(run) => run.perform(app).await,
             Self::Elect(elect) => elect.perform(app).await,
             Self::Observe(observe) => observe.perform(app).await,
+            Self::Inspect(inspect) => inspect.perform(app).await,
+            Self::ForceUnlock(force_unlock) => force_unlock.perform(app).await,
+            Self::Init(init) => init.perform(app).await,
             Self::Completions(completions) => completions.perform(),
             Self::Man(pages) => pages.perform(),
         }
