@@ -8,6 +8,7 @@ mod support;
 
 mod cli {
     mod configuration;
+    mod doctor;
     mod election;
     mod environment;
     mod exclusion;

@@ -46,6 +46,7 @@ pub(crate) enum Command {
     Inspect(commands::inspect::Inspect),
     ForceUnlock(commands::force_unlock::ForceUnlock),
     Init(commands::init::Init),
+    Doctor(commands::doctor::Doctor),
     Completions(commands::completions::Completions),
     Man(commands::man::Pages),
 }

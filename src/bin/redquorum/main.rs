@@ -22,6 +22,8 @@ use crate::{
 mod app;
 mod arguments;
 mod commands;
+mod dial;
+mod doctor;
 mod duration;
 mod exit;
 mod failure;

@@ -3,6 +3,7 @@
 use crate::{app::App, arguments::Command, exit::Exit, failure::Failure};
 
 pub(crate) mod completions;
+pub(crate) mod doctor;
 pub(crate) mod elect;
 pub(crate) mod force_unlock;
 pub(crate) mod init;
@@ -25,6 +26,7 @@ impl Command {
             Self::Inspect(inspect) => inspect.perform(app).await,
             Self::ForceUnlock(force_unlock) => force_unlock.perform(app).await,
             Self::Init(init) => init.perform(app).await,
+            Self::Doctor(doctor) => doctor.perform(app).await,
             Self::Completions(completions) => completions.perform(),
             Self::Man(pages) => pages.perform(),
         }
