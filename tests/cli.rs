@@ -7,6 +7,7 @@
 mod support;
 
 mod cli {
+    mod bench;
     mod configuration;
     mod doctor;
     mod election;

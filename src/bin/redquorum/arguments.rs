@@ -47,6 +47,7 @@ pub(crate) enum Command {
     ForceUnlock(commands::force_unlock::ForceUnlock),
     Init(commands::init::Init),
     Doctor(commands::doctor::Doctor),
+    Bench(commands::bench::Bench),
     Completions(commands::completions::Completions),
     Man(commands::man::Pages),
 }

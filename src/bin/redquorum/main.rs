@@ -21,6 +21,7 @@ use crate::{
 
 mod app;
 mod arguments;
+mod bench;
 mod commands;
 mod dial;
 mod doctor;

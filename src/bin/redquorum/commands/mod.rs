@@ -2,6 +2,7 @@
 
 use crate::{app::App, arguments::Command, exit::Exit, failure::Failure};
 
+pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod doctor;
 pub(crate) mod elect;
@@ -27,6 +28,7 @@ impl Command {
             Self::ForceUnlock(force_unlock) => force_unlock.perform(app).await,
             Self::Init(init) => init.perform(app).await,
             Self::Doctor(doctor) => doctor.perform(app).await,
+            Self::Bench(bench) => bench.perform(app).await,
             Self::Completions(completions) => completions.perform(),
             Self::Man(pages) => pages.perform(),
         }
