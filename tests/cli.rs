@@ -22,5 +22,6 @@ mod cli {
     mod redquorum;
     mod scratch;
     mod signals;
+    mod sim;
     mod terminal;
 }
