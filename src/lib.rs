@@ -128,8 +128,8 @@ pub use crate::{
         RenewError, RunError, SameServer, UnlockError,
     },
     lock::{
-        Done, Inspection, Lease, LockGuard, LockState, MultiLock, MultiLockGuard, Owner, Quorum,
-        QuorumBuilder, RedLock, Seen, Unlocked, Verification,
+        Done, Inspection, Lease, LockGuard, LockState, MultiLock, MultiLockGuard, NodeInspection, Owner,
+        Quorum, QuorumBuilder, RedLock, Seen, Unlocked, Verification,
     },
     node::{Fault, Fingerprint, RestartGuard, memory::MemoryCluster},
     owner_id::OwnerId,

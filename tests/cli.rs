@@ -7,16 +7,21 @@
 mod support;
 
 mod cli {
+    mod bench;
     mod configuration;
+    mod doctor;
     mod election;
     mod environment;
     mod exclusion;
     mod exits;
     mod help;
+    mod init;
+    mod inspect;
     mod loss;
     mod parent;
     mod redquorum;
     mod scratch;
     mod signals;
+    mod sim;
     mod terminal;
 }

@@ -4,6 +4,7 @@
 mod without_servers {
     mod auto_traits;
     mod bad_input;
+    mod configuration;
     #[cfg(feature = "tls")]
     mod tls;
 }

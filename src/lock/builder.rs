@@ -17,7 +17,7 @@ use crate::{
         quorum::Quorum,
     },
     node::{
-        NewNodes, Node, RestartGuard,
+        Fingerprint, NewNodes, Node, RestartGuard,
         memory::MemoryCluster,
         redis::{RedisTransport, Route, Security, without_password},
         remote::{Census, Setup},
@@ -163,6 +163,25 @@ impl QuorumBuilder {
     pub fn admit_new_nodes(mut self) -> Self {
         self.settings.admits_new = true;
         self
+    }
+
+    /// This configuration as the nodes of its quorum keep it, and by which they refuse clients of another.
+    ///
+    /// # Errors
+    ///
+    /// The [`ConfigError`] of settings that cannot work, as [`connect`](Self::connect) has it.
+    pub fn fingerprint(&self) -> Result<Fingerprint, ConfigError> {
+        Ok(self.settings.check(self.nodes.len())?.terms.fingerprint)
+    }
+
+    /// The addresses of the nodes as reports show them, in the order in which the nodes were given: without passwords.
+    ///
+    /// # Errors
+    ///
+    /// The [`ConfigError`] of nodes that cannot be such, as [`connect`](Self::connect) has it.
+    pub fn addresses(&self) -> Result<Vec<Arc<str>>, ConfigError> {
+        let settings = self.settings.check(self.nodes.len())?;
+        Ok(self.transports(&settings)?.iter().map(|transport| Arc::clone(transport.address())).collect())
     }
 
     /// Connects to the nodes and returns once a quorum of them has answered and every other node has answered or failed; nodes

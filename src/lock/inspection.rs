@@ -9,6 +9,7 @@ use crate::{
         core::Core,
         fanout::{Fanout, Heard},
         locking::Target,
+        node_inspection::NodeInspection,
     },
     node::{Answer, Entry, Fault, Inspect, Request},
     owner_id::OwnerId,
@@ -22,7 +23,7 @@ use crate::{
 /// It was so when the nodes answered; by the time it is read it may be otherwise. To act on it is what a lock is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspection {
-    nodes: Vec<(Arc<str>, Seen)>,
+    nodes: Vec<NodeInspection>,
     needed: usize,
 }
 
@@ -62,8 +63,8 @@ impl Inspection {
     /// The quorum's view.
     #[must_use]
     pub fn state(&self) -> LockState {
-        let silent = self.nodes.iter().filter(|(_, seen)| matches!(seen, Seen::Unknown(_))).count();
-        let most = self.nodes.iter().map(|(_, seen)| self.supporters(seen).count()).max().unwrap_or(0);
+        let silent = self.seen().filter(|seen| matches!(seen, Seen::Unknown(_))).count();
+        let most = self.seen().map(|seen| self.supporters(seen).count()).max().unwrap_or(0);
         if most >= self.needed {
             LockState::Held
         } else if most + silent >= self.needed {
@@ -105,9 +106,24 @@ impl Inspection {
         })
     }
 
+    /// How many nodes have to name an owner for the quorum to do so.
+    #[must_use]
+    pub fn needed(&self) -> usize {
+        self.needed
+    }
+
     /// Each node's address and answer.
     pub fn nodes(&self) -> impl Iterator<Item = (&str, &Seen)> {
-        self.nodes.iter().map(|(node, seen)| (&**node, seen))
+        self.nodes.iter().map(|node| (node.address(), node.seen()))
+    }
+
+    /// The same with all that is known of each answer: the node's fencing counter, and how long the answer took.
+    pub fn answers(&self) -> impl Iterator<Item = &NodeInspection> {
+        self.nodes.iter()
+    }
+
+    fn seen(&self) -> impl Iterator<Item = &Seen> {
+        self.nodes.iter().map(NodeInspection::seen)
     }
 
     /// What a quorum sees at least: the q-th largest among the owner's nodes.
@@ -119,12 +135,12 @@ impl Inspection {
 
     /// What one of the nodes that agree on a holder sees.
     fn holder(&self) -> Option<&Seen> {
-        self.nodes.iter().map(|(_, seen)| seen).find(|seen| self.supporters(seen).count() >= self.needed)
+        self.seen().find(|seen| self.supporters(seen).count() >= self.needed)
     }
 
     /// What the nodes see that name the same owner as `one`.
     fn supporters<'a>(&'a self, one: &'a Seen) -> impl Iterator<Item = &'a Seen> {
-        self.nodes.iter().map(|(_, seen)| seen).filter(move |other| match (one, other) {
+        self.seen().filter(move |other| match (one, other) {
             (Seen::Held { owner: one, .. }, Seen::Held { owner: other, .. }) => one == other,
             _ => false,
         })
@@ -134,7 +150,7 @@ impl Inspection {
 impl fmt::Display for Inspection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.state())?;
-        for (node, seen) in &self.nodes {
+        for (node, seen) in self.nodes() {
             write!(f, "; {node}: {seen}")?;
         }
         Ok(())
@@ -170,15 +186,20 @@ impl fmt::Display for Seen {
 
 /// Asks every node, and waits until each has answered or its time is over.
 pub(crate) async fn inspect(core: &Core, target: &Target) -> Result<Inspection, LockError> {
-    let answers = ask_all(core, &target.resource, core.now() + target.settings.node_timeout).await;
-    let answered = answers.iter().filter(|answer| matches!(answer, Answer::Inspected(_))).count();
+    let start = core.now();
+    let deadline = start + target.settings.node_timeout;
+    let heard = hear_with_times(core, ask(core, &target.resource, deadline), deadline).await;
+    let answered = heard.iter().filter(|(answer, _)| matches!(answer, Answer::Inspected(_))).count();
     let needed = core.settings.electorate.needed();
     if answered < needed {
-        let votes = core.votes(answers.iter().map(Vote::of));
+        let votes = core.votes(heard.iter().map(|(answer, _)| Vote::of(answer)));
         return Err(LockError::NoQuorum { resource: target.resource.clone(), needed, votes });
     }
-    let nodes = core.nodes.iter().map(|node| Arc::clone(node.address())).zip(answers);
-    Ok(Inspection { nodes: nodes.map(|(node, answer)| (node, seen(answer))).collect(), needed })
+    let nodes = core.nodes.iter().zip(heard).map(|(node, (answer, at))| {
+        let latency = at.map(|at| at.saturating_duration_since(start));
+        NodeInspection::new(Arc::clone(node.address()), answer, latency)
+    });
+    Ok(Inspection { nodes: nodes.collect(), needed })
 }
 
 /// Asks every node about a resource and waits until each has answered or the deadline has come.
@@ -203,46 +224,49 @@ pub(super) fn ask_entry(core: &Core, entry: Entry, deadline: Instant) -> Fanout<
 }
 
 /// Waits until each node that was asked has answered or the deadline has come.
-pub(super) async fn hear_all(core: &Core, mut asked: Fanout<()>, deadline: Instant) -> Vec<Answer> {
-    let mut answers = vec![Answer::Fault(Fault::TimedOut); core.nodes.len()];
+pub(super) async fn hear_all(core: &Core, asked: Fanout<()>, deadline: Instant) -> Vec<Answer> {
+    hear_with_times(core, asked, deadline).await.into_iter().map(|(answer, _)| answer).collect()
+}
+
+/// The same, and when each answer came; nothing where none did.
+async fn hear_with_times(
+    core: &Core,
+    mut asked: Fanout<()>,
+    deadline: Instant,
+) -> Vec<(Answer, Option<Instant>)> {
+    let mut heard = vec![(Answer::Fault(Fault::TimedOut), None); core.nodes.len()];
     let mut open = core.nodes.len();
     while open > 0 {
         let Heard::Answer { node, answer, .. } = asked.next(&*core.clock, deadline).await else { break };
         open -= 1;
-        if let Some(slot) = answers.get_mut(node) {
-            *slot = answer;
+        if let Some(slot) = heard.get_mut(node) {
+            *slot = (answer, Some(core.now()));
         }
     }
-    answers
-}
-
-fn seen(answer: Answer) -> Seen {
-    match answer {
-        Answer::Inspected(inspection) => match inspection.held {
-            Some(held) => Seen::Held { owner: held.owner, holds: held.holds, remaining: held.remaining },
-            None => Seen::Free,
-        },
-        Answer::Fault(fault) => Seen::Unknown(fault),
-        other => Seen::Unknown(Fault::Protocol(format!("{other:?} is no inspection").into())),
-    }
+    heard
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::{HeldBy, Inspection as Inspected};
 
     /// One word a node: a letter and a digit for an owner and its remaining seconds, `-` free, `?` silent.
     fn view(nodes: &str) -> Inspection {
-        let seen = |word: &str| match word {
-            "-" => Seen::Free,
-            "?" => Seen::Unknown(Fault::TimedOut),
-            held => Seen::Held {
-                owner: Some(OwnerId::from_wire(&held.as_bytes()[..1])),
-                holds: 1,
-                remaining: held[1..].parse().ok().map(Duration::from_secs),
-            },
+        let held = |held: &str| HeldBy {
+            owner: Some(OwnerId::from_wire(&held.as_bytes()[..1])),
+            holds: 1,
+            remaining: held[1..].parse().ok().map(Duration::from_secs),
         };
-        let nodes: Vec<_> = nodes.split(' ').map(|word| ("node".into(), seen(word))).collect();
+        let inspected =
+            |held| Answer::Inspected(Inspected { held, counter: 0, run: None, fingerprint: None });
+        let answer = |word: &str| match word {
+            "-" => inspected(None),
+            "?" => Answer::Fault(Fault::TimedOut),
+            word => inspected(Some(held(word))),
+        };
+        let node = |word| NodeInspection::new("node".into(), answer(word), None);
+        let nodes: Vec<_> = nodes.split(' ').map(node).collect();
         let needed = nodes.len() / 2 + 1;
         Inspection { nodes, needed }
     }

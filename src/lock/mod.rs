@@ -22,6 +22,7 @@ mod inspection;
 pub(crate) mod locking;
 mod multi_guard;
 mod multi_lock;
+mod node_inspection;
 pub(crate) mod observer;
 mod owner;
 mod quorum;
@@ -42,6 +43,7 @@ pub use self::{
     inspection::{Inspection, LockState, Seen},
     multi_guard::MultiLockGuard,
     multi_lock::MultiLock,
+    node_inspection::NodeInspection,
     owner::Owner,
     quorum::Quorum,
     red_lock::RedLock,

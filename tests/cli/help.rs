@@ -27,7 +27,19 @@ async fn the_help_of_the_whole_is_as_written_down() {
 
 #[tokio::test]
 async fn the_help_of_every_command_is_as_written_down() {
-    for command in ["run", "elect", "observe", "completions", "man"] {
+    for command in [
+        "run",
+        "elect",
+        "observe",
+        "inspect",
+        "force-unlock",
+        "init",
+        "doctor",
+        "bench",
+        "sim",
+        "completions",
+        "man",
+    ] {
         shows(&[command], command).await;
     }
 }

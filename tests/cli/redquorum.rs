@@ -33,6 +33,13 @@ pub(super) fn on<S: AsRef<OsStr>>(cluster: &Cluster, arguments: impl IntoIterato
     command
 }
 
+/// The command on the nodes of a cluster as they are.
+pub(super) fn plainly<S: AsRef<OsStr>>(cluster: &Cluster, arguments: impl IntoIterator<Item = S>) -> Command {
+    let mut command = redquorum(arguments);
+    command.env("REDQUORUM_NODES", cluster.urls().join(","));
+    command
+}
+
 /// `redquorum run` with these arguments on the nodes of a cluster, and a script of the shell as its command.
 pub(super) fn run(cluster: &Cluster, arguments: &[&str], script: &str) -> Command {
     let mut command = on(cluster, ["run"]);
@@ -60,6 +67,14 @@ pub(super) fn stdout(output: &Output) -> String {
 
 pub(super) fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// The objects on standard output, one to a line.
+pub(super) fn json(output: &Output) -> Vec<serde_json::Value> {
+    let object = |line: &str| {
+        serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line:?}; {}", stderr(output)))
+    };
+    stdout(output).lines().map(object).collect()
 }
 
 /// The exit status, with what was said if there is none.

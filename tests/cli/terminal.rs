@@ -12,7 +12,7 @@ use super::{
 use crate::support::{Cluster, eventually};
 
 /// The command on a terminal of its own, in the foreground, as `script` makes one.
-fn on_a_terminal(command: &tokio::process::Command) -> tokio::process::Command {
+pub(super) fn on_a_terminal(command: &tokio::process::Command) -> tokio::process::Command {
     let words = std::iter::once(command.as_std().get_program()).chain(command.as_std().get_args());
     let quoted: Vec<String> =
         words.map(|word| format!("'{}'", word.to_str().unwrap().replace('\'', r"'\''"))).collect();

@@ -34,6 +34,11 @@ async fn inspection_tells_the_owner_the_holds_and_the_remaining_ttl_with_every_n
         let Seen::Held { owner, holds: 2, remaining: Some(remaining), .. } = seen else { panic!("{seen}") };
         assert!(owner.as_ref() == Some(outer.owner()) && *remaining <= TTL);
     }
+    for answer in held.answers() {
+        assert_eq!(answer.counter(), Some(outer.fencing_token().as_u64()), "{answer:?}");
+        assert!(answer.latency().is_some_and(|latency| latency > Duration::ZERO), "{answer:?}");
+    }
+    assert!(free.answers().all(|answer| answer.counter().is_none()), "nobody has counted yet");
     assert_eq!(cluster.server(0).keys().await, keys, "asking changes nothing");
 }
 
@@ -48,6 +53,8 @@ async fn inspection_says_the_same_with_a_minority_silent() {
     let frozen = inspect(&quorum).await;
     assert_eq!((frozen.owner(), frozen.hold_count()), (Some(guard.owner()), 1));
     assert_eq!(silent(&frozen), [1]);
+    let timed: Vec<bool> = frozen.answers().map(|answer| answer.latency().is_some()).collect();
+    assert_eq!(timed, [true, false, true], "what was not answered took no time");
     cluster.server(1).kill().await;
     let dead = inspect(&quorum).await;
     assert!(dead.is_locked() && dead.remaining_ttl().is_some());

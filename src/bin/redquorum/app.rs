@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redquorum::Quorum;
+use redquorum::{Quorum, QuorumBuilder};
 
 use crate::{
     arguments::General, exit::Exit, failure::Failure, messages::Messages, output::Output, settings::Settings,
@@ -43,7 +43,20 @@ impl App {
         settings: &Settings,
         work: impl AsyncFnOnce(&Quorum) -> Result<Exit, Failure>,
     ) -> Result<Exit, Failure> {
-        let quorum = settings.builder().connect().await?;
+        self.with_quorum_of(settings.builder(), work).await
+    }
+
+    /// The same with settings that are not all those of the configuration.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be connected, or that of the work.
+    pub(crate) async fn with_quorum_of(
+        &self,
+        builder: QuorumBuilder,
+        work: impl AsyncFnOnce(&Quorum) -> Result<Exit, Failure>,
+    ) -> Result<Exit, Failure> {
+        let quorum = builder.connect().await?;
         let done = work(&quorum).await;
         #[expect(clippy::disallowed_methods, reason = "no lease depends on it, and a suspend may prolong it")]
         let ended = tokio::time::timeout(END, quorum.shutdown()).await;

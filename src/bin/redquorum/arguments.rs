@@ -43,6 +43,12 @@ pub(crate) enum Command {
     Run(commands::run::Run),
     Elect(commands::elect::Elect),
     Observe(commands::observe::Observe),
+    Inspect(commands::inspect::Inspect),
+    ForceUnlock(commands::force_unlock::ForceUnlock),
+    Init(commands::init::Init),
+    Doctor(commands::doctor::Doctor),
+    Bench(commands::bench::Bench),
+    Sim(commands::sim::Sim),
     Completions(commands::completions::Completions),
     Man(commands::man::Pages),
 }

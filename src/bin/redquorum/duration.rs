@@ -13,6 +13,16 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}: write it like 30s or 500ms"))
 }
 
+/// A duration as tables show it: no more than a figure behind the point.
+pub(crate) fn shown(duration: Duration) -> String {
+    format!("{duration:.1?}")
+}
+
+/// A duration in milliseconds, to the microsecond, as JSON has it.
+pub(crate) fn milliseconds(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e6).round() / 1e3
+}
+
 /// A duration in the configuration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Written(pub(crate) Duration);

@@ -2,7 +2,7 @@
 
 use std::{fmt, io, path::Path};
 
-use redquorum::{ConfigError, ConnectError, LeaseLost, LockError};
+use redquorum::{AdmissionError, ConfigError, ConnectError, LeaseLost, LockError};
 
 use crate::exit::Exit;
 
@@ -62,6 +62,16 @@ impl From<ConnectError> for Failure {
             ConnectError::Config(error) => error.into(),
             ConnectError::NoQuorum { .. } => Self::new(Exit::NoQuorum, error),
             // Servers, users and clocks that have to be set right before any quorum can be had.
+            _ => Self::new(Exit::Config, error),
+        }
+    }
+}
+
+impl From<AdmissionError> for Failure {
+    fn from(error: AdmissionError) -> Self {
+        match error {
+            AdmissionError::Config(error) => error.into(),
+            AdmissionError::Incomplete { .. } => Self::new(Exit::NoQuorum, error),
             _ => Self::new(Exit::Config, error),
         }
     }

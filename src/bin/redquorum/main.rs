@@ -21,7 +21,10 @@ use crate::{
 
 mod app;
 mod arguments;
+mod bench;
 mod commands;
+mod dial;
+mod doctor;
 mod duration;
 mod exit;
 mod failure;
@@ -29,7 +32,10 @@ mod logs;
 mod messages;
 mod output;
 mod settings;
+mod sight;
+mod stopwatch;
 mod supervise;
+mod table;
 mod waiting;
 
 fn main() -> ExitCode {

@@ -44,6 +44,11 @@ impl Waiting {
     }
 }
 
+/// Whether anybody sees what is shown on standard error.
+pub(crate) fn is_terminal() -> bool {
+    stderr().is_terminal()
+}
+
 impl Drop for Waiting {
     fn drop(&mut self) {
         self.bar.finish_and_clear();

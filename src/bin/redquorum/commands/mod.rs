@@ -2,11 +2,17 @@
 
 use crate::{app::App, arguments::Command, exit::Exit, failure::Failure};
 
+pub(crate) mod bench;
 pub(crate) mod completions;
+pub(crate) mod doctor;
 pub(crate) mod elect;
+pub(crate) mod force_unlock;
+pub(crate) mod init;
+pub(crate) mod inspect;
 pub(crate) mod man;
 pub(crate) mod observe;
 pub(crate) mod run;
+pub(crate) mod sim;
 
 impl Command {
     /// Does what was asked.
@@ -19,6 +25,12 @@ impl Command {
             Self::Run(run) => run.perform(app).await,
             Self::Elect(elect) => elect.perform(app).await,
             Self::Observe(observe) => observe.perform(app).await,
+            Self::Inspect(inspect) => inspect.perform(app).await,
+            Self::ForceUnlock(force_unlock) => force_unlock.perform(app).await,
+            Self::Init(init) => init.perform(app).await,
+            Self::Doctor(doctor) => doctor.perform(app).await,
+            Self::Bench(bench) => bench.perform(app).await,
+            Self::Sim(sim) => sim.perform(app).await,
             Self::Completions(completions) => completions.perform(),
             Self::Man(pages) => pages.perform(),
         }

@@ -14,19 +14,19 @@ pub(crate) struct File {
     #[serde(default)]
     pub(super) nodes: Vec<String>,
     pub(super) name: Option<String>,
-    votes_needed: Option<usize>,
+    pub(super) votes_needed: Option<usize>,
     pub(super) ttl: Option<Written>,
-    max_ttl: Option<Written>,
+    pub(super) max_ttl: Option<Written>,
     attempt_timeout: Option<Written>,
-    connect_timeout: Option<Written>,
-    drift: Option<f64>,
-    restart_guard: Option<Guard>,
+    pub(super) connect_timeout: Option<Written>,
+    pub(super) drift: Option<f64>,
+    pub(super) restart_guard: Option<Guard>,
 }
 
 /// [`RestartGuard`], as the file calls it.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Guard {
+pub(super) enum Guard {
     PerConnection,
     PerVote,
     Off,
@@ -71,10 +71,18 @@ impl File {
             builder = builder.drift(drift);
         }
         match self.restart_guard {
-            Some(Guard::PerConnection) => builder.restart_guard(RestartGuard::PerConnection),
-            Some(Guard::PerVote) => builder.restart_guard(RestartGuard::PerVote),
-            Some(Guard::Off) => builder.restart_guard(RestartGuard::Off),
+            Some(guard) => builder.restart_guard(guard.into()),
             None => builder,
+        }
+    }
+}
+
+impl From<Guard> for RestartGuard {
+    fn from(guard: Guard) -> Self {
+        match guard {
+            Guard::PerConnection => Self::PerConnection,
+            Guard::PerVote => Self::PerVote,
+            Guard::Off => Self::Off,
         }
     }
 }

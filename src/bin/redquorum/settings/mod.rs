@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use redquorum::{Quorum, QuorumBuilder};
+use redquorum::{Quorum, QuorumBuilder, RestartGuard};
 
 use self::file::File;
 use crate::{arguments::General, failure::Failure};
@@ -15,8 +15,12 @@ const NODES: &str = "REDQUORUM_NODES";
 /// The configuration file in the environment.
 const CONFIG: &str = "REDQUORUM_CONFIG";
 
-/// Where the library has its default, it is the same.
+// Where the library has its defaults, they are the same.
 const DEFAULT_TTL: Duration = Duration::from_secs(30);
+const DEFAULT_MAX_TTL: Duration = Duration::from_secs(60);
+const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const DEFAULT_DRIFT: f64 = 0.01;
+const MOST_NODE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Which quorum, with which settings: what the command line says, or else the environment, or else the file.
 #[derive(Clone, Debug)]
@@ -68,6 +72,41 @@ impl Settings {
     /// The ttl of locks that set none.
     pub(crate) fn ttl(&self) -> Duration {
         self.file.ttl.map_or(DEFAULT_TTL, |ttl| ttl.0)
+    }
+
+    /// The longest ttl that any lock may have.
+    pub(crate) fn max_ttl(&self) -> Duration {
+        self.file.max_ttl.map_or(DEFAULT_MAX_TTL, |max_ttl| max_ttl.0)
+    }
+
+    /// How long a node is waited for by locks that set neither it nor a ttl.
+    pub(crate) fn node_timeout(&self) -> Duration {
+        (self.ttl() / 10).min(MOST_NODE_TIMEOUT)
+    }
+
+    /// How long a node may take to be connected.
+    pub(crate) fn connect_timeout(&self) -> Duration {
+        self.file.connect_timeout.map_or(DEFAULT_CONNECT_TIMEOUT, |timeout| timeout.0)
+    }
+
+    /// The share of a ttl that clocks may disagree by.
+    pub(crate) fn drift(&self) -> f64 {
+        self.file.drift.unwrap_or(DEFAULT_DRIFT)
+    }
+
+    /// How many nodes have to grant.
+    pub(crate) fn votes_needed(&self) -> usize {
+        self.file.votes_needed.unwrap_or(self.nodes.len() / 2 + 1)
+    }
+
+    /// When a node is asked whether it may have forgotten votes.
+    pub(crate) fn restart_guard(&self) -> RestartGuard {
+        self.file.restart_guard.map(Into::into).unwrap_or_default()
+    }
+
+    /// The nodes, as they were given: with their passwords.
+    pub(crate) fn urls(&self) -> &[String] {
+        &self.nodes
     }
 }
 

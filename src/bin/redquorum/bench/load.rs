@@ -1,0 +1,124 @@
+//! Tasks that lock and unlock.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use redquorum::{LockError, Quorum, RedLock, UnlockError};
+use tokio::{sync::watch, task::JoinSet};
+
+use super::{record::Record, residue::Residue};
+use crate::{failure::Failure, stopwatch};
+
+/// How long a task rests after a failure, so that nodes which refuse are not asked in a busy loop.
+const REST: Duration = Duration::from_millis(10);
+
+/// What tasks have seen.
+#[derive(Debug)]
+pub(crate) struct Load {
+    pub(crate) lock: Record,
+    pub(crate) unlock: Record,
+    /// How often what failed.
+    pub(crate) failures: BTreeMap<&'static str, u64>,
+    /// What their unlocks may have left.
+    pub(crate) residue: Residue,
+}
+
+impl Load {
+    /// Locks and unlocks in a task for each of these resources, until `is_over`, on nodes where tombstones last so long.
+    ///
+    /// # Errors
+    ///
+    /// What cannot be counted. Locks that are not had are counted.
+    pub(crate) async fn run(
+        quorum: &Quorum,
+        resources: &[String],
+        tombstones_last: Duration,
+        is_over: &watch::Receiver<bool>,
+    ) -> Result<Self, Failure> {
+        let mut tasks = JoinSet::new();
+        for resource in resources {
+            let load = Self::new(tombstones_last)?;
+            tasks.spawn(load.work(resource.clone(), quorum.red_lock(resource), is_over.clone()));
+        }
+        let mut load = Self::new(tombstones_last)?;
+        while let Some(done) = tasks.join_next().await {
+            load.add(done.map_err(|error| Failure::internal("a task of the benchmark", error))?)?;
+        }
+        Ok(load)
+    }
+
+    fn new(tombstones_last: Duration) -> Result<Self, Failure> {
+        Ok(Self {
+            lock: Record::new()?,
+            unlock: Record::new()?,
+            failures: BTreeMap::new(),
+            residue: Residue::new(tombstones_last),
+        })
+    }
+
+    fn add(&mut self, other: Self) -> Result<(), Failure> {
+        self.lock.add(&other.lock)?;
+        self.unlock.add(&other.unlock)?;
+        self.residue.add(other.residue);
+        for (what, count) in other.failures {
+            *self.failures.entry(what).or_default() += count;
+        }
+        Ok(())
+    }
+
+    async fn work(mut self, resource: String, lock: RedLock, is_over: watch::Receiver<bool>) -> Self {
+        while !*is_over.borrow() {
+            if !self.step(&resource, &lock).await {
+                stopwatch::pause(REST).await;
+            }
+        }
+        self
+    }
+
+    fn failed(&mut self, what: &'static str) {
+        *self.failures.entry(what).or_default() += 1;
+    }
+
+    /// One lock and its unlock; whether both went well.
+    async fn step(&mut self, resource: &str, lock: &RedLock) -> bool {
+        let start = stopwatch::now();
+        let guard = match lock.try_lock().await {
+            Ok(Some(guard)) => guard,
+            Ok(None) => {
+                self.failed("lock: held by another");
+                return false;
+            }
+            Err(error) => {
+                self.failed(why_not_locked(&error));
+                return false;
+            }
+        };
+        self.lock.note(start.elapsed());
+        self.residue.note(resource, &guard);
+        let start = stopwatch::now();
+        match guard.unlock().await {
+            Ok(_) => self.unlock.note(start.elapsed()),
+            Err(error) => {
+                self.failed(why_not_unlocked(&error));
+                return false;
+            }
+        }
+        true
+    }
+}
+
+fn why_not_locked(error: &LockError) -> &'static str {
+    match error {
+        LockError::NoQuorum { .. } => "lock: no quorum",
+        LockError::Quarantined { .. } => "lock: nodes in quarantine",
+        LockError::Expired { .. } => "lock: votes came too late",
+        _ => "lock: other errors",
+    }
+}
+
+fn why_not_unlocked(error: &UnlockError) -> &'static str {
+    match error {
+        UnlockError::NoQuorum { .. } => "unlock: no quorum",
+        UnlockError::LeaseLost { .. } => "unlock: the lease was lost",
+        _ => "unlock: other errors",
+    }
+}

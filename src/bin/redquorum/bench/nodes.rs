@@ -1,0 +1,61 @@
+//! How fast each node answers under the load.
+
+use std::time::Duration;
+
+use redquorum::{Quorum, Seen};
+use tokio::sync::watch;
+
+use super::record::Record;
+use crate::{failure::Failure, stopwatch};
+
+/// How often the nodes are asked: rarely beside what the tasks ask.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// How fast one node answered.
+#[derive(Debug)]
+pub(crate) struct NodeRecord {
+    pub(crate) address: String,
+    pub(crate) answers: Record,
+    /// How often it gave none.
+    pub(crate) silences: u64,
+}
+
+/// Asks all nodes who holds a resource, again and again until `is_over`.
+///
+/// # Errors
+///
+/// What cannot be counted. A quorum that does not answer is asked again.
+pub(crate) async fn watch(
+    quorum: &Quorum,
+    resource: &str,
+    mut is_over: watch::Receiver<bool>,
+) -> Result<Vec<NodeRecord>, Failure> {
+    let lock = quorum.red_lock(resource);
+    let mut nodes: Vec<NodeRecord> = Vec::new();
+    while !*is_over.borrow() {
+        if let Ok(found) = lock.inspect().await {
+            for (index, answer) in found.answers().enumerate() {
+                if index == nodes.len() {
+                    nodes.push(NodeRecord::new(answer.address())?);
+                }
+                let Some(node) = nodes.get_mut(index) else { continue };
+                match (answer.seen(), answer.latency()) {
+                    (Seen::Unknown(_), _) | (_, None) => node.silences += 1,
+                    (_, Some(latency)) => node.answers.note(latency),
+                }
+            }
+        }
+        tokio::select! {
+            biased;
+            changed = is_over.changed() => if changed.is_err() { break },
+            () = stopwatch::pause(INTERVAL) => {}
+        }
+    }
+    Ok(nodes)
+}
+
+impl NodeRecord {
+    fn new(address: &str) -> Result<Self, Failure> {
+        Ok(Self { address: address.to_owned(), answers: Record::new()?, silences: 0 })
+    }
+}

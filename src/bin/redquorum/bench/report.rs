@@ -1,0 +1,91 @@
+//! What a benchmark prints.
+
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+use serde::Serialize;
+
+use super::{load::Load, nodes::NodeRecord, record::Percentiles};
+use crate::table::table;
+
+/// What came of a benchmark.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    tasks: usize,
+    seconds: f64,
+    /// Locks with their unlocks.
+    cycles_per_second: f64,
+    lock: Percentiles,
+    unlock: Percentiles,
+    failures: BTreeMap<&'static str, u64>,
+    nodes: Vec<NodeLine>,
+}
+
+#[derive(Debug, Serialize)]
+struct NodeLine {
+    node: String,
+    #[serde(flatten)]
+    answers: Percentiles,
+    /// How often it did not answer.
+    silences: u64,
+}
+
+impl Report {
+    pub(crate) fn new(tasks: usize, took: Duration, load: &Load, nodes: &[NodeRecord]) -> Self {
+        let unlock = load.unlock.percentiles();
+        let line = |node: &NodeRecord| NodeLine {
+            node: node.address.clone(),
+            answers: node.answers.percentiles(),
+            silences: node.silences,
+        };
+        Self {
+            tasks,
+            seconds: took.as_secs_f64(),
+            cycles_per_second: count(unlock.count) / took.as_secs_f64().max(f64::MIN_POSITIVE),
+            lock: load.lock.percentiles(),
+            unlock,
+            failures: load.failures.clone(),
+            nodes: nodes.iter().map(line).collect(),
+        }
+    }
+
+    /// Whether any lock was had at all.
+    pub(crate) fn has_locked(&self) -> bool {
+        self.lock.count > 0
+    }
+}
+
+/// Exact below 2^53, which no benchmark reaches.
+fn count(count: u64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "a rate needs no more than three figures")]
+    let count = count as f64;
+    count
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut table = table(&["what", "count", "median", "p90", "p99", "max", "failed"]);
+        let failed = |of: &str| -> u64 {
+            self.failures.iter().filter(|(what, _)| what.starts_with(of)).map(|(_, count)| count).sum()
+        };
+        let nodes = self.nodes.iter().map(|line| (line.node.as_str(), &line.answers, line.silences));
+        let whole = [("lock", &self.lock, failed("lock:")), ("unlock", &self.unlock, failed("unlock:"))];
+        for (what, times, failed) in whole.into_iter().chain(nodes) {
+            let [median, p90, p99, max] = times.cells();
+            table.add_row([
+                what.to_owned(),
+                times.count.to_string(),
+                median,
+                p90,
+                p99,
+                max,
+                failed.to_string(),
+            ]);
+        }
+        writeln!(f, "{}", table.trim_fmt())?;
+        for (what, count) in &self.failures {
+            writeln!(f, "{what}: {count} times")?;
+        }
+        let Self { tasks, seconds, cycles_per_second, .. } = self;
+        write!(f, "{cycles_per_second:.0} locks and unlocks per second, by {tasks} tasks in {seconds:.1} s")
+    }
+}

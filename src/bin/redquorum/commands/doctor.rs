@@ -1,0 +1,50 @@
+//! `redquorum doctor`: is this a sound quorum?
+
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::{
+    app::App,
+    doctor::{gather::gather, judge::judge, report::Summary},
+    duration,
+    exit::Exit,
+    failure::Failure,
+    waiting::Waiting,
+};
+
+/// Find out whether the nodes are a sound quorum
+///
+/// A line for each check of each node, and of all nodes together: ok, warn or fail, what was found, and what to do. It
+/// asks on connections of its own, enrols nowhere, and tries what locks do with names of its own, which are deleted again. What
+/// the user may not ask for is a warning: cannot tell. Ends with 81 if anything fails.
+#[derive(Args, Debug)]
+pub(crate) struct Doctor {
+    /// Take warnings for failures
+    #[arg(long)]
+    strict: bool,
+    /// How long to watch whether the clocks of nodes run as they should; the longer, the more exactly; 0 does not
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "1s")]
+    watch: Duration,
+}
+
+impl Doctor {
+    /// Asks, judges, and prints.
+    ///
+    /// # Errors
+    ///
+    /// Settings that cannot work. That nodes fail is no error.
+    pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
+        let settings = app.settings()?;
+        let waiting = Waiting::show("asking the nodes".to_owned(), !app.general.json);
+        let facts = gather(&settings, self.watch).await?;
+        drop(waiting);
+        let findings = judge(&facts);
+        for finding in &findings {
+            app.output.print(finding)?;
+        }
+        let summary = Summary::of(&findings, self.strict);
+        app.output.print(&summary)?;
+        Ok(if summary.is_sound { Exit::Success } else { Exit::Unsound })
+    }
+}

@@ -1,0 +1,166 @@
+//! `redquorum force-unlock`: ends a lock, whoever holds it.
+
+use std::{
+    ffi::OsString,
+    fmt,
+    io::{self, IsTerminal, Write, stderr, stdin},
+    os::unix::ffi::OsStrExt,
+};
+
+use clap::Args;
+use redquorum::{RedLock, Unlocked};
+use serde::Serialize;
+
+use crate::{app::App, exit::Exit, failure::Failure, sight::Sight, table::table};
+
+/// End a lock, whoever holds it
+///
+/// For a holder that is known to be gone, whose ttl is too long to wait for. A holder that is alive goes on until it
+/// learns of it, at its next renewal: until then there may be two, and only their fencing tokens tell them apart. Shows who
+/// holds it, and asks; where there is no terminal to ask on, it wants `--yes`.
+#[derive(Args, Debug)]
+pub(crate) struct ForceUnlock {
+    /// What is locked
+    name: OsString,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+}
+
+/// What has been done.
+#[derive(Debug, Serialize)]
+struct Done {
+    /// Who held it before.
+    before: Sight,
+    /// Whether there was anything to unlock.
+    was_unlocked: bool,
+    /// Nodes that have confirmed.
+    confirmed: Vec<String>,
+    /// Nodes that have not.
+    open: Vec<String>,
+}
+
+/// Whether it may be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Consent {
+    Given,
+    Ask,
+    NobodyToAsk,
+}
+
+impl Consent {
+    fn of(is_given: bool, is_terminal: bool) -> Self {
+        match (is_given, is_terminal) {
+            (true, _) => Self::Given,
+            (false, true) => Self::Ask,
+            (false, false) => Self::NobodyToAsk,
+        }
+    }
+}
+
+impl ForceUnlock {
+    /// Shows who holds it, asks, and unlocks it.
+    ///
+    /// # Errors
+    ///
+    /// [`Exit::Usage`] if there is nobody to ask, [`Exit::Declined`] if the answer is no; why no quorum of nodes has confirmed.
+    pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
+        let consent = Consent::of(self.yes, stdin().is_terminal() && stderr().is_terminal());
+        if consent == Consent::NobodyToAsk {
+            return Err(Failure::usage(
+                "this is no terminal on which to ask first: say --yes if it is meant",
+            ));
+        }
+        let settings = app.settings()?;
+        app.with_quorum(&settings, async |quorum| {
+            let resource = self.name.as_bytes();
+            let lock = quorum.red_lock(resource);
+            let before = Sight::new(resource, &lock.inspect().await?);
+            if before.is_free_everywhere() {
+                let done = Done { before, was_unlocked: false, confirmed: Vec::new(), open: Vec::new() };
+                app.output.print(&done)?;
+                return Ok(Exit::Success);
+            }
+            if consent == Consent::Ask {
+                app.messages.flush();
+                if !ask(&before).await? {
+                    return Err(Failure::new(Exit::Declined, "nothing was unlocked"));
+                }
+            }
+            unlock(app, &lock, before).await
+        })
+        .await
+    }
+}
+
+async fn unlock(app: &App, lock: &RedLock, before: Sight) -> Result<Exit, Failure> {
+    let Unlocked { confirmed, open, .. } = lock.force_unlock().await?;
+    let names = |nodes: Vec<std::sync::Arc<str>>| nodes.iter().map(ToString::to_string).collect();
+    app.output.print(&Done { before, was_unlocked: true, confirmed: names(confirmed), open: names(open) })?;
+    app.messages.notice(
+        "a holder that is alive learns of it at its next renewal, a third of its ttl after the last one, or if it does not \
+         renew, not before its end: until then it goes on",
+    );
+    Ok(Exit::Success)
+}
+
+/// Asks whoever sits there, and waits as long as it takes.
+async fn ask(before: &Sight) -> Result<bool, Failure> {
+    let question = format!("{before}\nUnlock it on all nodes? [y/N] ");
+    let answer = tokio::task::spawn_blocking(move || {
+        let mut out = anstream::stderr().lock();
+        out.write_all(question.as_bytes()).and_then(|()| out.flush())?;
+        let mut answer = String::new();
+        stdin().read_line(&mut answer).map(|_| answer)
+    })
+    .await;
+    let answer = answer.map_err(io::Error::other).and_then(|answer| answer);
+    let answer = answer.map_err(|error| Failure::new(Exit::Io, format!("nobody could be asked: {error}")))?;
+    Ok(is_yes(&answer))
+}
+
+/// Only a plain yes is one.
+fn is_yes(answer: &str) -> bool {
+    ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str())
+}
+
+impl fmt::Display for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.was_unlocked {
+            return write!(f, "{}: there was nothing to unlock", self.before.verdict());
+        }
+        let mut table = table(&["node", "unlocked"]);
+        for node in &self.confirmed {
+            table.add_row([node, "confirmed"]);
+        }
+        for node in &self.open {
+            table.add_row([node, "not confirmed: what it keeps ends with its ttl"]);
+        }
+        writeln!(f, "{}", table.trim_fmt())?;
+        let nodes = self.confirmed.len() + self.open.len();
+        write!(f, "unlocked on {} of {nodes} nodes; before, {}", self.confirmed.len(), self.before.verdict())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_asked_who_has_said_yes_or_is_not_there() {
+        assert_eq!(Consent::of(true, true), Consent::Given);
+        assert_eq!(Consent::of(true, false), Consent::Given);
+        assert_eq!(Consent::of(false, true), Consent::Ask);
+        assert_eq!(Consent::of(false, false), Consent::NobodyToAsk);
+    }
+
+    #[test]
+    fn only_a_plain_yes_is_one() {
+        for answer in ["y\n", "Y", " yes \n", "YES\n"] {
+            assert!(is_yes(answer), "{answer:?}");
+        }
+        for answer in ["", "\n", "n\n", "no", "yess", "y n", "ja"] {
+            assert!(!is_yes(answer), "{answer:?}");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Plain connections to the nodes, for what is not asked through a quorum.
+
+use std::{net::IpAddr, time::Duration};
+
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, FromRedisValue, ProtocolVersion, PushInfo,
+    RedisError, aio::MultiplexedConnection,
+};
+use tokio::{net::lookup_host, sync::mpsc};
+
+use crate::stopwatch;
+
+/// A connection of one's own to a node.
+pub(crate) struct Line {
+    connection: MultiplexedConnection,
+    pushes: mpsc::UnboundedReceiver<PushInfo>,
+    patience: Duration,
+}
+
+/// There is no connection (any more), for this reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Gone(pub(crate) String);
+
+/// What a node said, or the error that it gave instead.
+pub(crate) type Told<T> = Result<T, String>;
+
+impl Line {
+    /// Connects to a node, and speaks RESP3 with it, as locks do.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be reached, or does not let this user in.
+    pub(crate) async fn open(url: &str, patience: Duration) -> Result<Self, Gone> {
+        let (sender, pushes) = mpsc::unbounded_channel();
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(None)
+            .set_response_timeout(None)
+            .set_push_sender(sender);
+        let client = client(url)?;
+        let opening = client.get_multiplexed_async_connection_with_config(&config);
+        match stopwatch::within(patience, opening).await {
+            Some(Ok(connection)) => Ok(Self { connection, pushes, patience }),
+            Some(Err(error)) => Err(Gone(error.to_string())),
+            None => Err(Gone(format!("no answer within {patience:?}"))),
+        }
+    }
+
+    /// What the node answers to a command.
+    ///
+    /// # Errors
+    ///
+    /// The connection is gone; nothing more can be asked.
+    pub(crate) async fn ask<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<Told<T>, Gone> {
+        let answer = stopwatch::within(self.patience, command.query_async(&mut self.connection)).await;
+        told(self.patience, answer)
+    }
+
+    /// Subscribes to a channel.
+    ///
+    /// # Errors
+    ///
+    /// As [`ask`](Self::ask).
+    pub(crate) async fn subscribe(&mut self, channel: &str) -> Result<Told<()>, Gone> {
+        let answer = stopwatch::within(self.patience, self.connection.subscribe(channel)).await;
+        told(self.patience, answer)
+    }
+
+    /// What the node says next without being asked.
+    pub(crate) async fn heard(&mut self) -> Option<PushInfo> {
+        self.pushes.recv().await
+    }
+}
+
+/// A client of the redis crate for a node.
+fn client(url: &str) -> Result<Client, Gone> {
+    // The crate's errors quote no url.
+    let gone = |error: RedisError| Gone(error.to_string());
+    let info = Client::open(url).map_err(gone)?.get_connection_info().clone();
+    let redis = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+    let tcp = info.tcp_settings().clone().set_nodelay(true);
+    Client::open(info.set_redis_settings(redis).set_tcp_settings(tcp)).map_err(gone)
+}
+
+fn told<T>(patience: Duration, answer: Option<Result<T, RedisError>>) -> Result<Told<T>, Gone> {
+    match answer {
+        None => Err(Gone(format!("no answer within {patience:?}"))),
+        Some(Ok(value)) => Ok(Ok(value)),
+        Some(Err(error)) if error.is_unrecoverable_error() || error.is_io_error() => {
+            Err(Gone(error.to_string()))
+        }
+        Some(Err(error)) => Ok(Err(words(&error))),
+    }
+}
+
+/// A server's error in its own words.
+fn words(error: &RedisError) -> String {
+    match (error.code(), error.detail()) {
+        (Some(code), Some(detail)) => format!("{code} {detail}"),
+        _ => error.to_string(),
+    }
+}
+
+/// The machines that a node's address leads to; nothing if that cannot be told.
+pub(crate) async fn hosts(url: &str, patience: Duration) -> Vec<IpAddr> {
+    let Ok(client) = Client::open(url) else { return Vec::new() };
+    let (host, port) = match client.get_connection_info().addr() {
+        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => (host.clone(), *port),
+        // A socket is on this machine.
+        ConnectionAddr::Unix(_) => return vec![IpAddr::from([127, 0, 0, 1])],
+        _ => return Vec::new(),
+    };
+    let looking = lookup_host((host.trim_matches(['[', ']']).to_owned(), port));
+    match stopwatch::within(patience, looking).await {
+        Some(Ok(addresses)) => addresses.map(|address| address.ip()).collect(),
+        _ => Vec::new(),
+    }
+}

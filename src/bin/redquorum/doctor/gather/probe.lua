@@ -1,0 +1,47 @@
+-- probe.lua  ARGV a name that nobody uses, a channel  ->  command, error, ... for each that fails
+local name, channel = ARGV[1], ARGV[2]
+local text, hash, line = name, name .. ':hash', name .. ':line'
+local counter = 'redisson_lock_token:{' .. name .. '}'
+local failed, is_allowed = {}, {}
+local function try(command, ...)
+  local reply = redis.pcall(command, ...)
+  local is_error = type(reply) == 'table' and reply.err
+  is_allowed[command] = not is_error
+  if is_error then
+    failed[#failed + 1] = command
+    failed[#failed + 1] = reply.err
+  end
+end
+-- First, since a script that has tried to delete something may write where there is no room. It is deleted in this very
+-- script, or at least ends by itself, as all that is written.
+try('set', text, '1', 'PX', '1000')
+try('set', counter, '1', 'PX', '1000')
+try('info', 'server')
+try('time')
+try('publish', channel, '0')
+try('exists', text)
+try('get', text)
+try('pttl', text)
+try('hlen', hash)
+try('hgetall', hash)
+try('hmget', hash, 'a')
+try('hdel', hash, 'a')
+try('zrange', line, '0', '-1')
+try('zrank', line, 'a')
+try('zscore', line, 'a')
+try('zrem', line, 'a')
+if is_allowed.set then
+  try('incr', text)
+  try('decr', text)
+end
+try('pexpire', text, '1000')
+try('del', text)
+if is_allowed.del or is_allowed.pexpire then
+  try('hset', hash, 'a', '1')
+  try('zadd', line, '1', 'a')
+end
+for _, key in ipairs({ text, hash, line, counter }) do
+  if is_allowed.pexpire then redis.pcall('pexpire', key, '1000') end
+  if is_allowed.del then redis.pcall('del', key) end
+end
+return failed

@@ -1,0 +1,38 @@
+//! Whether a node keeps what it is given.
+
+use crate::doctor::{facts::Info, finding::Finding};
+
+/// From here on a node is nearly full, in hundredths.
+const NEARLY: u64 = 90;
+
+pub(super) fn eviction(info: &Info) -> Finding {
+    let advice = "CONFIG SET maxmemory-policy noeviction, and in its configuration file: an evicted lock is a forgotten vote";
+    match info.eviction.as_str() {
+        "noeviction" => Finding::ok("eviction", "maxmemory-policy noeviction"),
+        "" => Finding::unknown("eviction", "INFO has no maxmemory_policy", advice),
+        policy if info.max_memory == 0 => Finding::warn(
+            "eviction",
+            format!("maxmemory-policy {policy}, which does nothing as long as there is no maxmemory"),
+            advice,
+        ),
+        policy => Finding::fail("eviction", format!("maxmemory-policy {policy}"), advice),
+    }
+}
+
+pub(super) fn room(info: &Info) -> Finding {
+    if info.max_memory == 0 {
+        return Finding::ok("memory", format!("{} used, without a maxmemory", megabytes(info.used_memory)));
+    }
+    let share = info.used_memory.saturating_mul(100) / info.max_memory;
+    let found = format!("{share} % of {} used", megabytes(info.max_memory));
+    let advice = "raise maxmemory, or set a shorter counter_ttl: a node without room takes no locks";
+    match share {
+        100.. => Finding::fail("memory", found, advice),
+        NEARLY.. => Finding::warn("memory", found, advice),
+        _ => Finding::ok("memory", found),
+    }
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{} MiB", bytes >> 20)
+}

@@ -1,0 +1,60 @@
+//! What the facts amount to. Pure.
+
+use redquorum::RestartGuard;
+
+use super::{
+    facts::{Expected, Facts, Node, Server},
+    finding::Finding,
+};
+
+mod access;
+mod clocks;
+mod memory;
+mod persistence;
+mod quorum;
+mod record;
+mod server;
+#[cfg(test)]
+mod tests;
+
+/// What the facts amount to: node by node, and then of all of them together.
+pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
+    let nodes = facts.nodes.iter().flat_map(|node| of_node(&facts.expected, node));
+    nodes.chain(quorum::judge(facts)).collect()
+}
+
+fn of_node(expected: &Expected, node: &Node) -> Vec<Finding> {
+    let findings = match &node.server {
+        Ok(server) => of_server(expected, server),
+        Err(why) => {
+            vec![Finding::fail("reachable", why, "start it, or correct its address, user or password")]
+        }
+    };
+    findings.into_iter().map(|finding| finding.at(&node.address)).collect()
+}
+
+fn of_server(expected: &Expected, server: &Server) -> Vec<Finding> {
+    let mut findings = vec![Finding::ok("reachable", "it answers, and speaks RESP3")];
+    match &server.info {
+        Ok(info) => {
+            findings.push(server::version(info));
+            findings.push(server::mode(info));
+            findings.push(server::role(info));
+            findings.push(server::replicas(info, expected.guard));
+            findings.push(memory::eviction(info));
+            findings.push(memory::room(info));
+            findings.extend(persistence::judge(info, &server.persistence, expected.guard));
+        }
+        Err(words) => findings.push(server::untold(words, expected.guard)),
+    }
+    findings.push(server::latency(&server.latencies, expected.node_timeout));
+    findings.extend(clocks::of_node(&server.clock, expected.drift));
+    findings.extend(access::judge(&server.access));
+    findings.push(record::fingerprint(server, expected));
+    findings.push(record::quarantine(server, expected.guard));
+    findings
+}
+
+fn is_guarded(guard: RestartGuard) -> bool {
+    guard != RestartGuard::Off
+}

@@ -1,0 +1,118 @@
+//! Whether the nodes are a quorum together.
+
+use std::{collections::BTreeMap, net::IpAddr};
+
+use super::{
+    clocks,
+    record::{Voting, voting},
+};
+use crate::doctor::{
+    facts::{Facts, Info, Node},
+    finding::Finding,
+};
+
+pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
+    let mut findings = vec![number(facts)];
+    findings.push(servers(facts));
+    findings.push(hosts(facts));
+    findings.extend(clocks::among(facts));
+    findings.push(votes(facts));
+    findings
+}
+
+fn number(facts: &Facts) -> Finding {
+    let nodes = facts.nodes.len();
+    let spare = nodes.saturating_sub(facts.expected.votes_needed);
+    let found = format!("{nodes} nodes, of which {} decide", facts.expected.votes_needed);
+    match nodes {
+        1 => Finding::warn(
+            "nodes",
+            "1 node: a plain single-node lock",
+            "three or five survive the loss of some",
+        ),
+        _ if nodes % 2 == 0 => Finding::warn(
+            "nodes",
+            found,
+            "an odd number: with an even one, one node more must be up, for no gain",
+        ),
+        _ if spare == 0 => Finding::warn("nodes", found, "fewer votes needed: as it is, none may be down"),
+        _ => Finding::ok("nodes", format!("{found}: {spare} may be down")),
+    }
+}
+
+/// No two addresses may lead to one server.
+fn servers(facts: &Facts) -> Finding {
+    let info = |node: &Node| -> Option<Info> { node.server.as_ref().ok()?.info.as_ref().ok().cloned() };
+    let known = facts.nodes.iter().filter_map(|node| Some((node.address.as_str(), info(node)?)));
+    let mut by_run: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (address, info) in known {
+        by_run.entry(info.run_id).or_default().push(address);
+    }
+    let told: usize = by_run.values().map(Vec::len).sum();
+    for (run_id, addresses) in &by_run {
+        if addresses.len() > 1 {
+            let found = format!("{} are one server (run_id {run_id})", addresses.join(" and "));
+            return Finding::fail(
+                "servers",
+                found,
+                "each server has one vote: name it once, and others beside",
+            );
+        }
+    }
+    if told < facts.nodes.len() {
+        let found =
+            format!("cannot tell: only {told} of {} nodes say which server they are", facts.nodes.len());
+        return Finding::warn("servers", found, "ask again when all of them do");
+    }
+    Finding::ok("servers", "all different")
+}
+
+/// Nodes on one machine fail together.
+fn hosts(facts: &Facts) -> Finding {
+    let mut by_host: BTreeMap<IpAddr, Vec<&str>> = BTreeMap::new();
+    for node in &facts.nodes {
+        for host in &node.hosts {
+            let there = by_host.entry(*host).or_default();
+            if there.last() != Some(&node.address.as_str()) {
+                there.push(&node.address);
+            }
+        }
+    }
+    let shared: Vec<_> = by_host.iter().filter(|(_, nodes)| nodes.len() > 1).collect();
+    if let Some((host, nodes)) = shared.first() {
+        let found = format!("{} are on one machine ({host})", nodes.join(" and "));
+        let advice =
+            "put nodes on machines, disks, racks and maintenance windows of their own, or they fail together";
+        return Finding::warn("machines", found, advice);
+    }
+    if facts.nodes.iter().any(|node| node.hosts.is_empty()) {
+        let advice = "make sure that nodes are on machines of their own";
+        return Finding::unknown("machines", "not all addresses could be looked up", advice);
+    }
+    Finding::ok("machines", "all different, by their addresses")
+}
+
+/// Whether a lock can be had now.
+fn votes(facts: &Facts) -> Finding {
+    let (nodes, needed) = (facts.nodes.len(), facts.expected.votes_needed);
+    let count = |wanted| {
+        let servers = facts.nodes.iter().filter_map(|node| node.server.as_ref().ok());
+        servers.filter(|server| voting(server, &facts.expected) == wanted).count()
+    };
+    let (voting, unknown) = (count(Voting::Votes), count(Voting::Unknown));
+    let found = format!("{voting} of {nodes} nodes vote, {needed} needed");
+    if voting == nodes {
+        return Finding::ok("quorum", found);
+    }
+    if voting >= needed {
+        return Finding::warn("quorum", found, "see above for the others");
+    }
+    if voting + unknown >= needed {
+        return Finding::warn(
+            "quorum",
+            format!("cannot tell: {found}, and {unknown} do not say"),
+            "see above",
+        );
+    }
+    Finding::fail("quorum", found, "no lock can be had now: what stands above says why, and for how long")
+}

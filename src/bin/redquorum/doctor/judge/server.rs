@@ -1,0 +1,108 @@
+//! What a server is, and how fast.
+
+use std::time::Duration;
+
+use redquorum::RestartGuard;
+
+use super::is_guarded;
+use crate::{
+    doctor::{facts::Info, finding::Finding},
+    duration::shown,
+};
+
+/// The first version whose commands and scripts are those that locks use.
+const FIRST: (u32, u32) = (6, 2);
+
+/// A node timeout should be several times the slowest ordinary answer: this often.
+const ROOM: u32 = 4;
+
+pub(super) fn version(info: &Info) -> Finding {
+    let Info { kind, version, .. } = info;
+    let mut numbers = version.split('.').map(str::parse);
+    let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else {
+        let found = format!("cannot tell: {kind} calls its version {version:?}");
+        return Finding::warn("version", found, "make sure that it does what Redis 6.2 does");
+    };
+    if (major, minor) < FIRST {
+        return Finding::fail("version", format!("{kind} {version}"), "run Redis 6.2 or later, or Valkey");
+    }
+    Finding::ok("version", format!("{kind} {version}"))
+}
+
+pub(super) fn mode(info: &Info) -> Finding {
+    match info.mode.as_str() {
+        "standalone" => Finding::ok("mode", "standalone"),
+        "cluster" => Finding::fail(
+            "mode",
+            "a node of a Redis Cluster, which moves keys and promotes replicas",
+            "take standalone masters: set cluster-enabled no, and start it with no data",
+        ),
+        "sentinel" => Finding::fail("mode", "a Sentinel, which keeps no keys", "name a master instead"),
+        other => Finding::warn(
+            "mode",
+            format!("cannot tell: {other:?}"),
+            "make sure that it is a standalone master",
+        ),
+    }
+}
+
+pub(super) fn role(info: &Info) -> Finding {
+    match info.role.as_str() {
+        "master" => Finding::ok("role", "master"),
+        "slave" | "replica" => Finding::fail(
+            "role",
+            "a replica, which takes no locks",
+            "name a master of its own for this node; REPLICAOF NO ONE makes this server one, empty it then",
+        ),
+        other => Finding::warn("role", format!("cannot tell: {other:?}"), "make sure that it is a master"),
+    }
+}
+
+pub(super) fn replicas(info: &Info, guard: RestartGuard) -> Finding {
+    let found = match info.replicas {
+        0 => return Finding::ok("replicas", "none"),
+        1 => "1 replica is connected".to_owned(),
+        more => format!("{more} replicas are connected"),
+    };
+    let advice = if is_guarded(guard) {
+        "make sure that nothing promotes it behind this address: that costs a quarantine, and wins nothing"
+    } else {
+        "make sure that nothing ever promotes it behind this address: without a restart guard two could then hold one lock"
+    };
+    Finding::warn("replicas", found, advice)
+}
+
+/// `INFO` was refused.
+pub(super) fn untold(words: &str, guard: RestartGuard) -> Finding {
+    if is_guarded(guard) {
+        let advice =
+            "allow INFO to the user (ACL SETUSER ... +info): without it, the restart guard refuses the node";
+        return Finding::fail("info", words, advice);
+    }
+    let advice =
+        "allow INFO to the user (ACL SETUSER ... +info): without it, little can be told of the server";
+    Finding::unknown("info", words, advice)
+}
+
+pub(super) fn latency(latencies: &[Duration], node_timeout: Duration) -> Finding {
+    let mut sorted = latencies.to_vec();
+    sorted.sort_unstable();
+    let (Some(median), Some(worst)) = (sorted.get(sorted.len() / 2), sorted.last()) else {
+        return Finding::unknown("latency", "it was not measured", "ask again");
+    };
+    let found = format!(
+        "median {}, worst {} of {}, for a node timeout of {}",
+        shown(*median),
+        shown(*worst),
+        sorted.len(),
+        shown(node_timeout)
+    );
+    if *worst >= node_timeout {
+        return Finding::fail("latency", found, "bring the node nearer, unburden it, or set a longer ttl");
+    }
+    if *worst * ROOM > node_timeout {
+        let advice = "a node timeout should be several times the slowest answer: unburden the node, or set a longer ttl";
+        return Finding::warn("latency", found, advice);
+    }
+    Finding::ok("latency", found)
+}

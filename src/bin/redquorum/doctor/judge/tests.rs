@@ -1,0 +1,377 @@
+//! Every finding in each of its levels: a sound quorum, and what one change makes of it.
+
+use std::{collections::BTreeSet, net::IpAddr, time::Duration};
+
+use redquorum::RestartGuard;
+
+use super::*;
+use crate::doctor::{
+    facts::{Access, ClockReading, Info, Persistence, Rate, Record, Trial},
+    finding::Level,
+};
+
+const OURS: &str = "name=redquorum nodes=3 needed=2";
+
+fn sound() -> Facts {
+    let expected = Expected {
+        fingerprint: OURS.to_owned(),
+        votes_needed: 2,
+        guard: RestartGuard::PerConnection,
+        node_timeout: Duration::from_secs(1),
+        drift: 0.01,
+    };
+    Facts { expected, nodes: (1..=3).map(node).collect() }
+}
+
+fn node(number: u8) -> Node {
+    let info = Info {
+        kind: "Redis".to_owned(),
+        version: "7.0.15".to_owned(),
+        mode: "standalone".to_owned(),
+        run_id: format!("run{number}"),
+        replication_id: "life".to_owned(),
+        role: "master".to_owned(),
+        replicas: 0,
+        used_memory: 50 << 20,
+        max_memory: 100 << 20,
+        eviction: "noeviction".to_owned(),
+        appends: true,
+    };
+    let persistence = Persistence {
+        appendfsync: Ok("always".to_owned()),
+        no_appendfsync_on_rewrite: Ok("no".to_owned()),
+        aof_load_truncated: Ok("no".to_owned()),
+    };
+    let access = Access {
+        by_text: Ok(()),
+        loads: Ok(()),
+        by_hash: Ok(()),
+        trial: Ok(Trial::default()),
+        notices: Ok(()),
+    };
+    let rate = Some(Rate { gains: 0.0001, within: 0.001, watched: 1.0 });
+    let server = Server {
+        record: Ok(Some(Record { run: format!("run{number}/life"), fingerprint: OURS.to_owned() })),
+        info: Ok(info),
+        persistence,
+        latencies: vec![Duration::from_millis(1), Duration::from_millis(3), Duration::from_millis(2)],
+        clock: Ok(ClockReading { ahead: 0.02, within: 0.001, rate }),
+        access,
+        quarantine: Ok(None),
+    };
+    Node {
+        address: format!("node-{number}:6379"),
+        hosts: vec![IpAddr::from([10, 0, 0, number])],
+        server: Ok(server),
+    }
+}
+
+/// The server of the second node.
+fn server(facts: &mut Facts) -> &mut Server {
+    facts.nodes[1].server.as_mut().unwrap()
+}
+
+fn info(facts: &mut Facts) -> &mut Info {
+    server(facts).info.as_mut().unwrap()
+}
+
+fn clock(facts: &mut Facts) -> &mut ClockReading {
+    server(facts).clock.as_mut().unwrap()
+}
+
+fn no() -> String {
+    "NOPERM no".to_owned()
+}
+
+/// Without a restart guard.
+fn off(facts: &mut Facts) -> &mut Facts {
+    facts.expected.guard = RestartGuard::Off;
+    facts
+}
+
+fn trial(facts: &mut Facts) -> &mut Trial {
+    server(facts).access.trial.as_mut().unwrap()
+}
+
+fn unguarded(facts: &mut Facts) {
+    off(facts);
+}
+
+fn forbid(facts: &mut Facts, command: &str) {
+    trial(facts).forbidden.push((command.to_owned(), no()));
+}
+
+type Change = fn(&mut Facts);
+
+/// What is changed, and what of it is found: which check, its level, and some of its words.
+const CASES: &[(Change, &str, Level, &str)] = &[
+    (|facts| facts.nodes[1].server = Err("refused".to_owned()), "reachable", Level::Fail, "refused"),
+    (|facts| info(facts).version = "6.2.0".to_owned(), "version", Level::Ok, "6.2.0"),
+    (|facts| info(facts).version = "6.0.16".to_owned(), "version", Level::Fail, "6.2 or later"),
+    (|facts| info(facts).version = "10.0".to_owned(), "version", Level::Ok, "10.0"),
+    (|facts| info(facts).version = "new".to_owned(), "version", Level::Warn, "cannot tell"),
+    (|facts| info(facts).mode = "cluster".to_owned(), "mode", Level::Fail, "Cluster"),
+    (|facts| info(facts).mode = "sentinel".to_owned(), "mode", Level::Fail, "Sentinel"),
+    (|facts| info(facts).mode = String::new(), "mode", Level::Warn, "cannot tell"),
+    (|facts| info(facts).role = "slave".to_owned(), "role", Level::Fail, "replica"),
+    (|facts| info(facts).role = String::new(), "role", Level::Warn, "cannot tell"),
+    (|facts| info(facts).replicas = 1, "replicas", Level::Warn, "1 replica is connected; costs a quarantine"),
+    (
+        |facts| info(off(facts)).replicas = 2,
+        "replicas",
+        Level::Warn,
+        "2 replicas are connected; two could then hold",
+    ),
+    (
+        |facts| info(facts).eviction = "volatile-lru".to_owned(),
+        "eviction",
+        Level::Fail,
+        "volatile-lru; noeviction",
+    ),
+    (
+        |facts| {
+            info(facts).eviction = "allkeys-lru".to_owned();
+            info(facts).max_memory = 0;
+        },
+        "eviction",
+        Level::Warn,
+        "no maxmemory",
+    ),
+    (|facts| info(facts).eviction = String::new(), "eviction", Level::Warn, "cannot tell"),
+    (|facts| info(facts).max_memory = 0, "memory", Level::Ok, "without a maxmemory"),
+    (|facts| info(facts).used_memory = 89 << 20, "memory", Level::Ok, "89 %"),
+    (|facts| info(facts).used_memory = 90 << 20, "memory", Level::Warn, "90 %; counter_ttl"),
+    (|facts| info(facts).used_memory = 101 << 20, "memory", Level::Fail, "101 %"),
+    (|facts| info(facts).appends = false, "persistence", Level::Ok, "as you like"),
+    (|facts| server(facts).persistence.appendfsync = Err(no()), "persistence", Level::Ok, "appendonly yes"),
+    (
+        |facts| info(off(facts)).appends = false,
+        "persistence",
+        Level::Fail,
+        "appendonly no; forgets every vote",
+    ),
+    (unguarded, "persistence", Level::Ok, "appendfsync always"),
+    (
+        |facts| server(off(facts)).persistence.appendfsync = Ok("everysec".to_owned()),
+        "persistence",
+        Level::Fail,
+        "everysec; set appendfsync always",
+    ),
+    (
+        |facts| server(off(facts)).persistence.appendfsync = Err(no()),
+        "persistence",
+        Level::Warn,
+        "cannot tell; always",
+    ),
+    (unguarded, "rewrite", Level::Ok, "no-appendfsync-on-rewrite no"),
+    (
+        |facts| server(off(facts)).persistence.no_appendfsync_on_rewrite = Ok("yes".to_owned()),
+        "rewrite",
+        Level::Fail,
+        "no-appendfsync-on-rewrite yes",
+    ),
+    (
+        |facts| server(off(facts)).persistence.no_appendfsync_on_rewrite = Err(no()),
+        "rewrite",
+        Level::Warn,
+        "cannot tell",
+    ),
+    (unguarded, "truncated", Level::Ok, "aof-load-truncated no"),
+    (
+        |facts| server(off(facts)).persistence.aof_load_truncated = Ok("yes".to_owned()),
+        "truncated",
+        Level::Fail,
+        "aof-load-truncated yes",
+    ),
+    (
+        |facts| server(off(facts)).persistence.aof_load_truncated = Err(no()),
+        "truncated",
+        Level::Warn,
+        "cannot tell",
+    ),
+    (|facts| server(facts).info = Err(no()), "info", Level::Fail, "NOPERM; +info"),
+    (|facts| server(off(facts)).info = Err(no()), "info", Level::Warn, "cannot tell; +info"),
+    (
+        |facts| server(facts).latencies.push(Duration::from_millis(251)),
+        "latency",
+        Level::Warn,
+        "251.0ms; several times",
+    ),
+    (|facts| server(facts).latencies.push(Duration::from_secs(1)), "latency", Level::Fail, "1.0s"),
+    (|facts| server(facts).latencies.clear(), "latency", Level::Warn, "not measured"),
+    (|facts| clock(facts).ahead = -3.0, "clock", Level::Warn, "3.0 s behind this machine; stopped"),
+    (|facts| clock(facts).ahead = 3602.0, "clock", Level::Fail, "ahead of; refused"),
+    (
+        |facts| {
+            clock(facts).ahead = 3.0;
+            clock(facts).within = 2.5;
+        },
+        "clock",
+        Level::Ok,
+        "give or take 2.5 s",
+    ),
+    (|facts| server(facts).clock = Err(no()), "clock", Level::Warn, "cannot tell; +time"),
+    (
+        |facts| clock(facts).rate = Some(Rate { gains: -0.083, within: 0.001, watched: 1.0 }),
+        "drift",
+        Level::Fail,
+        "gains -8.300 %; maxslewrate",
+    ),
+    (
+        |facts| clock(facts).rate = Some(Rate { gains: 0.007, within: 0.001, watched: 1.0 }),
+        "drift",
+        Level::Warn,
+        "gains 0.700 %",
+    ),
+    (
+        |facts| clock(facts).rate = Some(Rate { gains: 0.007, within: 0.02, watched: 0.5 }),
+        "drift",
+        Level::Warn,
+        "cannot tell in 0.5 s; --watch",
+    ),
+    (|facts| forbid(facts, "hset"), "permissions", Level::Fail, "forbidden: hset (NOPERM; +hset"),
+    (|facts| forbid(facts, "zadd"), "fair", Level::Warn, "zadd; +zadd"),
+    (|facts| server(facts).access.by_hash = Err(no()), "scripts", Level::Fail, "evalsha; +evalsha"),
+    (|facts| server(facts).access.by_text = Err(no()), "scripts", Level::Fail, "do not work: eval"),
+    (|facts| server(facts).access.loads = Err(no()), "scripts", Level::Fail, "+script|load"),
+    (
+        |facts| server(facts).access.notices = Err(no()),
+        "notices",
+        Level::Warn,
+        "whoever waits polls; +subscribe",
+    ),
+    (|facts| trial(facts).failure = Some("OOM".to_owned()), "writes", Level::Fail, "OOM; memory"),
+    (|facts| server(facts).access.trial = Err(no()), "permissions", Level::Warn, "cannot tell; scripts"),
+    (|facts| server(facts).access.trial = Err(no()), "fair", Level::Warn, "cannot tell; scripts"),
+    (|facts| server(facts).access.trial = Err(no()), "writes", Level::Warn, "cannot tell; scripts"),
+    (|facts| server(facts).record = Ok(None), "record", Level::Warn, "not initialised; redquorum init"),
+    (|facts| server(off(facts)).record = Ok(None), "record", Level::Ok, "none is needed"),
+    (
+        |facts| {
+            server(facts).record =
+                Ok(Some(Record { run: "run2/life".to_owned(), fingerprint: "x".to_owned() }))
+        },
+        "record",
+        Level::Fail,
+        "it has (x), these settings are (name=redquorum; correct the settings",
+    ),
+    (|facts| server(facts).record = Err(no()), "record", Level::Warn, "cannot tell"),
+    (
+        |facts| server(facts).quarantine = Ok(Some(Duration::from_secs(40))),
+        "quarantine",
+        Level::Warn,
+        "no votes for 40.0s; wait",
+    ),
+    (
+        |facts| server(off(facts)).quarantine = Ok(Some(Duration::from_secs(40))),
+        "quarantine",
+        Level::Warn,
+        "to clients that have a restart guard",
+    ),
+    (|facts| info(facts).run_id = "next".to_owned(), "quarantine", Level::Warn, "begins with the next"),
+    (|facts| server(facts).quarantine = Err(no()), "quarantine", Level::Warn, "cannot tell"),
+];
+
+/// The same of all nodes together.
+const TOGETHER: &[(Change, &str, Level, &str)] = &[
+    (|facts| facts.nodes.truncate(1), "nodes", Level::Warn, "single-node"),
+    (|facts| facts.nodes.push(node(4)), "nodes", Level::Warn, "4 nodes; odd"),
+    (|facts| facts.expected.votes_needed = 3, "nodes", Level::Warn, "of which 3 decide; none may be down"),
+    (
+        |facts| info(facts).run_id = "run1".to_owned(),
+        "servers",
+        Level::Fail,
+        "node-1:6379 and node-2:6379 are one",
+    ),
+    (|facts| server(facts).info = Err(no()), "servers", Level::Warn, "only 2 of 3"),
+    (
+        |facts| facts.nodes[1].hosts = facts.nodes[2].hosts.clone(),
+        "machines",
+        Level::Warn,
+        "node-2:6379 and node-3:6379 are on one machine (10.0.0.3)",
+    ),
+    (|facts| facts.nodes[1].hosts.clear(), "machines", Level::Warn, "cannot tell"),
+    (|facts| clock(facts).ahead = 2.0, "clocks", Level::Warn, "within 2.0 s of each other; tokens"),
+    (
+        |facts| server(facts).quarantine = Ok(Some(Duration::from_secs(1))),
+        "quorum",
+        Level::Warn,
+        "2 of 3 nodes vote",
+    ),
+    (|facts| facts.nodes[1].server = Err("refused".to_owned()), "quorum", Level::Warn, "2 of 3 nodes vote"),
+    (
+        |facts| {
+            facts.nodes[0].server = Err("refused".to_owned());
+            info(facts).run_id = "next".to_owned();
+        },
+        "quorum",
+        Level::Fail,
+        "1 of 3 nodes vote",
+    ),
+    (
+        |facts| {
+            facts.nodes[0].server = Err("refused".to_owned());
+            server(facts).record = Err(no());
+        },
+        "quorum",
+        Level::Warn,
+        "and 1 do not say",
+    ),
+    (|facts| server(off(facts)).record = Ok(None), "quorum", Level::Ok, "3 of 3 nodes vote"),
+];
+
+/// The one finding of this check, of this node.
+fn the<'a>(findings: &'a [Finding], check: &str, node: Option<&str>) -> &'a Finding {
+    let of = |finding: &&Finding| finding.check == check && finding.node.as_deref() == node;
+    let mut found = findings.iter().filter(of);
+    let (first, second) = (found.next(), found.next());
+    assert!(second.is_none(), "{check} was found twice");
+    first.unwrap_or_else(|| panic!("{check} of {node:?} is not among {findings:#?}"))
+}
+
+fn holds(case: &(Change, &str, Level, &str), node: Option<&str>) {
+    let (change, check, level, words) = case;
+    let mut facts = sound();
+    change(&mut facts);
+    let findings = judge(&facts);
+    let finding = the(&findings, check, node);
+    assert_eq!(finding.level, *level, "{finding:?}");
+    let text = finding.to_string();
+    for words in words.split("; ") {
+        assert!(text.contains(words), "{words:?} is not in: {text}");
+    }
+    assert_eq!(finding.advice.is_none(), finding.level == Level::Ok, "what to do: {text}");
+}
+
+#[test]
+fn nothing_is_wrong_with_a_sound_quorum() {
+    for finding in judge(&sound()) {
+        assert_eq!(finding.level, Level::Ok, "{finding:?}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_node_is_found_there() {
+    for case in CASES {
+        holds(case, Some("node-2:6379"));
+    }
+}
+
+#[test]
+fn what_is_wrong_with_the_nodes_together_is_found() {
+    for case in TOGETHER {
+        holds(case, None);
+    }
+}
+
+/// So that no check is added without a case for it.
+#[test]
+fn every_check_is_shown_when_it_does_not_hold() {
+    let is_bad = |case: &&(Change, &'static str, Level, &str)| case.2 > Level::Ok;
+    let shown: BTreeSet<&str> = CASES.iter().chain(TOGETHER).filter(is_bad).map(|case| case.1).collect();
+    let mut trusting = sound();
+    off(&mut trusting);
+    let all = judge(&sound()).into_iter().chain(judge(&trusting));
+    let missing: Vec<_> = all.map(|finding| finding.check).filter(|check| !shown.contains(check)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}

@@ -1,0 +1,72 @@
+//! What the doctor prints.
+
+use std::fmt;
+
+use clap::builder::styling::{AnsiColor, Style};
+use serde::Serialize;
+
+use super::finding::{Finding, Level};
+
+/// What comes of all findings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Summary {
+    pub(crate) is_sound: bool,
+    ok: usize,
+    warn: usize,
+    fail: usize,
+}
+
+impl Summary {
+    /// Sound is what does not fail, or if it is `strict`, is worth no warning either.
+    pub(crate) fn of(findings: &[Finding], strict: bool) -> Self {
+        let count = |level| findings.iter().filter(|finding| finding.level == level).count();
+        let (ok, warn, fail) = (count(Level::Ok), count(Level::Warn), count(Level::Fail));
+        Self { is_sound: fail == 0 && !(strict && warn > 0), ok, warn, fail }
+    }
+}
+
+impl Level {
+    fn style(self) -> Style {
+        let color = match self {
+            Self::Ok => AnsiColor::Green,
+            Self::Warn => AnsiColor::Yellow,
+            Self::Fail => AnsiColor::Red,
+        };
+        color.on_default().bold()
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let style = self.level.style();
+        write!(f, "{style}{:4}{style:#}  {:11}  ", self.level.name(), self.check)?;
+        write!(f, "{}  {}", self.node.as_deref().unwrap_or("all"), self.found)?;
+        match &self.advice {
+            Some(advice) => write!(f, "; to do: {advice}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { ok, warn, fail, .. } = self;
+        let verdict = if self.is_sound { "sound" } else { "not sound" };
+        write!(f, "{verdict}: {ok} ok, {warn} to be warned of, {fail} that fail")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_spoil_it_only_where_that_was_asked_for() {
+        let (ok, warn) = (Finding::ok("a", "a"), Finding::warn("b", "b", "c"));
+        let fail = Finding::fail("c", "d", "e");
+        assert!(Summary::of(&[ok.clone(), warn.clone()], false).is_sound);
+        assert!(!Summary::of(&[ok.clone(), warn], true).is_sound);
+        assert!(Summary::of(&[ok], true).is_sound);
+        assert!(!Summary::of(&[fail], false).is_sound);
+    }
+}

@@ -1,0 +1,91 @@
+//! What one node said about a resource.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    lock::inspection::Seen,
+    node::{Answer, Fault},
+};
+
+/// What one node said about a resource, from [`Inspection::answers`](crate::Inspection::answers): who holds it there, its
+/// fencing counter, and how long the answer took.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeInspection {
+    address: Arc<str>,
+    seen: Seen,
+    counter: Option<u64>,
+    latency: Option<Duration>,
+}
+
+impl NodeInspection {
+    pub(super) fn new(address: Arc<str>, answer: Answer, latency: Option<Duration>) -> Self {
+        let counter = match &answer {
+            Answer::Inspected(inspection) => Some(inspection.counter).filter(|counter| *counter > 0),
+            _ => None,
+        };
+        let has_answered = !matches!(&answer, Answer::Fault(fault) if !fault.is_answer());
+        Self { address, seen: seen(answer), counter, latency: latency.filter(|_| has_answered) }
+    }
+
+    /// The node's address, without a password.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Who holds the resource there.
+    #[must_use]
+    pub fn seen(&self) -> &Seen {
+        &self.seen
+    }
+
+    /// The resource's fencing counter there: the largest vote that the node has given or was raised to. No token that it
+    /// confirmed is above it; it may be above all tokens, as votes of attempts that failed raise it, too. `None` where
+    /// there is none (any more), or the node did not say.
+    #[must_use]
+    pub fn counter(&self) -> Option<u64> {
+        self.counter
+    }
+
+    /// From the question to the node's answer: a round trip, what waited before it on the connection, and what this client had
+    /// to do meanwhile. `None` if the node itself did not answer.
+    #[must_use]
+    pub fn latency(&self) -> Option<Duration> {
+        self.latency
+    }
+}
+
+fn seen(answer: Answer) -> Seen {
+    match answer {
+        Answer::Inspected(inspection) => match inspection.held {
+            Some(held) => Seen::Held { owner: held.owner, holds: held.holds, remaining: held.remaining },
+            None => Seen::Free,
+        },
+        Answer::Fault(fault) => Seen::Unknown(fault),
+        other => Seen::Unknown(Fault::Protocol(format!("{other:?} is no inspection").into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::Inspection;
+
+    fn of(answer: Answer) -> NodeInspection {
+        NodeInspection::new("node".into(), answer, Some(Duration::from_millis(3)))
+    }
+
+    #[test]
+    fn only_what_a_node_itself_said_took_it_time() {
+        let inspection = Inspection { held: None, counter: 7, run: None, fingerprint: None };
+        let answered = of(Answer::Inspected(inspection));
+        assert_eq!((answered.counter(), answered.latency()), (Some(7), Some(Duration::from_millis(3))));
+        let refused = of(Answer::Fault(Fault::Busy));
+        assert_eq!((refused.counter(), refused.latency()), (None, Some(Duration::from_millis(3))));
+        for fault in
+            [Fault::TimedOut, Fault::Unresponsive, Fault::Disconnected, Fault::Unreachable("dead".into())]
+        {
+            assert_eq!(of(Answer::Fault(fault)).latency(), None);
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! What a builder says of the quorum that it would connect.
+
+use std::time::Duration;
+
+use redquorum::{ConfigError, Quorum};
+
+#[test]
+fn a_builder_tells_the_addresses_of_its_nodes_without_passwords_and_in_their_order() {
+    let builder = Quorum::builder().nodes(["redis://me:secret@Node-2", "redis://node-1:7000/3"]);
+    let addresses = builder.addresses().unwrap();
+    assert_eq!(
+        addresses.iter().map(|address| &**address).collect::<Vec<_>>(),
+        ["node-2:6379", "node-1:7000"]
+    );
+    let twice = builder.nodes(["redis://node-1:7000"]);
+    assert!(matches!(twice.addresses(), Err(ConfigError::DuplicateNode { .. })));
+}
+
+#[test]
+fn a_builder_tells_the_fingerprint_of_its_settings() {
+    let builder = || Quorum::builder().nodes(["redis://a", "redis://b", "redis://c"]);
+    let fingerprint = builder().name("ours").max_ttl(Duration::from_secs(40)).fingerprint().unwrap();
+    let expected = "name=ours nodes=3 needed=2 max_ttl=40000ms attempt_timeout=2000ms drift=0.01";
+    assert_eq!(fingerprint.as_str(), expected);
+    let wrong = builder().votes_needed(1).fingerprint();
+    assert_eq!(wrong, Err(ConfigError::VotesNeeded { given: 1, nodes: 3, majority: 2 }));
+}
