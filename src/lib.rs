@@ -131,7 +131,7 @@ pub use crate::{
         Done, Inspection, Lease, LockGuard, LockState, MultiLock, MultiLockGuard, NodeInspection, Owner,
         Quorum, QuorumBuilder, RedLock, Seen, Unlocked, Verification,
     },
-    node::{Fault, Fingerprint, RestartGuard, memory::MemoryCluster},
+    node::{Fault, Fingerprint, RestartGuard, memory::MemoryCluster, redis::NodeConnector},
     owner_id::OwnerId,
     resource::Resource,
     vote::{Refusal, Vote, Votes},

@@ -19,7 +19,7 @@ use crate::{
     node::{
         Fingerprint, NewNodes, Node, RestartGuard,
         memory::MemoryCluster,
-        redis::{RedisTransport, Route, Security, without_password},
+        redis::{NodeConnector, RedisTransport, Route, Security, without_password},
         remote::{Census, Setup},
     },
 };
@@ -174,14 +174,14 @@ impl QuorumBuilder {
         Ok(self.settings.check(self.nodes.len())?.terms.fingerprint)
     }
 
-    /// The addresses of the nodes as reports show them, in the order in which the nodes were given: without passwords.
+    /// What makes plain connections to the nodes, in the order in which these were given: for programs that look at servers.
     ///
     /// # Errors
     ///
     /// The [`ConfigError`] of nodes that cannot be such, as [`connect`](Self::connect) has it.
-    pub fn addresses(&self) -> Result<Vec<Arc<str>>, ConfigError> {
-        let settings = self.settings.check(self.nodes.len())?;
-        Ok(self.transports(&settings)?.iter().map(|transport| Arc::clone(transport.address())).collect())
+    pub fn connectors(&self) -> Result<Vec<NodeConnector>, ConfigError> {
+        let (routes, runtime) = (self.routes()?, runtime()?);
+        Ok(routes.into_iter().map(|route| NodeConnector::new(route, runtime.clone())).collect())
     }
 
     /// Connects to the nodes and returns once a quorum of them has answered and every other node has answered or failed; nodes

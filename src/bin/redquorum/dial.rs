@@ -2,10 +2,8 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, FromRedisValue, ProtocolVersion, PushInfo,
-    RedisError, aio::MultiplexedConnection,
-};
+use redis::{AsyncConnectionConfig, Cmd, FromRedisValue, PushInfo, RedisError, aio::MultiplexedConnection};
+use redquorum::NodeConnector;
 use tokio::{net::lookup_host, sync::mpsc};
 
 use crate::stopwatch;
@@ -30,17 +28,15 @@ impl Line {
     /// # Errors
     ///
     /// Why it cannot be reached, or does not let this user in.
-    pub(crate) async fn open(url: &str, patience: Duration) -> Result<Self, Gone> {
+    pub(crate) async fn open(node: &NodeConnector, patience: Duration) -> Result<Self, Gone> {
         let (sender, pushes) = mpsc::unbounded_channel();
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(None)
             .set_response_timeout(None)
             .set_push_sender(sender);
-        let client = client(url)?;
-        let opening = client.get_multiplexed_async_connection_with_config(&config);
-        match stopwatch::within(patience, opening).await {
+        match stopwatch::within(patience, node.connect(config, patience)).await {
             Some(Ok(connection)) => Ok(Self { connection, pushes, patience }),
-            Some(Err(error)) => Err(Gone(error.to_string())),
+            Some(Err(fault)) => Err(Gone(fault.to_string())),
             None => Err(Gone(format!("no answer within {patience:?}"))),
         }
     }
@@ -71,16 +67,6 @@ impl Line {
     }
 }
 
-/// A client of the redis crate for a node.
-fn client(url: &str) -> Result<Client, Gone> {
-    // The crate's errors quote no url.
-    let gone = |error: RedisError| Gone(error.to_string());
-    let info = Client::open(url).map_err(gone)?.get_connection_info().clone();
-    let redis = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-    let tcp = info.tcp_settings().clone().set_nodelay(true);
-    Client::open(info.set_redis_settings(redis).set_tcp_settings(tcp)).map_err(gone)
-}
-
 fn told<T>(patience: Duration, answer: Option<Result<T, RedisError>>) -> Result<Told<T>, Gone> {
     match answer {
         None => Err(Gone(format!("no answer within {patience:?}"))),
@@ -101,17 +87,14 @@ fn words(error: &RedisError) -> String {
 }
 
 /// The machines that a node's address leads to; nothing if that cannot be told.
-pub(crate) async fn hosts(url: &str, patience: Duration) -> Vec<IpAddr> {
-    let Ok(client) = Client::open(url) else { return Vec::new() };
-    let (host, port) = match client.get_connection_info().addr() {
-        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => (host.clone(), *port),
+pub(crate) async fn hosts(node: &NodeConnector, patience: Duration) -> Vec<IpAddr> {
+    match node.host() {
+        None => Vec::new(),
         // A socket is on this machine.
-        ConnectionAddr::Unix(_) => return vec![IpAddr::from([127, 0, 0, 1])],
-        _ => return Vec::new(),
-    };
-    let looking = lookup_host((host.trim_matches(['[', ']']).to_owned(), port));
-    match stopwatch::within(patience, looking).await {
-        Some(Ok(addresses)) => addresses.map(|address| address.ip()).collect(),
-        _ => Vec::new(),
+        Some(path) if path.starts_with('/') => vec![IpAddr::from([127, 0, 0, 1])],
+        Some(host) => match stopwatch::within(patience, lookup_host((host.to_owned(), 0))).await {
+            Some(Ok(addresses)) => addresses.map(|address| address.ip()).collect(),
+            _ => Vec::new(),
+        },
     }
 }

@@ -87,6 +87,19 @@ impl Endpoint {
         }
     }
 
+    /// The host, or the path of the socket.
+    pub(super) fn host(&self) -> Option<&str> {
+        match &self.place {
+            Place::Tcp { host, .. } => Some(address::plain_host(host)),
+            #[cfg(unix)]
+            Place::Unix(path) => path.to_str(),
+            Place::Client(client) => match client.get_connection_info().addr() {
+                ConnectionAddr::TcpTls { host, .. } => Some(address::plain_host(host)),
+                _ => None,
+            },
+        }
+    }
+
     pub(super) fn database(&self) -> i64 {
         self.login.database
     }

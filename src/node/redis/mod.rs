@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures::future::{BoxFuture, FutureExt};
 
+pub use self::connector::NodeConnector;
 pub(crate) use self::{address::without_password, route::Route, tls::Security};
 use self::{link::RedisLink, route::Destination, sentinel::MasterSet, wire::Wire};
 use crate::{
@@ -18,6 +19,7 @@ use crate::{
 
 mod address;
 mod classify;
+mod connector;
 mod endpoint;
 mod greeting;
 mod link;

@@ -50,8 +50,9 @@ impl Residue {
     pub(crate) async fn delete(self, settings: &Settings, resources: &[String]) {
         let counters = resources.iter().map(|resource| format!("redisson_lock_token:{}", braced(resource)));
         let names: Vec<String> = counters.chain(self.tombstones.into_iter().map(|(_, name)| name)).collect();
-        for url in settings.urls() {
-            let Ok(mut line) = Line::open(url, settings.connect_timeout()).await else { continue };
+        let nodes = settings.builder().connectors().unwrap_or_default();
+        for node in &nodes {
+            let Ok(mut line) = Line::open(node, settings.connect_timeout()).await else { continue };
             for names in names.chunks(AT_ONCE) {
                 if line.ask::<i64>(cmd("DEL").arg(names)).await.is_err() {
                     break;

@@ -35,7 +35,7 @@ impl Init {
         let builder = app.settings()?.builder();
         let made = Made {
             fingerprint: builder.fingerprint()?.to_string(),
-            nodes: builder.addresses()?.iter().map(ToString::to_string).collect(),
+            nodes: builder.connectors()?.iter().map(|node| node.address().to_owned()).collect(),
         };
         builder.init().await.map_err(explained)?;
         app.output.print(&made)?;

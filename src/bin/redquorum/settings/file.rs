@@ -5,6 +5,7 @@ use std::path::Path;
 use redquorum::{QuorumBuilder, RestartGuard};
 use serde::Deserialize;
 
+use super::security::Security;
 use crate::{duration::Written, exit::Exit, failure::Failure};
 
 /// What the file may say. Whatever it leaves out has the library's default; what it says and nobody knows is an error.
@@ -21,6 +22,8 @@ pub(crate) struct File {
     pub(super) connect_timeout: Option<Written>,
     pub(super) drift: Option<f64>,
     pub(super) restart_guard: Option<Guard>,
+    #[serde(default)]
+    pub(super) tls: Security,
 }
 
 /// [`RestartGuard`], as the file calls it.

@@ -1,13 +1,18 @@
 //! Which quorum, with which settings.
 
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use redquorum::{Quorum, QuorumBuilder, RestartGuard};
+use redquorum::{Quorum, QuorumBuilder, RestartGuard, Tls};
 
 use self::file::File;
 use crate::{arguments::General, failure::Failure};
 
 mod file;
+mod security;
 
 /// Nodes in the environment, separated by commas or blanks.
 const NODES: &str = "REDQUORUM_NODES";
@@ -27,6 +32,7 @@ const MOST_NODE_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) struct Settings {
     nodes: Vec<String>,
     file: File,
+    tls: Tls,
     admits_new_nodes: bool,
 }
 
@@ -44,7 +50,9 @@ impl Settings {
         // A variable that is set to nothing says nothing.
         let variable = |name| environment(name).filter(|value| !value.is_empty());
         let path = general.config.clone().or_else(|| variable(CONFIG).map(PathBuf::from));
-        let file = path.map(|path| File::read(&path)).transpose()?.unwrap_or_default();
+        let file = path.as_deref().map(File::read).transpose()?.unwrap_or_default();
+        let directory = path.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+        let tls = file.tls.read(directory)?;
         let nodes = if !general.nodes.is_empty() {
             general.nodes.clone()
         } else if let Some(nodes) = variable(NODES) {
@@ -60,12 +68,12 @@ impl Settings {
                 ),
             ));
         }
-        Ok(Self { nodes, file, admits_new_nodes: general.admit_new_nodes })
+        Ok(Self { nodes, file, tls, admits_new_nodes: general.admit_new_nodes })
     }
 
     /// The quorum, to be connected, or to be made.
     pub(crate) fn builder(&self) -> QuorumBuilder {
-        let builder = self.file.apply(Quorum::builder().nodes(self.nodes.iter()));
+        let builder = self.file.apply(Quorum::builder().nodes(self.nodes.iter()).tls(self.tls.clone()));
         if self.admits_new_nodes { builder.admit_new_nodes() } else { builder }
     }
 
@@ -102,11 +110,6 @@ impl Settings {
     /// When a node is asked whether it may have forgotten votes.
     pub(crate) fn restart_guard(&self) -> RestartGuard {
         self.file.restart_guard.map(Into::into).unwrap_or_default()
-    }
-
-    /// The nodes, as they were given: with their passwords.
-    pub(crate) fn urls(&self) -> &[String] {
-        &self.nodes
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
+use redquorum::NodeConnector;
 
 use super::facts::{Expected, Facts, Node, Server};
 use crate::{
@@ -31,16 +32,16 @@ pub(crate) async fn gather(settings: &Settings, watch: Duration) -> Result<Facts
         drift: settings.drift(),
     };
     let patience = settings.connect_timeout();
-    let nodes = builder.addresses()?.into_iter().zip(settings.urls()).map(async |(address, url)| Node {
-        address: address.to_string(),
-        hosts: hosts(url, patience).await,
-        server: look(url, patience, watch).await.map_err(|Gone(why)| why),
+    let nodes = builder.connectors()?.into_iter().map(async |node| Node {
+        address: node.address().to_owned(),
+        hosts: hosts(&node, patience).await,
+        server: look(&node, patience, watch).await.map_err(|Gone(why)| why),
     });
     Ok(Facts { expected, nodes: join_all(nodes).await })
 }
 
-async fn look(url: &str, patience: Duration, watch: Duration) -> Result<Server, Gone> {
-    let mut line = Line::open(url, patience).await?;
+async fn look(node: &NodeConnector, patience: Duration, watch: Duration) -> Result<Server, Gone> {
+    let mut line = Line::open(node, patience).await?;
     let info = info::ask(&mut line).await?;
     let persistence = info::persistence(&mut line).await?;
     let record = record::ask(&mut line).await?;

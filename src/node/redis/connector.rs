@@ -1,0 +1,96 @@
+//! Plain connections to a node.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use redis::{AsyncConnectionConfig, aio::MultiplexedConnection};
+use tokio::runtime::Handle;
+
+use super::{
+    classify::classify,
+    endpoint::Endpoint,
+    route::{Destination, Route},
+};
+use crate::{
+    clock::{BootClock, Clock},
+    node::fault::Fault,
+};
+
+/// Makes plain connections to one node of a quorum, for programs that look at servers: the same address, credentials, database
+/// and TLS as those of locks, and the same master of its Sentinels.
+///
+/// They are connections of [`redquorum::redis`](crate::redis), and speak RESP3. Nothing is asked before, so they lead to servers
+/// that a quorum refuses, too.
+#[derive(Clone)]
+pub struct NodeConnector {
+    route: Arc<Route>,
+    runtime: Handle,
+}
+
+impl NodeConnector {
+    pub(crate) fn new(route: Route, runtime: Handle) -> Self {
+        Self { route: Arc::new(route), runtime }
+    }
+
+    /// The node's address, as reports show it: without a password.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        self.route.address()
+    }
+
+    /// The host, or the path of the socket, that leads to the node's server; `None` where Sentinels name it.
+    #[must_use]
+    pub fn host(&self) -> Option<&str> {
+        match &self.route.leads_to {
+            Destination::Server(endpoint) => endpoint.host(),
+            Destination::MasterSet(_) => None,
+        }
+    }
+
+    /// Connects to the node. What the configuration says of pushes and answers holds; Sentinels that do not answer are waited for
+    /// up to `timeout`, all together.
+    ///
+    /// # Errors
+    ///
+    /// The [`Fault`] that a lock would report of this node: it cannot be reached, or does not let this user in.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it closes the connection.
+    pub async fn connect(
+        &self,
+        config: AsyncConnectionConfig,
+        timeout: Duration,
+    ) -> Result<MultiplexedConnection, Fault> {
+        match &self.route.leads_to {
+            Destination::Server(endpoint) => self.open(endpoint, config).await,
+            Destination::MasterSet(set) => {
+                let clock: Arc<dyn Clock> = Arc::new(BootClock::start(&self.runtime));
+                self.open(&set.master(&*clock, timeout).await?, config).await
+            }
+        }
+    }
+
+    async fn open(
+        &self,
+        endpoint: &Endpoint,
+        config: AsyncConnectionConfig,
+    ) -> Result<MultiplexedConnection, Fault> {
+        let (mut connection, driver) = endpoint.open(config).await?;
+        if let Some(driver) = driver {
+            // It ends with the last clone of the connection.
+            drop(self.runtime.spawn(driver));
+        }
+        if endpoint.database() != 0 {
+            let mut select = redis::cmd("SELECT");
+            let selected = select.arg(endpoint.database()).query_async::<()>(&mut connection).await;
+            selected.map_err(|error| classify(&error))?;
+        }
+        Ok(connection)
+    }
+}
+
+impl fmt::Debug for NodeConnector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeConnector").field("address", &self.address()).finish_non_exhaustive()
+    }
+}
