@@ -137,6 +137,20 @@ examples_on_servers() {
 
 documentation() { RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --all-features; }
 
+# What would be uploaded builds by itself, and nothing has to be said about it. Working files that are not committed are part
+# of it, so that this can be run before a commit.
+package() {
+    cargo package --allow-dirty 2>&1 | tee "$scratch/package.log"
+    if grep '^warning' "$scratch/package.log"; then return 1; fi
+}
+
+# Nothing public may change in a way that the version does not say, since the last release.
+semver() {
+    local release=$1
+    cargo semver-checks --version >/dev/null 2>&1 || cargo install --locked cargo-semver-checks
+    cargo semver-checks --baseline-rev "$release" --all-features
+}
+
 stage "install a server" install_server
 stage "install cargo's tools" install_cargo_tools
 stage "format" cargo fmt --check
@@ -154,6 +168,12 @@ stage "tests in the documentation" doc_tests
 stage "examples on nodes in memory" examples
 stage "examples on five real servers" examples_on_servers
 stage "documentation" documentation
+stage "package" package
+if release=$(git describe --tags --abbrev=0 --match 'v[0-9]*' 2>/dev/null); then
+    stage "compatibility with $release" semver "$release"
+else
+    say "compatibility with the last release: NOT RUN, there is no release (no tag v*) to be compatible with"
+fi
 
 # Reached only when every stage has succeeded.
 total=0

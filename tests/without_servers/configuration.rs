@@ -4,16 +4,23 @@ use std::time::Duration;
 
 use redquorum::{ConfigError, Quorum};
 
-#[test]
-fn a_builder_tells_the_addresses_of_its_nodes_without_passwords_and_in_their_order() {
-    let builder = Quorum::builder().nodes(["redis://me:secret@Node-2", "redis://node-1:7000/3"]);
-    let addresses = builder.addresses().unwrap();
-    assert_eq!(
-        addresses.iter().map(|address| &**address).collect::<Vec<_>>(),
-        ["node-2:6379", "node-1:7000"]
-    );
+#[tokio::test]
+async fn a_builder_tells_the_addresses_of_its_nodes_without_passwords_and_in_their_order() {
+    let sentinels = "redis+sentinel://s-2,s-1/mymaster";
+    let builder = Quorum::builder().nodes(["redis://me:secret@Node-2", "redis://node-1:7000/3", sentinels]);
+    let connectors = builder.connectors().unwrap();
+    let shown: Vec<_> = connectors.iter().map(|node| (node.address(), node.host())).collect();
+    let expected =
+        [("node-2:6379", Some("node-2")), ("node-1:7000", Some("node-1")), ("s-1:26379/mymaster", None)];
+    assert_eq!(shown, expected);
     let twice = builder.nodes(["redis://node-1:7000"]);
-    assert!(matches!(twice.addresses(), Err(ConfigError::DuplicateNode { .. })));
+    assert!(matches!(twice.connectors(), Err(ConfigError::DuplicateNode { .. })));
+}
+
+#[test]
+fn without_a_runtime_there_are_no_connections_to_be_made() {
+    let builder = Quorum::builder().nodes(["redis://node-1"]);
+    assert!(matches!(builder.connectors(), Err(ConfigError::NoRuntime)));
 }
 
 #[test]
