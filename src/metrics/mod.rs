@@ -1,4 +1,4 @@
-//! What a client does, as counters, gauges and histograms of the [`metrics`](::metrics) facade.
+//! What a client does, as counters, gauges and histograms of the `metrics` [facade](https://docs.rs/metrics).
 //!
 //! Every quorum that is connected while the feature is on is measured. The figures go to the recorder that the program has
 //! installed, such as that of `metrics-exporter-prometheus`; without one they go nowhere, and cost a look. Install it

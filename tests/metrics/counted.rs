@@ -134,6 +134,9 @@ fn quorums_are_told_apart_by_their_names_and_no_label_names_a_resource() {
             let quorum = Quorum::builder().name(name).in_memory(&MemoryCluster::new(3)).unwrap();
             quorum.red_lock("a-resource-of-many").lock().await.unwrap().unlock().await.unwrap();
             assert_eq!(figures.sum(ATTEMPTS, &[("quorum", name)]), 1.0);
+            drop(quorum.red_lock("a-resource-of-many").lock().await.unwrap());
+            let _held = quorum.red_lock("a-resource-of-many").lock().await.unwrap();
+            quorum.shutdown().await;
         }
         assert!(!figures.page().contains("a-resource-of-many"), "{}", figures.page());
     });
