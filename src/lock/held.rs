@@ -101,6 +101,9 @@ pub(crate) enum Left {
     Over,
 }
 
+/// An answer that came after nobody waited for it any more.
+type Late = (usize, Question, Answer);
+
 /// What a node has to do with the lease.
 #[derive(Clone, Debug)]
 pub(crate) struct Standing {
@@ -251,9 +254,9 @@ impl Held {
         };
         let [clean, leaving, always] = [Leave::Nothing, Leave::UnlessDeleted, Leave::Always].map(unlock);
         let mut state = lock(&self.state);
-        state.hear_late(&*self.observer);
+        let heard = state.hear_late();
         let targets = nodes.iter().zip(&state.standing).enumerate();
-        targets
+        let replies = targets
             .filter(|(_, (_, standing))| standing.is_touched || standing.unanswered > 0)
             .map(|(index, (node, standing))| {
                 let request = match standing {
@@ -263,7 +266,10 @@ impl Held {
                 };
                 (index, node.call(request.clone()))
             })
-            .collect()
+            .collect();
+        drop(state);
+        self.tell(heard);
+        replies
     }
 
     /// The renewal for one node, noted as unanswered there; `None` once the lease is not held any more.
@@ -273,19 +279,17 @@ impl Held {
             return None;
         }
         // Before it is overtaken: the node's answer to this is later than its answer to the lock.
-        state.hear_late(&*self.observer);
+        let heard = state.hear_late();
         let is_noted = !mutation::is_on(Mutation::NoTombstoneForRenewal);
         if let Some(standing) = state.standing.get_mut(node).filter(|_| is_noted) {
             standing.unanswered += 1;
             standing.was_renewed = true;
         }
-        Some(Renew {
-            resources: Arc::clone(&self.resources),
-            owner: self.owner.clone(),
-            holds: state.holds,
-            ttl,
-            token: self.token.as_u64(),
-        })
+        let holds = state.holds;
+        drop(state);
+        self.tell(heard);
+        let (resources, owner) = (Arc::clone(&self.resources), self.owner.clone());
+        Some(Renew { resources, owner, holds, ttl, token: self.token.as_u64() })
     }
 
     /// Tells the nodes the number of holds, without waiting for them.
@@ -310,8 +314,10 @@ impl Held {
     pub(crate) fn note_renewal(&self, node: usize, answer: &Answer) {
         self.observer.answered(node, Question::Renew, answer);
         let mut state = lock(&self.state);
-        state.hear_late(&*self.observer);
+        let heard = state.hear_late();
         state.note(node, answer);
+        drop(state);
+        self.tell(heard);
     }
 
     /// A renewal round that started at `start` has its quorum: whether it counts.
@@ -329,8 +335,18 @@ impl Held {
     /// Every node's last word on the lease.
     pub(crate) fn votes(&self, core: &Core) -> Votes {
         let mut state = lock(&self.state);
-        state.hear_late(&*self.observer);
-        core.votes(state.standing.iter().map(|standing| standing.vote.clone()))
+        let heard = state.hear_late();
+        let votes = core.votes(state.standing.iter().map(|standing| standing.vote.clone()));
+        drop(state);
+        self.tell(heard);
+        votes
+    }
+
+    /// Tells the observer. Not under the mutex: a recorder of metrics is anybody's code, and a loss must not wait for it.
+    fn tell(&self, heard: Vec<Late>) {
+        for (node, question, answer) in heard {
+            self.observer.answered(node, question, &answer);
+        }
     }
 }
 
@@ -346,7 +362,7 @@ impl State {
     }
 
     /// Adopts the grants that came after the decision.
-    fn hear_late(&mut self, observer: &dyn Observer) {
+    fn hear_late(&mut self) -> Vec<Late> {
         let mut heard = Vec::new();
         self.late.retain_mut(|(node, question, reply)| match reply.now_or_never() {
             Some(answers) => {
@@ -355,10 +371,10 @@ impl State {
             }
             None => true,
         });
-        for (node, question, answer) in heard {
-            observer.answered(node, question, &answer);
-            self.note(node, &answer);
+        for (node, _, answer) in &heard {
+            self.note(*node, answer);
         }
+        heard
     }
 
     fn note(&mut self, node: usize, answer: &Answer) {

@@ -13,6 +13,14 @@ const LONGEST: Duration = Duration::from_secs(3);
 /// Longer than a Sentinel takes to give a master up and to promote a replica.
 const FAILOVER: Duration = Duration::from_secs(40);
 
+async fn follow(replica: &Server, master: &Server) {
+    replica.command(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]).await;
+    eventually(SOON, "the replica follows", async || {
+        replica.info("replication").await.contains("master_link_status:up")
+    })
+    .await;
+}
+
 /// Three nodes, the first of which is a master with its replica.
 struct Scene {
     cluster: Cluster,
@@ -26,11 +34,7 @@ impl Scene {
         let options = ServerOptions::default().config("repl-diskless-sync-delay", "0");
         let cluster = Cluster::start_as(crate::support::Kind::Processes, 4, options).await;
         let (master, replica) = (cluster.server(0), cluster.server(3));
-        replica.command(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]).await;
-        eventually(SOON, "the replica follows", async || {
-            replica.info("replication").await.contains("master_link_status:up")
-        })
-        .await;
+        follow(replica, master).await;
         let sentinel = Sentinel::watching("lock-1", master).await;
         Self { cluster, sentinel, nobody: Port::reserve() }
     }
@@ -155,9 +159,11 @@ async fn what_sentinels_name_is_not_taken_for_a_master_if_it_is_a_replica() {
 #[tokio::test]
 async fn a_master_that_was_replaced_unseen_stops_voting_when_it_must_have_a_replica() {
     let scene = Scene::start().await;
-    for line in [["min-replicas-to-write", "1"], ["min-replicas-max-lag", "1"]] {
-        scene.master().command(&[&["CONFIG", "SET"], &line[..]].concat()).await;
-    }
+    scene.master().command(&["CONFIG", "SET", "min-replicas-to-write", "1"]).await;
+    eventually(SOON, "the replica has said that it follows", async || {
+        scene.master().info("replication").await.contains("min_slaves_good_slaves:1")
+    })
+    .await;
     scene.builder().init().await.unwrap();
     let quorum = scene.builder().connect().await.unwrap();
     assert_eq!(vote_of_the_set(&quorum).await, Vote::Granted);
@@ -165,6 +171,33 @@ async fn a_master_that_was_replaced_unseen_stops_voting_when_it_must_have_a_repl
     eventually(SOON, "the old master refuses", async || {
         let vote = vote_of_the_set(&quorum).await;
         matches!(vote, Vote::Unknown(redquorum::Fault::Server(why)) if why.contains("NOREPLICAS"))
+    })
+    .await;
+}
+
+/// It was cut off, and nobody told it of the failover. The server that it names swallows what it is sent, so that a dial to it
+/// never fails by itself.
+#[tokio::test]
+async fn a_sentinel_that_names_a_dead_master_does_not_keep_the_node_from_the_living_one() {
+    let options = ServerOptions::default().config("repl-diskless-sync-delay", "0");
+    let cluster = Cluster::start_as(crate::support::Kind::Processes, 6, options).await;
+    for master in [0, 2] {
+        follow(cluster.server(master + 1), cluster.server(master)).await;
+    }
+    let stale = Sentinel::watching("lock-1", cluster.server(0)).await;
+    let present = Sentinel::watching("lock-1", cluster.server(2)).await;
+    // Without a replica that lives, the first Sentinel goes on naming the master.
+    for server in cluster.some(0..2) {
+        server.freeze().await;
+    }
+    let set = format!("redis+sentinel://127.0.0.1:{},127.0.0.1:{}/lock-1", stale.port(), present.port());
+    let nodes = [set, cluster.server(4).url(), cluster.server(5).url()];
+    let quorum = Quorum::builder().nodes(nodes).admit_new_nodes().connect().await.unwrap();
+    eventually(SOON, "the master that lives answers", async || {
+        let inspection = quorum.red_lock("looked-at").inspect().await;
+        inspection.is_ok_and(|inspection| {
+            inspection.nodes().all(|(_, seen)| !matches!(seen, redquorum::Seen::Unknown(_)))
+        })
     })
     .await;
 }

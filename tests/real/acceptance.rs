@@ -10,7 +10,7 @@ use futures::future::join_all;
 use redquorum::{Fault, Vote};
 
 use super::behaviours::{
-    NODE_RECORD, SOON, builder, buried, client, in_order, unlocked_everywhere, votes_of,
+    NODE_RECORD, SOON, builder, client, in_order, taken_back, unlocked_everywhere, votes_of,
 };
 use crate::support::{Cluster, eventually};
 
@@ -79,7 +79,7 @@ async fn with_three_of_five_frozen_try_lock_fails_within_two_node_timeouts_and_l
         server.thaw().await;
     }
     for server in cluster.some(0..3) {
-        buried(server, "r").await;
+        taken_back(server, "r").await;
     }
     unlocked_everywhere(&cluster, "r").await;
     assert!(thawed.elapsed() < ttl);

@@ -11,7 +11,7 @@ async fn a_builder_tells_the_addresses_of_its_nodes_without_passwords_and_in_the
     let connectors = builder.connectors().unwrap();
     let shown: Vec<_> = connectors.iter().map(|node| (node.address(), node.host())).collect();
     let expected =
-        [("node-2:6379", Some("node-2")), ("node-1:7000", Some("node-1")), ("s-1:26379/mymaster", None)];
+        [("node-2:6379", Some("Node-2")), ("node-1:7000", Some("node-1")), ("s-1:26379/mymaster", None)];
     assert_eq!(shown, expected);
     let twice = builder.nodes(["redis://node-1:7000"]);
     assert!(matches!(twice.connectors(), Err(ConfigError::DuplicateNode { .. })));

@@ -77,7 +77,8 @@ impl RedisLink {
     fn advance(&mut self, context: &mut Context<'_>) {
         let is_broken = self.wire.poll_drive(context).is_ready();
         let outcome = self.take_answers(context).and_then(|()| self.take_grants(context));
-        self.take_pushes(context);
+        // A connection that is driven elsewhere says in this way that it is broken.
+        let is_broken = self.take_pushes(context) || is_broken;
         match outcome {
             Err(error) => self.events.push_back(LinkEvent::Closed(classify(&error))),
             Ok(()) if is_broken => self.events.push_back(LinkEvent::Closed(classify(&broken()))),
@@ -137,12 +138,15 @@ impl RedisLink {
         Some(Granting { wishes, answering: answering.boxed() })
     }
 
-    fn take_pushes(&mut self, context: &mut Context<'_>) {
-        while let Poll::Ready(Some(push)) = self.wire.poll_push(context) {
+    /// Whether one of them is the last.
+    fn take_pushes(&mut self, context: &mut Context<'_>) -> bool {
+        while let Poll::Ready(push) = self.wire.poll_push(context) {
+            let Some(push) = push.filter(|push| push.kind != PushKind::Disconnection) else { return true };
             if let Some(resource) = self.released(&push) {
                 self.events.push_back(LinkEvent::Released(resource));
             }
         }
+        false
     }
 
     /// The resource of which a message tells the release.

@@ -1,8 +1,8 @@
 //! Nodes that are Redis servers: connections over which one script runs.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
-use futures::future::{BoxFuture, FutureExt};
+use futures::future::{BoxFuture, Either, FutureExt, select};
 
 pub use self::connector::NodeConnector;
 pub(crate) use self::{address::without_password, route::Route, tls::Security};
@@ -65,7 +65,18 @@ impl RedisTransport {
     /// refuse a replica.
     async fn open_master(&self, set: &MasterSet) -> Result<Wire, Fault> {
         let master = set.master(&*self.clock, self.dial_timeout).await?;
-        let (wire, greeting) = Wire::open_node(&master).await.inspect_err(|_| set.doubt())?;
+        let share = set.share(self.dial_timeout);
+        let patience = self.clock.sleep_until(self.clock.now() + share);
+        // Counted here, for a dial that is given up as a whole would blame nobody: a Sentinel that was cut off may name a dead
+        // master for ever.
+        let opened = match select(pin!(Wire::open_node(&master)), patience).await {
+            Either::Left((opened, _)) => opened,
+            Either::Right(((), _)) => {
+                let why = format!("the master {} does not answer within {share:?}", master.address());
+                Err(Fault::Unreachable(why.into()))
+            }
+        };
+        let (wire, greeting) = opened.inspect_err(|_| set.doubt())?;
         if greeting.is_replica() {
             set.doubt();
             return Err(Fault::ReadOnly);

@@ -47,8 +47,7 @@ impl MasterSet {
     ///
     /// Each of them has an equal share of a dial's time, and the master one as well.
     pub(super) async fn master(&self, clock: &dyn Clock, dial_timeout: Duration) -> Result<Endpoint, Fault> {
-        let count = self.sentinels.len();
-        let share = dial_timeout / u32::try_from(count + 1).unwrap_or(u32::MAX);
+        let (count, share) = (self.sentinels.len(), self.share(dial_timeout));
         let mut said = Vec::new();
         let first = self.first.load(Ordering::Relaxed);
         for sentinel in self.sentinels.iter().cycle().skip(first % count.max(1)).take(count) {
@@ -64,6 +63,11 @@ impl MasterSet {
             self.doubt();
         }
         Err(Fault::NoMaster(said.join("; ").into()))
+    }
+
+    /// How much of a dial's time each Sentinel has, and the master as well.
+    pub(super) fn share(&self, dial_timeout: Duration) -> Duration {
+        dial_timeout / u32::try_from(self.sentinels.len() + 1).unwrap_or(u32::MAX)
     }
 
     /// Asks another Sentinel first from now on: what this one said was of no use.

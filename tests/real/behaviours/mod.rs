@@ -117,7 +117,23 @@ async fn unlocked_on(servers: &[Server], resource: impl AsRef<[u8]>) {
     }
 }
 
-/// Waits until an unlock has come after everything that was unanswered: it leaves a tombstone; and nothing else.
+/// Waits until a lock that was unanswered has been taken back: executed and unlocked, or buried before it could be.
+///
+/// For a resource that nobody has locked there before.
+pub(super) async fn taken_back(server: &Server, resource: &str) {
+    let buried = format!("redquorum:gone:{{{resource}}}:");
+    let counted = format!("redisson_lock_token:{{{resource}}}");
+    let is_taken_back = async || {
+        // All names at one instant.
+        let keys = server.keys().await;
+        let is_locked = keys.iter().any(|key| key == resource);
+        keys.iter().any(|key| key.starts_with(&buried) || (*key == counted && !is_locked))
+    };
+    eventually(SOON, "the unlock has arrived", is_taken_back).await;
+    assert!(!is_locked(server, resource).await, "a lock has come after its unlock");
+}
+
+/// Waits until an unlock has come before what was unanswered: it leaves a tombstone; and nothing else.
 ///
 /// For a resource that only one owner has asked for; anybody's tombstone will do.
 pub(super) async fn buried(server: &Server, resource: &str) {

@@ -6,7 +6,8 @@ use redquorum::{Fault, Vote};
 
 use super::{
     NODE_TIMEOUT, SOON, TTL, all, builder_behind, buried, calls, healed_on_all_nodes, hold_requests,
-    impatient, in_order, is_locked, on_all_nodes, open_requests, proxies, unlocked_everywhere, votes_of,
+    impatient, in_order, is_locked, on_all_nodes, open_requests, proxies, taken_back, unlocked_everywhere,
+    votes_of,
 };
 use crate::support::{Cluster, Direction, ServerOptions, eventually};
 
@@ -28,7 +29,7 @@ async fn a_failed_attempt_is_rolled_back_on_nodes_that_granted_erred_or_stayed_s
     cluster.server(1).command(&["CLIENT", "UNPAUSE"]).await;
     cluster.server(2).thaw().await;
     for server in cluster.some(1..3) {
-        buried(server, "r").await;
+        taken_back(server, "r").await;
     }
     // Four nodes are enough; the fifth keeps what was there.
     lock.try_lock()
@@ -75,7 +76,7 @@ async fn a_lock_that_lands_late_is_followed_by_its_own_rollback() {
     drop(quorum);
     open_requests(&proxies);
     for server in cluster.some(0..2) {
-        buried(server, "r").await;
+        taken_back(server, "r").await;
     }
     unlocked_everywhere(&cluster, "r").await;
 }
