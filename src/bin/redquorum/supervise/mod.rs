@@ -70,7 +70,15 @@ impl Job<'_> {
         let is_foreground = terminal.as_ref().is_some_and(Terminal::is_lent);
         let mut guardian = Guardian::start()?;
         let mut child = Child::spawn(command, &variables, is_foreground, app.general.json)?;
-        guardian.guard(child.group())?;
+        if let Err(failure) = guardian.guard(child.group()) {
+            // Nobody would end it any more.
+            child.signal(Signal::SIGKILL);
+            while let Ok(Change::Stopped(_)) = child.changed().await {}
+            if let Some(terminal) = &terminal {
+                terminal.take_back(child.group());
+            }
+            return Err(failure);
+        }
         let mut is_demanded = false;
         let ended = loop {
             if let Some(step) = rule.at(tenure.left()) {
