@@ -40,7 +40,7 @@ pub(crate) struct Ended {
     pub(crate) exit: Exit,
     /// It was told to end because of its lease.
     pub(crate) is_stopped: bool,
-    /// We were told to end, and have passed that on.
+    /// We were told to end, by SIGTERM or SIGINT, and have passed that on.
     pub(crate) is_demanded: bool,
 }
 
@@ -95,7 +95,7 @@ impl Job<'_> {
                     (Ok(Change::Stopped), None) => {}
                 },
                 signal = signals.next() => {
-                    is_demanded |= signals::ends(signal);
+                    is_demanded |= signals::demands_end(signal);
                     if signal == Signal::SIGCONT {
                         // Whatever the lease has come to while all stood still goes first.
                         if let Some(step) = rule.at(tenure.left()) {
