@@ -90,9 +90,9 @@ impl Job<'_> {
                 change = child.changed() => match (change, &terminal) {
                     (Ok(Change::Ended(exit)), _) => break Ok(exit),
                     (Err(failure), _) => break Err(failure),
-                    (Ok(Change::Stopped), Some(terminal)) => terminal.stop_job(child.group()),
+                    (Ok(Change::Stopped(by)), Some(terminal)) => terminal.stopped(child.group(), by),
                     // Nobody waits for a job to stop: it may be continued at any time, and the lease is kept for it.
-                    (Ok(Change::Stopped), None) => {}
+                    (Ok(Change::Stopped(_)), None) => {}
                 },
                 signal = signals.next() => {
                     is_demanded |= signals::demands_end(signal);
@@ -106,6 +106,10 @@ impl Job<'_> {
                         }
                     }
                     child.signal(signal);
+                    if matches!(signal, Signal::SIGTERM | Signal::SIGHUP) {
+                        // One that is stopped would not hear it.
+                        child.signal(Signal::SIGCONT);
+                    }
                 }
             }
         };
