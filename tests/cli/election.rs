@@ -1,6 +1,8 @@
 //! Leaders, and those who watch them.
 
-use rustix::process::Signal;
+use std::{io::Write, os::unix::process::ExitStatusExt};
+
+use rustix::{io::ioctl_fionread, process::Signal};
 use tokio::{
     io::{AsyncBufReadExt, BufReader, Lines},
     process::{Child, ChildStdout},
@@ -10,7 +12,7 @@ use super::{
     redquorum::{SOON, code, ended, on, output, send, stderr, stdout},
     scratch::Scratch,
 };
-use crate::support::Cluster;
+use crate::support::{Cluster, eventually};
 
 /// A candidate that notes its term when it leads.
 fn candidate(cluster: &Cluster, scratch: &Scratch, name: &str, more: &[&str]) -> Child {
@@ -64,7 +66,7 @@ async fn leadership_passes_from_process_to_process_and_observers_see_it() {
         stdout(&once)
     );
     send(text.id().unwrap(), Signal::INT);
-    assert_eq!(code(&ended(text).await), 128 + 2);
+    assert_eq!(ended(text).await.status.signal(), Some(2));
     drop(second);
 }
 
@@ -102,4 +104,49 @@ async fn a_command_that_ends_by_itself_ends_the_leadership_or_is_started_again()
     assert!(terms[0] < terms[1] && terms[1] < terms[2], "{terms:?}");
     send(again.id().unwrap(), Signal::TERM);
     ended(again).await;
+}
+
+#[tokio::test]
+async fn a_signal_that_the_command_survives_ends_no_candidacy_unless_it_is_a_demand() {
+    let cluster = Cluster::start(1).await;
+    let scratch = Scratch::new();
+    let script = format!(
+        "trap 'echo >> {}' HUP QUIT; echo $REDQUORUM_TERM >> {}; until [ -e {} ]; do sleep 0.02; done",
+        scratch.file("survived"),
+        scratch.file("terms"),
+        scratch.file("over")
+    );
+    let elect = on(&cluster, ["elect", "e", "--value", "v", "--restart", "--", "sh", "-c", &script]).spawn();
+    let elect = elect.unwrap();
+    scratch.lines("terms", 1).await;
+    for (count, signal) in [(1, Signal::HUP), (2, Signal::QUIT)] {
+        send(elect.id().unwrap(), signal);
+        scratch.lines("survived", count).await;
+    }
+    std::fs::write(scratch.file("over"), "").unwrap();
+    scratch.lines("terms", 2).await;
+    send(elect.id().unwrap(), Signal::TERM);
+    ended(elect).await;
+}
+
+#[tokio::test]
+async fn an_observer_whose_reader_does_not_read_can_be_ended() {
+    let cluster = Cluster::start(1).await;
+    let scratch = Scratch::new();
+    // Longer than what is written to a pipe at once or not at all.
+    let value = "v".repeat(3 * 4096);
+    let script = format!("echo >> {}; exec sleep 1000", scratch.file("leads"));
+    let leader = on(&cluster, ["elect", "e", "--value", &value, "--", "sh", "-c", &script]).spawn().unwrap();
+    scratch.lines("leads", 1).await;
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    // What a pipe takes on Linux.
+    let capacity = 64 * 1024;
+    writer.write_all(&vec![b'.'; capacity - 4096]).unwrap();
+    let mut observer = on(&cluster, ["observe", "e"]);
+    let observer = observer.stdout(writer).spawn().unwrap();
+    let is_full = async || ioctl_fionread(&reader).unwrap() == capacity as u64;
+    eventually(SOON, "it writes to a full pipe", is_full).await;
+    send(observer.id().unwrap(), Signal::TERM);
+    assert_eq!(ended(observer).await.status.signal(), Some(15));
+    drop(leader);
 }

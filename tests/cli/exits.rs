@@ -1,7 +1,7 @@
 //! How the command ends, as its exit status tells. Losses, leaders and signals are told elsewhere.
 
 use super::{
-    redquorum::{SOON, code, ended, is_free, on, output, redquorum, run, stderr, stdout},
+    redquorum::{SOON, code, ended, is_free, on, output, plainly, redquorum, run, stderr, stdout},
     scratch::Scratch,
 };
 use crate::support::{Cluster, eventually};
@@ -57,6 +57,31 @@ async fn what_others_hold_is_told_at_once_or_after_the_wait() {
     );
     let free = output(run(&cluster, &["other", "--wait", "0", "--fair"], "true")).await;
     assert_eq!(code(&free), 0, "{}", stderr(&free));
+    drop(holder);
+}
+
+#[tokio::test]
+async fn a_wait_that_ends_while_nobody_holds_it_is_no_quorum() {
+    let cluster = Cluster::start(3).await;
+    // Nobody has made them a quorum, so they are in quarantine.
+    let run = output(plainly(&cluster, ["run", "job", "--wait", "1s", "--", "echo", "ran"])).await;
+    assert_eq!((code(&run), stdout(&run)), (69, String::new()), "{}", stderr(&run));
+    assert!(stderr(&run).contains("no quorum for job within"), "{}", stderr(&run));
+}
+
+#[tokio::test]
+async fn what_others_hold_is_held_also_with_a_node_missing() {
+    let cluster = Cluster::start(3).await;
+    let scratch = Scratch::new();
+    let holder = format!("touch {}; exec sleep 1000", scratch.file("held"));
+    let holder = run(&cluster, &["job"], &holder).spawn().unwrap();
+    eventually(SOON, "it is held", async || scratch.path().join("held").exists()).await;
+    cluster.server(2).kill().await;
+    let other = output(run(&cluster, &["job", "--wait", "2s"], "true")).await;
+    assert_eq!(code(&other), 75, "{}", stderr(&other));
+    cluster.server(1).kill().await;
+    let other = output(run(&cluster, &["job", "--wait", "2s"], "true")).await;
+    assert_eq!(code(&other), 69, "{}", stderr(&other));
     drop(holder);
 }
 

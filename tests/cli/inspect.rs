@@ -2,10 +2,10 @@
 
 use redquorum::Quorum;
 use serde_json::Value;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{
-    redquorum::{code, ended, json, output, plainly, stderr, stdout},
+    redquorum::{SOON, code, ended, json, output, plainly, stderr, stdout},
     terminal::on_a_terminal,
 };
 use crate::support::Cluster;
@@ -146,4 +146,28 @@ async fn on_a_terminal_it_is_shown_who_holds_it_and_only_a_yes_unlocks() {
         assert!(owner.is_some() && owner < question, "{said}");
         assert_eq!(cluster.server(0).keys().await.contains(&"job".to_owned()), is_kept, "{said}");
     }
+}
+
+#[tokio::test]
+async fn a_yes_is_about_the_holder_that_was_shown() {
+    let cluster = Cluster::start(3).await;
+    let quorum = client(&cluster).await;
+    let shown = quorum.red_lock("job").lock().await.unwrap();
+    let mut asked = on_a_terminal(&plainly(&cluster, ["force-unlock", "job"])).spawn().unwrap();
+    let mut said = Vec::new();
+    let out = asked.stdout.as_mut().unwrap();
+    let question = async {
+        while !String::from_utf8_lossy(&said).contains("[y/N]") {
+            assert_ne!(out.read_buf(&mut said).await.unwrap(), 0, "it asks");
+        }
+    };
+    tokio::time::timeout(SOON, question).await.unwrap();
+    shown.unlock().await.unwrap();
+    let other = quorum.red_lock("job").lock().await.unwrap();
+    asked.stdin.take().unwrap().write_all(b"yes\n").await.unwrap();
+    let asked = ended(asked).await;
+    let said = stdout(&asked);
+    assert_eq!(asked.status.code(), Some(83), "{said}");
+    assert!(said.contains("nothing was unlocked") && said.contains(&other.owner().to_string()), "{said}");
+    other.renew().await.unwrap();
 }

@@ -2,11 +2,10 @@
 
 use std::process::Stdio;
 
-use rustix::process::Signal;
 use tokio::io::AsyncWriteExt;
 
 use super::{
-    redquorum::{SOON, ended, redquorum, run, send, state, stdout},
+    redquorum::{SOON, ended, redquorum, run, state, stdout},
     scratch::Scratch,
 };
 use crate::support::{Cluster, eventually};
@@ -58,12 +57,22 @@ async fn who_waits_on_a_terminal_is_told_what_for() {
     assert!(stdout(&ended(help).await).contains("\x1b["), "the help has colours on a terminal");
 }
 
+/// The same command below a shell, with what that does around it.
+fn in_a_shell(script: &str, command: &tokio::process::Command) -> tokio::process::Command {
+    let mut shell = tokio::process::Command::new("bash");
+    shell.args(["-c", script]).arg(command.as_std().get_program()).args(command.as_std().get_args());
+    shell.envs(command.as_std().get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell
+}
+
 #[tokio::test]
 async fn a_job_that_is_stopped_on_its_terminal_stops_as_a_whole_and_goes_on() {
     let cluster = Cluster::start(1).await;
     let scratch = Scratch::new();
     let script = format!("echo $$ $PPID > {}; exec sleep 1000", scratch.file("ready"));
-    let mut shown = on_a_terminal(&run(&cluster, &["job"], &script)).spawn().unwrap();
+    // A shell with jobs, which continues this one when it is told to.
+    let shell = in_a_shell(r#"set -m; "$0" "$@"; read -r line; fg"#, &run(&cluster, &["job"], &script));
+    let mut shown = on_a_terminal(&shell).spawn().unwrap();
     let mut keys = shown.stdin.take().unwrap();
     let line = scratch.lines("ready", 1).await.remove(0);
     let pids: Vec<u32> = line.split(' ').map(|pid| pid.parse().unwrap()).collect();
@@ -71,9 +80,49 @@ async fn a_job_that_is_stopped_on_its_terminal_stops_as_a_whole_and_goes_on() {
     // Ctrl-Z.
     keys.write_all(b"\x1a").await.unwrap();
     eventually(SOON, "both are stopped", async || all_are('T')).await;
-    // `script` stops with its job, and continues that when it is continued, as a shell does.
-    send(shown.id().unwrap(), Signal::CONT);
+    keys.write_all(b"go on\n").await.unwrap();
     eventually(SOON, "both go on", async || all_are('S')).await;
     keys.write_all(b"\x03").await.unwrap();
     assert_eq!(ended(shown).await.status.code(), Some(128 + 2), "the terminal is the command's again");
+}
+
+#[tokio::test]
+async fn without_a_shell_that_would_continue_it_a_job_does_not_stop() {
+    let cluster = Cluster::start(1).await;
+    for script in [r#"exec "$0" "$@""#, r#""$0" "$@"; exit $?"#] {
+        let scratch = Scratch::new();
+        // It tells of each time that it was continued.
+        let command = format!(
+            "trap 'echo >> {}' CONT; echo $$ > {}; while :; do sleep 0.02; done",
+            scratch.file("continued"),
+            scratch.file("ready")
+        );
+        let shell = in_a_shell(script, &run(&cluster, &["job"], &command));
+        let mut shown = on_a_terminal(&shell).spawn().unwrap();
+        let mut keys = shown.stdin.take().unwrap();
+        scratch.lines("ready", 1).await;
+        for times in 1..3 {
+            keys.write_all(b"\x1a").await.unwrap();
+            scratch.lines("continued", times).await;
+        }
+        keys.write_all(b"\x03").await.unwrap();
+        assert_eq!(ended(shown).await.status.code(), Some(128 + 2), "{script}");
+    }
+}
+
+#[tokio::test]
+async fn a_terminal_that_lets_nobody_write_from_the_background_saves_no_command() {
+    let cluster = Cluster::start(1).await;
+    let scratch = Scratch::new();
+    let script = format!("trap '' TERM; echo $$ > {}; while :; do sleep 0.02; done", scratch.file("ready"));
+    let run = run(&cluster, &["job", "--ttl", "2s"], &script);
+    let shown = on_a_terminal(&in_a_shell(r#"stty tostop; exec "$0" "$@""#, &run)).spawn().unwrap();
+    let command: u32 = scratch.lines("ready", 1).await[0].parse().unwrap();
+    // So the lease is not renewed, of which something is said.
+    cluster.server(0).freeze().await;
+    eventually(SOON, "the command is killed", async || state(command).is_none()).await;
+    cluster.server(0).thaw().await;
+    let shown = ended(shown).await;
+    assert_eq!(shown.status.code(), Some(79), "{}", stdout(&shown));
+    assert!(stdout(&shown).contains("SIGTERM"), "{}", stdout(&shown));
 }

@@ -56,7 +56,7 @@ impl Exit {
         (Self::NoLeader, "nobody leads"),
         (Self::Unsound, "`doctor`: something fails, or with `--strict` is worth a warning"),
         (Self::PromiseBroken, "`sim`: a promise was broken"),
-        (Self::Declined, "`force-unlock`: asked whether to do it, somebody said no"),
+        (Self::Declined, "`force-unlock`: somebody said no when asked, or the holder was another by then"),
         (Self::NotExecutable, "the command to run cannot be executed"),
         (Self::NotFound, "there is no such command to run"),
     ];

@@ -2,7 +2,7 @@
 
 use std::{fmt, io, path::Path};
 
-use redquorum::{AdmissionError, ConfigError, ConnectError, LeaseLost, LockError};
+use redquorum::{AdmissionError, ConfigError, ConnectError, LeaseLost, LockError, Refusal, Vote, Votes};
 
 use crate::exit::Exit;
 
@@ -39,6 +39,27 @@ impl Failure {
         let exit = if error.kind() == io::ErrorKind::BrokenPipe { Exit::Signal(SIGPIPE) } else { Exit::Io };
         Self::new(exit, format!("the output cannot be written: {error}"))
     }
+
+    /// Why a lock was not had in the time to wait for it, where so many votes are `needed`. That the time is over is told of
+    /// nodes that cannot vote as well as of a holder.
+    pub(crate) fn waited(error: LockError, needed: usize) -> Self {
+        match error {
+            LockError::TimedOut { resource, waited, votes } if !is_held(&votes, needed) => {
+                Self::new(Exit::NoQuorum, format!("no quorum for {resource} within {waited:?}; {votes}"))
+            }
+            error => error.into(),
+        }
+    }
+}
+
+/// Whether it was others who kept a lock from its quorum: some node says so, and enough could vote. One that was not asked, or not
+/// waited for, could: a single refusal may decide an attempt.
+fn is_held(votes: &Votes, needed: usize) -> bool {
+    let is_by_others = |vote: &Vote| matches!(vote, Vote::Refused(Refusal::Held { .. } | Refusal::InLine));
+    let may_count =
+        |vote: &Vote| is_by_others(vote) || matches!(vote, Vote::Granted | Vote::NotAsked | Vote::Pending);
+    let able = votes.iter().filter(|(_, vote)| may_count(vote)).count();
+    able >= needed && votes.iter().any(|(_, vote)| is_by_others(vote))
 }
 
 impl From<ConfigError> for Failure {

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use nix::sys::signal::{SigSet, Signal};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -104,6 +105,11 @@ impl Write for Messages {
 }
 
 fn write_all(waiting: &Receiver<Line>) {
+    // While the terminal is lent to a command, we are in the background, from where a terminal with `tostop` lets nobody write:
+    // SIGTTOU would stop the whole process, and with it whoever is to end the command. Where it is blocked, the write is done.
+    let mut ttou = SigSet::empty();
+    ttou.add(Signal::SIGTTOU);
+    ttou.thread_block().ok();
     while let Ok(line) = waiting.recv() {
         match line {
             // There is nobody left to tell if standard error is closed.

@@ -87,6 +87,22 @@ impl Sight {
         self.nodes.iter().all(|node| node.state == NodeState::Free)
     }
 
+    /// Whether whoever holds it, here or on any node, was shown to do so in an earlier sight. That it was given back meanwhile
+    /// makes no difference.
+    pub(crate) fn has_no_other_holder_than(&self, shown: &Self) -> bool {
+        let owner = |holder: &Holder| holder.owner.clone();
+        let was_on_a_node = |now: &NodeSight| {
+            now.holder.is_none()
+                || shown
+                    .nodes
+                    .iter()
+                    .any(|was| was.holder.as_ref().map(owner) == now.holder.as_ref().map(owner))
+        };
+        let is_of_the_same_quorum =
+            self.holder.is_none() || self.holder.as_ref().map(owner) == shown.holder.as_ref().map(owner);
+        is_of_the_same_quorum && self.nodes.iter().all(was_on_a_node)
+    }
+
     /// The quorum's verdict, in one line.
     pub(crate) fn verdict(&self) -> String {
         let (resource, nodes, needed) = (&self.resource, self.nodes.len(), self.needed);

@@ -15,7 +15,8 @@ const AT_ONCE: usize = 500;
 
 /// Tombstones that nodes may have. They end by themselves after a while, and are forgotten here as well.
 ///
-/// A lock that is given back before the last node has answered leaves one there, which in a benchmark is most of them.
+/// An unlock leaves one where it finds no key though the node was sent the lock and has not answered it: rarely, so that most of
+/// these names are of none.
 #[derive(Debug)]
 pub(crate) struct Residue {
     lasts: Duration,

@@ -23,7 +23,7 @@ use crate::{
     waiting::{Waiting, narrate},
 };
 
-/// How long after its last start a command is not started again, so that one which fails at once is no busy loop.
+/// How long after its end a command is not started again, so that one which fails at once is no busy loop.
 const REST: Duration = Duration::from_secs(1);
 
 /// Run a command while leading

@@ -63,7 +63,8 @@ impl ForceUnlock {
     ///
     /// # Errors
     ///
-    /// [`Exit::Usage`] if there is nobody to ask, [`Exit::Declined`] if the answer is no; why no quorum of nodes has confirmed.
+    /// [`Exit::Usage`] if there is nobody to ask, [`Exit::Declined`] if the answer is no, or of
+    /// somebody else by now; why no quorum of nodes has confirmed.
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let consent = Consent::of(self.yes, stdin().is_terminal() && stderr().is_terminal());
         if consent == Consent::NobodyToAsk {
@@ -85,6 +86,13 @@ impl ForceUnlock {
                 app.messages.flush();
                 if !ask(&before).await? {
                     return Err(Failure::new(Exit::Declined, "nothing was unlocked"));
+                }
+                // The answer is about whom was shown, and may have taken a while.
+                let now = Sight::new(resource, &lock.inspect().await?);
+                if !now.has_no_other_holder_than(&before) {
+                    let verdict = now.verdict();
+                    let message = format!("nothing was unlocked: it is not as it was shown; now {verdict}");
+                    return Err(Failure::new(Exit::Declined, message));
                 }
             }
             unlock(app, &lock, before).await

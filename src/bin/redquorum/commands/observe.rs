@@ -6,7 +6,7 @@ use clap::Args;
 use redquorum::{Election, Leader};
 use serde::Serialize;
 
-use crate::{app::App, exit::Exit, failure::Failure, supervise::signals::Signals};
+use crate::{app::App, exit::Exit, failure::Failure};
 
 /// Follow the leaders of an election
 ///
@@ -47,18 +47,13 @@ impl Observe {
                 app.output.print(&Shown::new(&leader.ok_or_else(nobody)?))?;
                 return Ok(Exit::Success);
             }
-            let mut signals = Signals::register()?;
+            // Signals do what they do to anybody: it holds nothing that would have to be given back, and while nobody reads what
+            // it prints, it would not hear them.
             let mut leaders = election.observe()?;
-            loop {
-                tokio::select! {
-                    biased;
-                    signal = signals.end() => return Ok(Exit::Signal(signal as u8)),
-                    leader = leaders.next() => match leader {
-                        Some(leader) => app.output.print(&Shown::new(&leader))?,
-                        None => return Err(Failure::new(Exit::Internal, "the quorum was shut down")),
-                    },
-                }
+            while let Some(leader) = leaders.next().await {
+                app.output.print(&Shown::new(&leader))?;
             }
+            Err(Failure::new(Exit::Internal, "the quorum was shut down"))
         })
         .await
     }

@@ -70,7 +70,7 @@ impl Run {
             let guard = tokio::select! {
                 biased;
                 signal = signals.end() => return Ok(Exit::Signal(signal as u8)),
-                guard = self.take(quorum, app) => guard?,
+                guard = self.take(quorum, settings.votes_needed(), app) => guard?,
             };
             let job = Job { command: &self.command, variables: self.variables(&guard), rule };
             let ended = job.run(&guard, &mut signals, app).await?;
@@ -100,7 +100,7 @@ impl Run {
         if self.fair { lock.fair() } else { lock }
     }
 
-    async fn take(&self, quorum: &Quorum, app: &App) -> Result<MultiLockGuard, Failure> {
+    async fn take(&self, quorum: &Quorum, votes_needed: usize, app: &App) -> Result<MultiLockGuard, Failure> {
         let lock = self.lock(quorum);
         match self.wait {
             Some(Duration::ZERO) => {
@@ -117,7 +117,7 @@ impl Run {
                 };
                 tokio::select! {
                     biased;
-                    guard = locking => Ok(guard?),
+                    guard = locking => guard.map_err(|error| Failure::waited(error, votes_needed)),
                     never = narrate(&waiting, quorum, &self.names) => match never {},
                 }
             }

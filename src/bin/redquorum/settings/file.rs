@@ -19,7 +19,9 @@ pub(crate) struct File {
     pub(super) ttl: Option<Written>,
     pub(super) max_ttl: Option<Written>,
     attempt_timeout: Option<Written>,
+    pub(super) node_timeout: Option<Written>,
     pub(super) connect_timeout: Option<Written>,
+    counter_ttl: Option<Written>,
     pub(super) drift: Option<f64>,
     pub(super) restart_guard: Option<Guard>,
     #[serde(default)]
@@ -70,6 +72,12 @@ impl File {
         if let Some(Written(connect_timeout)) = self.connect_timeout {
             builder = builder.connect_timeout(connect_timeout);
         }
+        if let Some(Written(node_timeout)) = self.node_timeout {
+            builder = builder.node_timeout(node_timeout);
+        }
+        if let Some(Written(counter_ttl)) = self.counter_ttl {
+            builder = builder.counter_ttl(counter_ttl);
+        }
         if let Some(drift) = self.drift {
             builder = builder.drift(drift);
         }
@@ -96,18 +104,23 @@ mod tests {
 
     #[test]
     fn the_example_is_read_whole() {
-        let file = File::parse(include_str!("../../../../examples/redquorum.toml")).unwrap();
+        let text = include_str!("../../../../examples/redquorum.toml");
+        // It follows from the ttl where it is not set.
+        let text = text.replace("# node_timeout =", "node_timeout =");
+        let file = File::parse(&text).unwrap();
         let given = [
             file.ttl.is_some(),
             file.max_ttl.is_some(),
             file.attempt_timeout.is_some(),
+            file.node_timeout.is_some(),
             file.connect_timeout.is_some(),
+            file.counter_ttl.is_some(),
             file.drift.is_some(),
             file.votes_needed.is_some(),
             file.restart_guard.is_some(),
             file.name.is_some(),
         ];
-        assert_eq!(given, [true; 8]);
+        assert_eq!(given, [true; 10]);
     }
 
     #[test]

@@ -87,9 +87,10 @@ impl Settings {
         self.file.max_ttl.map_or(DEFAULT_MAX_TTL, |max_ttl| max_ttl.0)
     }
 
-    /// How long a node is waited for by locks that set neither it nor a ttl.
+    /// How long a node is waited for by locks that set no ttl.
     pub(crate) fn node_timeout(&self) -> Duration {
-        (self.ttl() / 10).min(MOST_NODE_TIMEOUT)
+        let default = || (self.ttl() / 10).min(MOST_NODE_TIMEOUT);
+        self.file.node_timeout.map_or_else(default, |timeout| timeout.0)
     }
 
     /// How long a node may take to be connected.
@@ -161,6 +162,30 @@ mod tests {
             assert_eq!(failure.exit, Exit::Config);
             assert!(failure.message.contains("--node URL"), "{}", failure.message);
         }
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_library() {
+        let builder = || Quorum::builder().nodes(["redis://a", "redis://b", "redis://c"]);
+        let ours = gather(&["redis://a", "redis://b", "redis://c"], &[]).unwrap();
+        let told = builder()
+            .ttl(ours.ttl())
+            .max_ttl(ours.max_ttl())
+            .connect_timeout(ours.connect_timeout())
+            .drift(ours.drift())
+            .restart_guard(ours.restart_guard());
+        // Whatever can be set is in what is shown of it.
+        assert_eq!(format!("{told:?}"), format!("{:?}", builder()));
+        let needed = builder().votes_needed(ours.votes_needed());
+        assert_eq!(needed.fingerprint().unwrap(), builder().fingerprint().unwrap());
+    }
+
+    #[test]
+    fn the_example_shows_defaults() {
+        let example = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/redquorum.toml");
+        let settings = gather(&[], &[(CONFIG, example)]).unwrap();
+        let default = Quorum::builder().nodes(settings.nodes.iter()).name("production").votes_needed(2);
+        assert_eq!(format!("{:?}", settings.builder()), format!("{default:?}"));
     }
 
     #[test]

@@ -26,7 +26,8 @@ pub(crate) struct Child {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     Ended(Exit),
-    Stopped,
+    /// By this signal.
+    Stopped(Signal),
 }
 
 impl Child {
@@ -91,7 +92,7 @@ impl Child {
                 Ok(WaitStatus::Signaled(_, signal, _)) => {
                     return Ok(Change::Ended(Exit::Signal(signal as u8)));
                 }
-                Ok(WaitStatus::Stopped(..)) => return Ok(Change::Stopped),
+                Ok(WaitStatus::Stopped(_, by)) => return Ok(Change::Stopped(by)),
                 Ok(_) => drop(self.changes.recv().await),
                 Err(Errno::EINTR) => {}
                 Err(error) => return Err(Failure::internal("waiting for the command", error)),

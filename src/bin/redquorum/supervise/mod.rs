@@ -40,7 +40,7 @@ pub(crate) struct Ended {
     pub(crate) exit: Exit,
     /// It was told to end because of its lease.
     pub(crate) is_stopped: bool,
-    /// We were told to end, and have passed that on.
+    /// We were told to end, by SIGTERM or SIGINT, and have passed that on.
     pub(crate) is_demanded: bool,
 }
 
@@ -70,7 +70,15 @@ impl Job<'_> {
         let is_foreground = terminal.as_ref().is_some_and(Terminal::is_lent);
         let mut guardian = Guardian::start()?;
         let mut child = Child::spawn(command, &variables, is_foreground, app.general.json)?;
-        guardian.guard(child.group())?;
+        if let Err(failure) = guardian.guard(child.group()) {
+            // Nobody would end it any more.
+            child.signal(Signal::SIGKILL);
+            while let Ok(Change::Stopped(_)) = child.changed().await {}
+            if let Some(terminal) = &terminal {
+                terminal.take_back(child.group());
+            }
+            return Err(failure);
+        }
         let mut is_demanded = false;
         let ended = loop {
             if let Some(step) = rule.at(tenure.left()) {
@@ -82,12 +90,12 @@ impl Job<'_> {
                 change = child.changed() => match (change, &terminal) {
                     (Ok(Change::Ended(exit)), _) => break Ok(exit),
                     (Err(failure), _) => break Err(failure),
-                    (Ok(Change::Stopped), Some(terminal)) => terminal.stop_job(child.group()),
+                    (Ok(Change::Stopped(by)), Some(terminal)) => terminal.stopped(child.group(), by),
                     // Nobody waits for a job to stop: it may be continued at any time, and the lease is kept for it.
-                    (Ok(Change::Stopped), None) => {}
+                    (Ok(Change::Stopped(_)), None) => {}
                 },
                 signal = signals.next() => {
-                    is_demanded |= signals::ends(signal);
+                    is_demanded |= signals::demands_end(signal);
                     if signal == Signal::SIGCONT {
                         // Whatever the lease has come to while all stood still goes first.
                         if let Some(step) = rule.at(tenure.left()) {
@@ -98,6 +106,10 @@ impl Job<'_> {
                         }
                     }
                     child.signal(signal);
+                    if matches!(signal, Signal::SIGTERM | Signal::SIGHUP) {
+                        // One that is stopped would not hear it.
+                        child.signal(Signal::SIGCONT);
+                    }
                 }
             }
         };

@@ -78,8 +78,14 @@ impl Signals {
     }
 }
 
-/// Whether it is a demand to end.
-pub(crate) fn ends(signal: Signal) -> bool {
+/// Whether it is a demand to end also where the command has survived it: others reload by SIGHUP, or show their threads by
+/// SIGQUIT, and go on.
+pub(crate) fn demands_end(signal: Signal) -> bool {
+    matches!(signal, Signal::SIGINT | Signal::SIGTERM)
+}
+
+/// Whether it ends a process that has no command.
+fn ends(signal: Signal) -> bool {
     matches!(signal, Signal::SIGHUP | Signal::SIGINT | Signal::SIGQUIT | Signal::SIGTERM)
 }
 

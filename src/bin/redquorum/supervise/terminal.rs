@@ -7,7 +7,7 @@ use std::{
 
 use nix::{
     sys::signal::{SigSet, SigmaskHow, Signal, killpg},
-    unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp},
+    unistd::{Pid, getpgrp, getppid, getsid, tcgetpgrp, tcsetpgrp},
 };
 
 /// The terminal in whose foreground this process was started, as a job of a shell.
@@ -51,12 +51,32 @@ impl Terminal {
         }
     }
 
-    /// Stops the whole job, as Ctrl-Z would have: this process, and whoever the shell has started with it. Returns when
-    /// somebody continues it.
-    pub(crate) fn stop_job(&self, group: Pid) {
+    /// Does to the whole job what has been done to the command: stops this process, and whoever the shell has started with it,
+    /// and returns when somebody continues it.
+    ///
+    /// Where there is nobody who would, a Ctrl-Z is undone: the system has none in a group without a shell that waits for it, but
+    /// takes us for the shell of the command. Whoever was stopped in any other way waits for whoever has stopped it.
+    pub(crate) fn stopped(&self, group: Pid, by: Signal) {
+        if !self.has_shell() {
+            if by == Signal::SIGTSTP {
+                self.lend(group);
+                killpg(group, Signal::SIGCONT).ok();
+            }
+            return;
+        }
         self.take_back(group);
         // Not SIGTSTP: our own handler would get it, and whoever waits for us as a script does has to be stopped as well.
         killpg(self.own_group, Signal::SIGSTOP).ok();
+    }
+
+    /// Whether somebody waits for this job to stop: a shell with job control, which is in our session and gives each job a group
+    /// of its own. The first group of a session is no job, and a parent in another session (or none, as process 1 has) is no
+    /// shell of ours.
+    fn has_shell(&self) -> bool {
+        let Ok(session) = getsid(None) else { return false };
+        let parent = getppid();
+        // 0: a parent that cannot be seen from here; asked of it, the system would tell of ourselves.
+        self.own_group != session && parent.as_raw() != 0 && getsid(Some(parent)) == Ok(session)
     }
 }
 
