@@ -116,7 +116,8 @@ async fn a_terminal_that_lets_nobody_write_from_the_background_saves_no_command(
     let scratch = Scratch::new();
     let script = format!("trap '' TERM; echo $$ > {}; while :; do sleep 0.02; done", scratch.file("ready"));
     let run = run(&cluster, &["job", "--ttl", "2s"], &script);
-    let shown = on_a_terminal(&in_a_shell(r#"stty tostop; exec "$0" "$@""#, &run)).spawn().unwrap();
+    let shown =
+        on_a_terminal(&in_a_shell(r#"stty tostop; set -m; "$0" "$@"; exit $?"#, &run)).spawn().unwrap();
     let command: u32 = scratch.lines("ready", 1).await[0].parse().unwrap();
     // So the lease is not renewed, of which something is said.
     cluster.server(0).freeze().await;

@@ -51,7 +51,7 @@ impl Settings {
         let variable = |name| environment(name).filter(|value| !value.is_empty());
         let path = general.config.clone().or_else(|| variable(CONFIG).map(PathBuf::from));
         let file = path.as_deref().map(File::read).transpose()?.unwrap_or_default();
-        let directory = path.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+        let directory = path.as_deref().and_then(Path::parent).unwrap_or_else(|| Path::new(""));
         let tls = file.tls.read(directory)?;
         let nodes = if !general.nodes.is_empty() {
             general.nodes.clone()

@@ -30,7 +30,7 @@ fn number(facts: &Facts) -> Finding {
             "1 node: a plain single-node lock",
             "three or five survive the loss of some",
         ),
-        _ if nodes % 2 == 0 => Finding::warn(
+        _ if nodes.is_multiple_of(2) => Finding::warn(
             "nodes",
             found,
             "an odd number: with an even one, one node more must be up, for no gain",
