@@ -217,7 +217,7 @@ async fn what_the_user_may_not_do_is_found() {
     is_left_clean(&cluster).await;
 }
 
-/// And what a user without CONFIG may not read is no failure where it matters.
+/// What a restart guard makes up for, and without one nothing does.
 #[tokio::test]
 async fn without_a_restart_guard_settings_that_lose_votes_are_found() {
     let cluster = Cluster::start_with(3, ServerOptions::persistent()).await;
