@@ -128,7 +128,7 @@ async fn settings_that_cannot_work_are_a_configuration_error() {
 async fn output_that_nobody_reads_ends_quietly() {
     let cluster = Cluster::start(1).await;
     let scratch = Scratch::new();
-    let leader = on(&cluster, ["elect", "e", "--value", "v", "--", "sh", "-c"])
+    let leader = on(&cluster, ["elect", "e", "--value", "v", "--ttl", "2s", "--", "sh", "-c"])
         .arg(format!("touch {}; exec sleep 1000", scratch.file("leads")))
         .spawn()
         .unwrap();
