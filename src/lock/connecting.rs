@@ -81,6 +81,9 @@ pub(super) fn refuse_same_server(core: &Core, answers: &[Answer]) -> Result<(), 
             },
             _ => continue,
         };
+        // Named in the order in which they were given, whoever connected first.
+        let place = |address: &Arc<str>| core.nodes.iter().position(|node| node.address() == address);
+        let (first, second) = if place(first) < place(second) { (first, second) } else { (second, first) };
         return Err(SameServer { first: Arc::clone(first), second: Arc::clone(second), run_id: run_id(run) });
     }
     Ok(())
