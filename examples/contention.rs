@@ -11,7 +11,10 @@
 //! The first table is of the default strategy. The others compare it with the rest, for contenders that come again at
 //! once and for those that do something else for as long as they held. The plot, an SVG, is of the last table.
 //!
-//! `cargo run --release --features sim --example contention [target/contention.svg]`
+//! ```text
+//! cargo run --release --features sim --example contention
+//! cargo run --release --features sim --example contention -- --nodes 5 --contenders 2,10 --plot target/contention.svg
+//! ```
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -19,6 +22,7 @@ use std::{
     collections::BTreeMap,
     error::Error,
     fmt,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -26,6 +30,7 @@ use std::{
     time::Duration,
 };
 
+use clap::Parser;
 use plotters::{
     chart::{ChartBuilder, LabelAreaPosition},
     drawing::{DrawingArea, IntoDrawingArea},
@@ -40,7 +45,20 @@ use redquorum::{
 };
 use tokio::sync::Notify;
 
-const CONTENDERS: [usize; 6] = [1, 2, 5, 10, 30, 100];
+/// Measures what waiting for a lock costs.
+#[derive(Parser)]
+struct Arguments {
+    /// With how many nodes the default strategy is measured.
+    #[arg(long, value_delimiter = ',', default_values_t = [3, 5, 7, 9])]
+    nodes: Vec<usize>,
+    /// How many contend.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 5, 10, 30, 100])]
+    contenders: Vec<usize>,
+    /// Where the plot goes.
+    #[arg(long, default_value = "target/contention.svg")]
+    plot: PathBuf,
+}
+
 /// What is compared, and how it is drawn.
 const STRATEGIES: [(WaitingStrategy, RGBColor); 4] = [
     (WaitingStrategy::Jittered, RED),
@@ -80,12 +98,12 @@ struct Grants {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let path = std::env::args().nth(1).unwrap_or_else(|| "target/contention.svg".into());
+    let arguments = Arguments::parse();
     println!("the default strategy; contenders come again at once");
     heading();
-    for nodes in [3, 5, 7, 9] {
+    for nodes in arguments.nodes {
         for round_trip in [100, 1_000, 10_000, 100_000].map(Duration::from_micros) {
-            for contenders in CONTENDERS {
+            for &contenders in &arguments.contenders {
                 row(Cell {
                     strategy: WaitingStrategy::default(),
                     contenders,
@@ -102,14 +120,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         heading();
         compared.clear();
         for strategy in STRATEGIES.map(|(strategy, _)| strategy) {
-            for contenders in CONTENDERS {
+            for &contenders in &arguments.contenders {
                 let cell = Cell { strategy, contenders, nodes: 5, round_trip: MILLISECOND, comes_at_once };
                 compared.extend(row(cell)?.map(|figures| (cell, figures)));
             }
         }
     }
-    plot(&path, &compared)?;
-    println!("\nplotted to {path}");
+    plot(&arguments.plot, &compared)?;
+    println!("\nplotted to {}", arguments.plot.display());
     Ok(())
 }
 
@@ -230,7 +248,7 @@ fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1000.0
 }
 
-fn plot(path: &str, compared: &[(Cell, Figures)]) -> Result<(), Box<dyn Error>> {
+fn plot(path: &Path, compared: &[(Cell, Figures)]) -> Result<(), Box<dyn Error>> {
     let root = SVGBackend::new(path, (1200, 500)).into_drawing_area();
     root.fill(&WHITE)?;
     let (left, right) = root.split_horizontally(600);

@@ -6,12 +6,13 @@ use crate::{
     algorithm::{
         attempt::{Loss, Plan},
         node_set::NodeSet,
-        sighting::{Sighting, is_split},
+        sighting::{self, Sighting, is_split},
         stale::Stale,
         tally::Electorate,
         waiting_strategy::WaitingStrategy,
     },
     clock::Instant,
+    owner_id::OwnerId,
 };
 
 #[cfg(test)]
@@ -82,9 +83,9 @@ pub(crate) struct Retry {
     asks_arbiter: bool,
     /// Whether to ask all nodes at once when woken, for having been overtaken by somebody who did.
     presses: bool,
-    /// Whether a notice came before the attempt under way.
-    was_noticed: bool,
-    /// How often others had it when this one was woken.
+    /// Who held the resource when that was last seen.
+    holder: Option<OwnerId>,
+    /// How often it has gone to somebody else meanwhile.
     passed_over: u32,
     /// How long after a notice this one comes, so that those who wait for longer come first.
     deference: Duration,
@@ -107,7 +108,7 @@ impl Retry {
             failures: 0,
             asks_arbiter: false,
             presses: false,
-            was_noticed: false,
+            holder: None,
             passed_over: 0,
             deference: Duration::ZERO,
         }
@@ -123,7 +124,6 @@ impl Retry {
     /// An attempt begins, with this plan.
     pub(crate) fn attempt_begins(&mut self, plan: &Plan, now: Instant) {
         self.asks_arbiter = matches!(plan, Plan::ArbiterFirst(_));
-        self.was_noticed = !self.noticed.is_empty();
         self.noticed = NodeSet::EMPTY;
         self.again_at = None;
         if now >= self.poll_at {
@@ -166,7 +166,7 @@ impl Retry {
             } else {
                 self.splits = 0;
                 self.presses |= self.had_arbiter(seen);
-                self.passed_over += u32::from(self.was_noticed);
+                self.note_holder(seen);
                 self.deference = self.deference_of(round_trip, jitter);
             }
         } else {
@@ -185,7 +185,7 @@ impl Retry {
         self.not_before = now;
         (self.splits, self.failures) = (0, 0);
         self.presses = false;
-        (self.passed_over, self.deference) = (0, Duration::ZERO);
+        (self.holder, self.passed_over, self.deference) = (None, 0, Duration::ZERO);
         self.poll = self.pacing.first_poll;
         self.poll_at = now + self.poll;
     }
@@ -211,6 +211,21 @@ impl Retry {
             self.free_from.get(*node).copied().flatten().is_some_and(|free_from| free_from <= at)
         };
         self.one_by_one(self.order.iter().copied().filter(is_free).collect())
+    }
+
+    /// Owners are fresh in every attempt, so another one is another lease. A notice alone says less: a new subscription
+    /// counts as one, and what is found then is mostly the holder that was known. Of those who keep single nodes none is the
+    /// holder, unless only those were asked.
+    fn note_holder(&mut self, seen: &[Sighting]) {
+        let holder = if seen.contains(&Sighting::NotAsked) {
+            self.order.iter().find_map(|node| seen.get(*node)?.owner())
+        } else {
+            sighting::holder(seen, self.electorate)
+        };
+        let Some(holder) = holder else { return };
+        if self.holder.replace(holder.clone()).is_some_and(|before| before != *holder) {
+            self.passed_over += 1;
+        }
     }
 
     /// How long after a notice to come. Whoever was never passed over may well be alone, and comes at once; so does whoever

@@ -189,12 +189,13 @@ fn the_arbiters_vote_for_a_poll_of_all_nodes_is_no_reason_to_press() {
 #[test]
 fn whoever_is_passed_over_defers_to_those_who_were_so_more_often() {
     let mut retry = retry();
+    lose(&mut retry, &[9000; 5].map(|remaining| held("0", remaining)), 0);
     let mut delays = Vec::new();
     for release in 1..=6 {
         let now = 10 * release;
         woken_plan(&mut retry, now);
         delays.push(retry.next_wake().at.saturating_duration_since(at(now)).as_micros());
-        lose(&mut retry, &[9000; 5].map(|remaining| held("another", remaining)), now + 1);
+        lose(&mut retry, &[9000; 5].map(|remaining| held(&release.to_string(), remaining)), now + 1);
     }
     assert_eq!(delays, [0, 375, 250, 125, 0, 0], "of a round trip, with a jitter of one half");
     retry.won(at(70), Duration::from_secs(30));
@@ -202,11 +203,39 @@ fn whoever_is_passed_over_defers_to_those_who_were_so_more_often() {
     assert_eq!(retry.next_wake().at, at(80));
 }
 
+/// A new subscription counts as a notice, so everybody looks once more before waiting: also who is alone.
 #[test]
-fn a_poll_that_finds_it_held_is_no_passing_over() {
+fn the_look_after_subscribing_finds_the_same_holder_and_is_no_passing_over() {
     let mut retry = retry();
-    lose(&mut retry, &[9000; 5].map(|remaining| held("a", remaining)), 0);
-    lose(&mut retry, &[9000; 5].map(|remaining| held("a", remaining)), 500);
+    for now in [0, 1] {
+        lose(&mut retry, &[9000; 5].map(|remaining| held("a", remaining)), now);
+        woken_plan(&mut retry, now);
+    }
+    woken_plan(&mut retry, 10);
+    assert_eq!(retry.next_wake().at, at(10));
+}
+
+#[test]
+fn a_poll_is_a_passing_over_only_if_it_finds_another_holder_than_before() {
+    let mut retry = retry();
+    for (holder, now, later) in
+        [("a", 0, Duration::ZERO), ("a", 500, Duration::ZERO), ("b", 1500, ROUND_TRIP * 3 / 8)]
+    {
+        lose(&mut retry, &[9000; 5].map(|remaining| held(holder, remaining)), now);
+        woken_plan(&mut retry, now + 100);
+        assert_eq!(retry.next_wake().at, at(now + 100) + later, "{holder} at {now} ms");
+    }
+}
+
+/// The vote of a client that died stays for its ttl at one node, which is then passed over as an arbiter.
+#[test]
+fn what_a_dead_client_keeps_at_one_node_is_no_holder_to_be_passed_over_by() {
+    let mut retry = retry();
+    let mut seen = [9000; 5].map(|remaining| held("a", remaining));
+    lose(&mut retry, &seen, 0);
+    let arbiter = retry.order[0];
+    seen[arbiter] = held("dead", 9000);
+    lose(&mut retry, &seen, 500);
     woken_plan(&mut retry, 600);
     assert_eq!(retry.next_wake().at, at(600));
 }
