@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures::future::{BoxFuture, FutureExt};
-use redis::{PushInfo, PushKind, RedisError, RedisResult, Value};
+use redis::{Cmd, PushInfo, PushKind, RedisError, RedisResult, Value};
 
 use super::{
     classify::classify,
@@ -41,6 +41,9 @@ pub(super) struct RedisLink {
     granting: Option<Granting>,
     channels: HashMap<Vec<u8>, Resource>,
     events: VecDeque<LinkEvent>,
+    /// Whether the events at hand are all that the last look found, so that no other look is needed when they are taken.
+    /// Never when `poll_event` has said pending.
+    is_settled: bool,
 }
 
 #[derive(Debug)]
@@ -70,7 +73,20 @@ impl RedisLink {
             granting: None,
             channels: HashMap::new(),
             events: VecDeque::new(),
+            is_settled: false,
         }
+    }
+
+    /// Puts a question on the wire.
+    fn ask(&mut self, question: Question, command: Cmd) {
+        let answering = self.wire.start(command);
+        self.asked.push_back((question, answering));
+        self.is_settled = false;
+    }
+
+    fn wish(&mut self, wish: Wish) {
+        self.wishes.push_back(wish);
+        self.is_settled = false;
     }
 
     /// Lets the wire move, and collects all that came of it.
@@ -160,13 +176,12 @@ impl RedisLink {
 
 impl Link for RedisLink {
     fn send(&mut self, batch: BatchId, entries: Arc<[Entry]>) {
-        let answering = self.wire.start(script::command(&self.terms, &entries));
-        self.asked.push_back((Question::Call { batch, entries }, answering));
+        let command = script::command(&self.terms, &entries);
+        self.ask(Question::Call { batch, entries }, command);
     }
 
     fn load(&mut self) {
-        let answering = self.wire.start(script_load());
-        self.asked.push_back((Question::Load, answering));
+        self.ask(Question::Load, script_load());
     }
 
     fn enrolled(&mut self, run: Option<Run>) {
@@ -175,17 +190,19 @@ impl Link for RedisLink {
 
     fn subscribe(&mut self, resource: &Resource) {
         self.channels.insert(names::notice_channel(resource), resource.clone());
-        self.wishes.push_back(Wish { resource: resource.clone(), is_on: true });
+        self.wish(Wish { resource: resource.clone(), is_on: true });
     }
 
     fn unsubscribe(&mut self, resource: &Resource) {
         self.channels.remove(&names::notice_channel(resource));
-        self.wishes.push_back(Wish { resource: resource.clone(), is_on: false });
+        self.wish(Wish { resource: resource.clone(), is_on: false });
     }
 
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<LinkEvent> {
-        if self.events.is_empty() {
+        // Whoever takes what there is to the last asks once more, and then everything has been polled already.
+        if self.events.is_empty() && !std::mem::take(&mut self.is_settled) {
             self.advance(context);
+            self.is_settled = !self.events.is_empty();
         }
         self.events.pop_front().map_or(Poll::Pending, Poll::Ready)
     }

@@ -200,13 +200,19 @@ impl Driver {
         .await
     }
 
-    /// One wake-up: takes every answer that is there, sends whatever may be sent now, and looks again until neither
-    /// finds anything.
+    /// One wake-up: sends what may be sent, takes every answer that is there, and goes on until neither finds anything.
     fn poll_serve(
         &mut self,
         enrolled: &mut Enrolled,
         context: &mut Context<'_>,
     ) -> Poll<Result<Fault, Done>> {
+        // First, since mostly a call wakes: the one poll of the link below then writes it as well. But what is overdue may
+        // be so because this process stood still, and its answer be there: then that is heard first.
+        let now = self.clock.now();
+        let deadline = self.shared.lock().outbox.next_deadline();
+        if deadline.is_none_or(|deadline| now < deadline) {
+            self.send(&mut *enrolled.link, now);
+        }
         loop {
             while let Poll::Ready(event) = enrolled.link.poll_event(context) {
                 if let Some(fault) = self.take_event(enrolled, event) {

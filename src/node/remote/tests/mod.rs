@@ -150,6 +150,20 @@ async fn a_node_that_is_down_refuses_at_once_and_is_dialled_seldom_until_somebod
     assert!(!matches!(&*scene.lock(2).await, [Answer::Fault(_)]));
 }
 
+/// Only then is it known how long the node was silent.
+#[tokio::test(start_paused = true)]
+async fn what_came_while_this_process_stood_still_is_heard_before_anything_is_sent_or_refused() {
+    let scene = Scene::at(Door::Open).await;
+    scene.fake.freeze();
+    let first = scene.lock(1);
+    scene.pass(1).await;
+    scene.fake.thaw();
+    let second = scene.lock(2);
+    tokio::time::advance(Duration::from_millis(150)).await;
+    assert_eq!(*first.await, [Answer::Granted { vote: 1 }]);
+    assert!(!matches!(&*second.await, [Answer::Fault(_)]));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_frozen_node_is_mute_within_the_node_timeout_and_gets_the_unlocks_when_it_thaws() {
     let scene = Scene::at(Door::Open).await;
