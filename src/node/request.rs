@@ -101,14 +101,17 @@ pub(crate) struct Unlock {
 }
 
 /// Whether an unlock leaves a tombstone, which refuses what lands later: whatever of the owner this node has not answered.
+///
+/// The script knows them by their numbers; of two that are merged, the larger counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Leave {
     /// Nothing is unanswered.
-    Nothing,
+    Nothing = 0,
     /// A lock is, and nothing else of the owner was ever sent there: where the unlock finds all that it is to delete, it
     /// has landed already. That is the usual case, of a short critical section at one of the slower nodes.
-    UnlessDeleted,
-    Always,
+    UnlessDeleted = 1,
+    /// A renewal may be: what the unlock deletes may have come of an earlier request.
+    Always = 2,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 //! One script for all operations: with one for each, a lock could miss the server's script cache while the unlock
 //! behind it hits.
 
-use std::{sync::LazyLock, time::Duration};
+use std::{fmt, sync::LazyLock, time::Duration};
 
-use redis::{Cmd, Value};
+use redis::{Cmd, RedisWrite, ToRedisArgs, Value};
 
 use crate::{
     node::{
@@ -24,20 +24,18 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// What only some operations need is defined by a function that they call: `node.lua` says why.
+/// What is asked for most is done by `dispatch.lua` alone, and everything else is defined only when it is needed: `node.lua`
+/// says why.
 const TEXT: &str = concat!(
+    "local function define()\n",
     include_str!("scripts/node.lua"),
-    include_str!("scripts/lock.lua"),
-    include_str!("scripts/unlock.lua"),
-    "function node.define_takers()\n",
     include_str!("scripts/reading.lua"),
     include_str!("scripts/guard.lua"),
     include_str!("scripts/writing.lua"),
     include_str!("scripts/lock_any.lua"),
     include_str!("scripts/raise.lua"),
-    include_str!("scripts/renew.lua"),
     include_str!("scripts/renew_any.lua"),
-    "end\n",
+    include_str!("scripts/unlock_any.lua"),
     "function node.define_others()\n",
     include_str!("scripts/line.lua"),
     include_str!("scripts/line_up.lua"),
@@ -51,7 +49,7 @@ const TEXT: &str = concat!(
     include_str!("scripts/enrol.lua"),
     include_str!("scripts/init.lua"),
     include_str!("scripts/reconfigure.lua"),
-    "end\n",
+    "end\nreturn node\nend\n",
     include_str!("scripts/dispatch.lua"),
 );
 
@@ -71,8 +69,11 @@ pub(crate) fn sha() -> &'static str {
 ///
 /// ```text
 /// EVALSHA sha | EVAL text  numkeys  resources of all entries ...
-///         fingerprint guard max_ttl counter_ttl run  { operation resources-count arguments ... } ...
+///         fingerprint run counter_ttl guard+max_ttl  { lock | unlock | renew arguments ... |
+///         operation resources-count arguments ... } ...
 /// ```
+///
+/// Every argument costs a server about half as much as to read a key, so there are as few as can be.
 pub(crate) fn command(terms: &Terms, entries: &[Entry]) -> Cmd {
     // An enrolment brings the script along: between loading it and enrolling, a call of another client that shares the
     // server connection could be executed by a server that has not been asked yet whether it forgot.
@@ -90,14 +91,14 @@ pub(crate) fn command(terms: &Terms, entries: &[Entry]) -> Cmd {
         command.arg(resource.as_bytes());
     }
     let Terms { fingerprint, guard, max_ttl, counter_ttl, quarantine, run } = terms;
-    command.arg(fingerprint.as_str());
-    command.arg(match guard {
-        RestartGuard::PerConnection => "per_connection",
-        RestartGuard::PerVote => "per_vote",
-        RestartGuard::Off => "off",
-    });
-    command.arg(whole_milliseconds(*max_ttl)).arg(whole_milliseconds(*counter_ttl));
-    command.arg(run.as_deref().unwrap_or_default());
+    let (guard, run) = match guard {
+        RestartGuard::PerConnection => ("per_connection", run.as_deref().unwrap_or_default()),
+        // No record is of this run, and no lock or renewal takes a short way: each asks the server for its run.
+        RestartGuard::PerVote => ("per_vote", "-"),
+        RestartGuard::Off => ("off", run.as_deref().unwrap_or_default()),
+    };
+    command.arg(fingerprint.as_str()).arg(run).arg(whole_milliseconds(*counter_ttl));
+    command.arg(Joined(format_args!("{guard} {}", whole_milliseconds(*max_ttl))));
     for entry in entries {
         encode(&mut command, entry, *quarantine);
     }
@@ -108,17 +109,17 @@ fn encode(command: &mut Cmd, entry: &Entry, quarantine: QuarantineTerms) {
     let count = resources(entry).len();
     match entry {
         Entry::Lock(lock) => {
-            command.arg("lock").arg(count).arg(lock.owner.as_bytes());
+            operation(command, "lock", "lock_any", count).arg(lock.owner.as_bytes());
             command.arg(whole_milliseconds(lock.ttl)).arg(lock.hint)
         }
         Entry::Raise(raise) => command.arg("raise").arg(count).arg(raise.owner.as_bytes()).arg(raise.token),
         Entry::Renew(renew) => {
-            command.arg("renew").arg(count).arg(renew.owner.as_bytes()).arg(renew.holds);
+            operation(command, "renew", "renew_any", count).arg(renew.owner.as_bytes()).arg(renew.holds);
             command.arg(whole_milliseconds(renew.ttl)).arg(renew.token)
         }
         Entry::Unlock(unlock) => {
-            command.arg("unlock").arg(count).arg(unlock.owner.as_bytes()).arg(unlock.token);
-            command.arg(u8::from(unlock.real)).arg(unlock.leave as u8)
+            operation(command, "unlock", "unlock_any", count).arg(unlock.owner.as_bytes()).arg(unlock.token);
+            command.arg(Joined(format_args!("{}{}", u8::from(unlock.real), unlock.leave as u8)))
         }
         Entry::LineUp(LineUp { lock, waiter, ticket, life }) => {
             command.arg("line_up").arg(count).arg(lock.owner.as_bytes());
@@ -144,6 +145,20 @@ fn encode(command: &mut Cmd, entry: &Entry, quarantine: QuarantineTerms) {
             command.arg("reconfigure").arg(count).arg(change.from.as_str()).arg(change.to.as_str())
         }
     };
+}
+
+/// The name of the short way of one resource alone, or of the long one with the number of resources.
+fn operation<'a>(command: &'a mut Cmd, short: &str, long: &str, count: usize) -> &'a mut Cmd {
+    if count == 1 { command.arg(short) } else { command.arg(long).arg(count) }
+}
+
+/// Several values as one argument.
+struct Joined<'a>(fmt::Arguments<'a>);
+
+impl ToRedisArgs for Joined<'_> {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        out.write_arg_fmt(self.0);
+    }
 }
 
 fn resources(entry: &Entry) -> &[Resource] {

@@ -1,7 +1,7 @@
 -- enrol.lua  ARGV admits new 0|1, time, quarantine, renewals after  ->  enrolled run|false [quarantine] | no_run_id | clock_off by | fault READONLY
 function node.enrol(_, admits_new, time_of_client, lasts, renewals_after)
   node.admit()
-  if ARGV[2] ~= 'off' and not node.run() then
+  if node.guard ~= 'off' and not node.run() then
     return { 'no_run_id' }
   end
   -- Not even where the record is this run's: a replica that has yet to reach its master still has its own data, and will
@@ -17,7 +17,7 @@ function node.enrol(_, admits_new, time_of_client, lasts, renewals_after)
   end
   local is_known = node.record().fingerprint
   local is_of_this_run = node.run() and node.record().run == node.run()
-  local is_trusted = ARGV[2] == 'off' or (not is_known and admits_new == '1')
+  local is_trusted = node.guard == 'off' or (not is_known and admits_new == '1')
   if not is_known or not (is_of_this_run or is_trusted) then
     -- Above every vote that was given until now, for a node that may have forgotten them. The floor of a new node stays:
     -- with votes from the next second on, they would be above the floor that a restart within this second sets.

@@ -1,7 +1,7 @@
 -- enrolment.lua  ->  what enrol, init and reconfigure share
 
 function node.write_record(floor)
-  redis.call('HSET', 'redquorum:node', 'run', node.run() or '', 'floor', node.text_of(floor), 'fingerprint', ARGV[1])
+  redis.call('HSET', 'redquorum:node', 'run', node.run() or '', 'floor', node.text_of(floor), 'fingerprint', node.fingerprint)
   node.known_record = false
 end
 

@@ -15,7 +15,7 @@ end
 
 -- Why the node must not vote, nil if it may; in quarantine also from when it counts for renewals, by its clock.
 function node.abstention()
-  local guard, this = ARGV[2], ARGV[5]
+  local guard, this = node.guard, node.run_of_connection
   if guard == 'off' then
     return nil
   end
@@ -37,7 +37,7 @@ end
 -- Refuses the clients of another quorum.
 function node.admit()
   local other = node.record().fingerprint
-  if other and other ~= ARGV[1] then
+  if other and other ~= node.fingerprint then
     node.refuse({ 'foreign', other })
   end
 end

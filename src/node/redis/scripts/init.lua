@@ -3,7 +3,7 @@ function node.init()
   if node.record().fingerprint then
     return { 'known', node.record().fingerprint }
   end
-  if ARGV[2] ~= 'off' and not node.run() then
+  if node.guard ~= 'off' and not node.run() then
     return { 'no_run_id' }
   end
   node.write_record(0)

@@ -1,5 +1,54 @@
 -- reading.lua  ->  what the node knows
 
+-- Lua reads ' 7', '7e0' and '0x7' as numbers; a counter is none of them, nor what doubles do not tell from its
+-- neighbours. Nil for what is none.
+function node.usable(text)
+  local number = (text == '0' or string.find(text, '^[1-9]%d*$')) and tonumber(text)
+  return number and number <= node.largest_counter and number or nil
+end
+
+-- A name that is derived from a resource's, by Redisson's rule: no braces of ours where it has one.
+function node.named(prefix, resource)
+  if string.find(resource, '{', 1, true) then
+    return prefix .. resource
+  end
+  return prefix .. '{' .. resource .. '}'
+end
+
+function node.record()
+  if not node.known_record then
+    local run, floor, fingerprint = unpack(redis.call('HMGET', 'redquorum:node', 'run', 'floor', 'fingerprint'))
+    local is_known = run or floor or fingerprint
+    node.known_record = { run = run, floor = floor or '0', fingerprint = is_known and (fingerprint or '') }
+  end
+  return node.known_record
+end
+
+-- Whether there is a quarantine, and whether there is any tombstone. Mostly there is neither, and one question answers both.
+function node.signs()
+  if not node.known_signs then
+    local signs = redis.call('EXISTS', 'redquorum:quarantine', 'redquorum:gone:any')
+    local quarantines = signs > 0 and redis.call('EXISTS', 'redquorum:quarantine') or 0
+    node.known_signs = { is_quarantined = quarantines > 0, has_tombstones = signs > quarantines }
+  end
+  return node.known_signs
+end
+
+function node.is_gone(resource, owner)
+  local tombstone = node.signs().has_tombstones and node.named('redquorum:gone:', resource) .. ':' .. owner
+  return tombstone and redis.call('EXISTS', tombstone) == 1
+end
+
+-- Beside the tombstone stands a sign that there are any, which outlives them all, whoever's they are: where it is missing,
+-- nobody needs to look for one. It lives so long that few tombstones have to prolong it.
+function node.bury(resource, owner)
+  redis.call('SET', node.named('redquorum:gone:', resource) .. ':' .. owner, '1', 'PX', node.max_ttl)
+  if redis.call('PTTL', 'redquorum:gone:any') < node.max_ttl then
+    redis.call('SET', 'redquorum:gone:any', '1', 'PX', 2 * node.max_ttl)
+  end
+  node.known_signs = false
+end
+
 -- Ends the entry that is being executed, and no other, with this answer. So does any error of a command.
 function node.refuse(answer)
   error(answer, 0)
@@ -58,7 +107,7 @@ function node.survey(resources, owner)
     end
     if held and held.owner ~= owner then
       -- A key without a ttl would be waited for for ever: it counts as held for the longest ttl there is.
-      local remaining = held.ttl < 0 and tonumber(ARGV[3]) or held.ttl
+      local remaining = held.ttl < 0 and node.max_ttl or held.ttl
       if not seen.other or remaining > seen.other.remaining then
         seen.other = { index = i - 1, owner = held.owner, remaining = remaining }
       end
@@ -86,7 +135,7 @@ end
 function node.held_by_another(resources, seen)
   for i, resource in ipairs(resources) do
     if (seen.ttls[i] or 0) < 0 then
-      redis.call('PEXPIRE', resource, ARGV[3])
+      redis.call('PEXPIRE', resource, node.max_ttl)
     end
   end
   return { 'held', seen.other.index, seen.other.owner, seen.other.remaining, seen.largest }

@@ -11,10 +11,10 @@ end
 
 -- A counter lives for half as long again as it has to, so that few uses have to prolong it.
 function node.count(name, value)
-  if redis.call('PTTL', name) >= tonumber(ARGV[4]) then
+  if redis.call('PTTL', name) >= node.counter_ttl then
     redis.call('SET', name, node.text_of(value), 'KEEPTTL')
   else
-    redis.call('SET', name, node.text_of(value), 'PX', math.floor(ARGV[4] * 1.5))
+    redis.call('SET', name, node.text_of(value), 'PX', math.floor(node.counter_ttl * 1.5))
   end
 end
 

@@ -12,7 +12,7 @@ use std::{
 use redis::{Cmd, Connection, ConnectionLike, FromRedisValue, RedisResult};
 
 use crate::{
-    node::{Answer, Entry, Terms, names, redis::script},
+    node::{Answer, Entry, Terms, entries::terms, names, redis::script},
     owner_id::OwnerId,
     resource::Resource,
 };
@@ -56,6 +56,13 @@ impl Server {
             thread::sleep(Duration::from_millis(10));
         }
         panic!("the redis-server does not answer at {url}");
+    }
+
+    /// From now on the node has the record of the quorum and the run that are named in `terms`, so that entries of one
+    /// resource take the short ways.
+    pub(super) fn enrol(&mut self) {
+        let Terms { run, fingerprint, .. } = terms();
+        self.run(&format!("HSET {} run {} floor 0 fingerprint {fingerprint}", names::RECORD, run.unwrap()));
     }
 
     /// From now on as this ACL user without a password.

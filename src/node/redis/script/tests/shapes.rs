@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::node::{
-    Answer, Entry, Fault, HeldBy, Holder, Inspection, Observation,
+    Answer, Entry, Fault, HeldBy, Holder, Inspection, Observation, Terms,
     entries::{
         force_unlock, inspect, lock, observe, owner, proclaim, raise, renew, resource, resources, said,
         terms, unlock,
@@ -177,6 +177,14 @@ fn renewal_proves_nothing_below_the_floor() {
     for (token, proves) in [(59, false), (60, true)] {
         assert_eq!(server.one(&terms(), &renew("a", "me", 1, 5000, token)), Answer::Renewed { proves });
     }
+    // The same where everything but the floor would have it take the short way.
+    let Terms { run, fingerprint, counter_ttl, .. } = terms();
+    server.run(&format!("SET redisson_lock_token:{{a}} 60 PX {}", 2 * counter_ttl.as_millis()));
+    for (floor, proves) in [(61, false), (60, true)] {
+        let run = run.as_deref().unwrap();
+        server.run(&format!("HSET redquorum:node run {run} floor {floor} fingerprint {fingerprint}"));
+        assert_eq!(server.one(&terms(), &renew("a", "me", 1, 5000, 60)), Answer::Renewed { proves });
+    }
 }
 
 #[test]
@@ -242,4 +250,58 @@ fn nobody_leads_with_a_lock_of_another_kind() {
     assert_eq!(server.one(&terms(), &proclaim("a", said("me", 1, 1, "v"), 5000)), Answer::NotLeader);
     let seen = Observation { owner: None, remaining: None, said: None };
     assert_eq!(server.one(&terms(), &observe("a")), Answer::Observed(seen));
+}
+
+fn enrolled() -> Server {
+    let mut server = Server::start();
+    server.enrol();
+    server
+}
+
+#[test]
+fn a_tombstone_that_an_entry_leaves_is_seen_by_the_next_one_of_the_same_call() {
+    let mut server = enrolled();
+    let lock = lock("a", "me", 5000, 0);
+    let answers = server.call(&terms(), &[lock.clone(), unlock("a", "me", 0, true, true), lock]);
+    assert!(matches!(answers[..], [Answer::Granted { .. }, Answer::Unlocked { deleted: 1 }, Answer::Gone]));
+}
+
+#[test]
+fn a_counter_above_the_largest_is_none_that_a_holder_is_told_with_or_renews() {
+    let mut server = enrolled();
+    let above = LARGEST_COUNTER + 1;
+    server.one(&terms(), &lock("a", "me", 5000, 0));
+    server.run(&format!("SET redisson_lock_token:{{a}} {above} KEEPTTL"));
+    let unusable = fault(Fault::Counter(above.to_string().into()));
+    assert_eq!(server.one(&terms(), &lock("a", "other", 5000, 0)), unusable);
+    assert_eq!(server.one(&terms(), &renew("a", "me", 1, 5000, above)), unusable);
+}
+
+#[test]
+fn whoever_is_first_in_line_and_does_not_listen_leaves_it_with_a_release() {
+    let mut server = enrolled();
+    server.one(&terms(), &lock("a", "me", 5000, 0));
+    server.run("ZADD redquorum:line:{a} 1 w");
+    server.run("ZADD redquorum:lives:{a} 9999999999999 w");
+    assert_eq!(server.one(&terms(), &unlock("a", "me", 0, true, false)), Answer::Unlocked { deleted: 1 });
+    assert!(!server.keys().contains(&b"redquorum:line:{a}".to_vec()));
+}
+
+#[test]
+fn what_is_odd_about_a_key_or_a_counter_is_seen_to_where_all_else_is_usual() {
+    let mut server = enrolled();
+    let Answer::Granted { vote } = server.one(&terms(), &lock("a", "me", 5000, 0)) else {
+        panic!("not granted")
+    };
+    let renewal = renew("a", "me", 1, 5000, vote);
+    let counter = b"redisson_lock_token:{a}";
+    server.run("PEXPIRE redisson_lock_token:{a} 60000");
+    assert_eq!(server.one(&terms(), &renewal), Answer::Renewed { proves: true });
+    assert!(server.ttl(counter) > 3_600_000, "the counter was to be forgotten soon");
+    server.run("HSET a mode read");
+    assert!(matches!(server.one(&terms(), &renewal), Answer::Held(Holder { owner: None, .. })));
+    server.run("HDEL a mode");
+    server.run("PERSIST a");
+    assert!(matches!(server.one(&terms(), &lock("a", "other", 5000, 0)), Answer::Held(_)));
+    assert!(server.ttl(b"a") > 0, "nobody would ever get it");
 }

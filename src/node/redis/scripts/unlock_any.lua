@@ -1,5 +1,6 @@
--- unlock.lua  KEYS resources  ARGV owner, token, real 0|1, leave 0|1 unless all was deleted|2  ->  deleted | awaited deleted
-function node.unlock(resources, owner, token, real, leave)
+-- unlock_any.lua  KEYS resources  ARGV owner, token, kind (real 0|1, leave 0|1 unless all was deleted|2)  ->  deleted | awaited deleted
+function node.unlock_any(resources, owner, token, kind)
+  local real, leave = string.match(kind, '^(%d)(%d)$')
   -- Whatever goes wrong with one part, the others are done, and the first problem is the answer. Deletions first: a server
   -- without memory takes them, and what follows only if it is not the first write.
   local problem, deleted, is_awaited = nil, 0, false
@@ -32,7 +33,6 @@ function node.unlock(resources, owner, token, real, leave)
     local name = node.named('redisson_lock_token:', resources[i])
     local counter = redis.pcall('GET', name)
     if counter ~= token then
-      node.need('carry')
       pcall(node.carry, name, counter, token)
     end
   end
