@@ -21,6 +21,7 @@ mod address;
 mod classify;
 mod connector;
 mod endpoint;
+mod gate;
 mod greeting;
 mod link;
 mod route;

@@ -77,15 +77,13 @@ pub(crate) fn sha() -> &'static str {
 pub(crate) fn command(terms: &Terms, entries: &[Entry]) -> Cmd {
     // An enrolment brings the script along: between loading it and enrolling, a call of another client that shares the
     // server connection could be executed by a server that has not been asked yet whether it forgot.
-    let mut command = if entries.iter().any(|entry| matches!(entry, Entry::Enrol(_))) {
-        let mut command = redis::cmd("EVAL");
-        command.arg(text());
-        command
+    // Mostly all of it, so that it need not grow.
+    let mut command = Cmd::with_capacity(7 + 8 * entries.len(), 256 + 128 * entries.len());
+    if entries.iter().any(|entry| matches!(entry, Entry::Enrol(_))) {
+        command.arg("EVAL").arg(text());
     } else {
-        let mut command = redis::cmd("EVALSHA");
-        command.arg(sha());
-        command
-    };
+        command.arg("EVALSHA").arg(sha());
+    }
     command.arg(entries.iter().map(|entry| resources(entry).len()).sum::<usize>());
     for resource in entries.iter().flat_map(resources) {
         command.arg(resource.as_bytes());

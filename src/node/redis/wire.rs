@@ -12,7 +12,7 @@ use redis::{
 };
 use tokio::sync::mpsc;
 
-use super::{classify::classify, endpoint::Endpoint, greeting::Greeting};
+use super::{classify::classify, endpoint::Endpoint, gate::Gate, greeting::Greeting};
 use crate::node::fault::Fault;
 
 /// Commands that the redis crate holds until it has written them. Sending in order relies on there being room (see
@@ -30,6 +30,7 @@ pub(super) struct Wire {
     connection: MultiplexedConnection,
     /// `None` once it has ended, which it does when the connection is broken.
     driver: Option<BoxFuture<'static, ()>>,
+    gate: Gate,
     pushes: mpsc::UnboundedReceiver<PushInfo>,
     is_own: bool,
 }
@@ -46,7 +47,7 @@ impl Wire {
         let (connection, driver) = endpoint.open(config).await?;
         let is_own = driver.is_some();
         let driver = driver.or_else(|| Some(futures::future::pending().boxed()));
-        Ok(Self { connection, driver, pushes, is_own })
+        Ok(Self { connection, driver, gate: Gate::new(), pushes, is_own })
     }
 
     /// Connects to a server that may be a node, and selects the database.
@@ -81,7 +82,8 @@ impl Wire {
         answer.await.and_then(Value::extract_error).map_err(|error| classify(&error))
     }
 
-    /// Puts a command on the wire; what comes back need not be polled for that.
+    /// Puts a command on the wire; what comes back need not be polled for that, but the wire has to be
+    /// [driven](Self::poll_drive) before anything is waited for.
     ///
     /// A future of the redis crate does nothing before its first poll, and at that puts its command into the queue of
     /// the connection (`Pipeline::send_recv`: a bounded channel, hence [`ROOM`]). So it is polled once here and now.
@@ -90,7 +92,7 @@ impl Wire {
         let mut connection = self.connection.clone();
         let sending = async move { connection.send_packed_command(&command).await };
         let mut answering: Answering = Box::pin(tokio::task::unconstrained(sending));
-        match answering.poll_unpin(&mut nobody()) {
+        match self.gate.shut(|| answering.poll_unpin(&mut nobody())) {
             Poll::Ready(answer) => Box::pin(futures::future::ready(answer)),
             Poll::Pending => answering,
         }
@@ -104,7 +106,7 @@ impl Wire {
     /// Reads and writes what can be; ready when the connection is broken.
     pub(super) fn poll_drive(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some(driver) = &mut self.driver else { return Poll::Ready(()) };
-        let poll = driver.poll_unpin(context);
+        let poll = driver.poll_unpin(&mut self.gate.before(context));
         if poll.is_ready() {
             self.driver = None;
         }

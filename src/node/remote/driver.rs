@@ -18,20 +18,19 @@ use std::{
 use futures::future::{Either, poll_fn, select};
 
 use super::{
-    Setup, Shared,
+    Setup, Shared, Traffic, Upkeep,
     census::Seat,
     enrolment::{self, ENROLMENT, Enrolled},
     monitor::Monitor,
     redial::{PROMPT, Redial},
     timer::Timer,
-    topics::Change,
 };
 use crate::{
     clock::{Clock, Instant},
     node::{
         Answer, Listener, NewNodes, Notice,
         fault::Fault,
-        transport::{Link, LinkEvent, Transport},
+        transport::{LinkEvent, Transport},
     },
 };
 
@@ -176,7 +175,8 @@ impl Driver {
         poll_fn(|context| {
             self.shared.driver.register(context.waker());
             loop {
-                let deadline = match self.housekeeping(self.clock.now()) {
+                let upkeep = self.shared.lock().upkeep(self.clock.now());
+                let deadline = match self.kept_up(upkeep) {
                     Ok(deadline) => deadline,
                     Err(done) => return Poll::Ready(Err(done)),
                 };
@@ -208,61 +208,45 @@ impl Driver {
     ) -> Poll<Result<Fault, Done>> {
         // First, since mostly a call wakes: the one poll of the link below then writes it as well. But what is overdue may
         // be so because this process stood still, and its answer be there: then that is heard first.
-        let now = self.clock.now();
-        let deadline = self.shared.lock().outbox.next_deadline();
-        if deadline.is_none_or(|deadline| now < deadline) {
-            self.send(&mut *enrolled.link, now);
-        }
+        let mut now = self.clock.now();
+        let mut state = self.shared.lock();
+        let is_overdue = state.outbox.next_deadline().is_some_and(|deadline| deadline <= now);
+        let next = if is_overdue { Traffic::default() } else { state.next_traffic(now) };
+        drop(state);
+        next.send(&mut *enrolled.link);
         loop {
             while let Poll::Ready(event) = enrolled.link.poll_event(context) {
-                if let Some(fault) = self.take_event(enrolled, event) {
+                now = self.clock.now();
+                if let Some(fault) = self.take_event(enrolled, event, now) {
                     return Poll::Ready(Ok(fault));
                 }
             }
-            let now = self.clock.now();
-            if self.send(&mut *enrolled.link, now) {
+            let mut state = self.shared.lock();
+            let next = state.next_traffic(now);
+            if !next.is_empty() {
+                drop(state);
+                next.send(&mut *enrolled.link);
                 continue;
             }
-            let deadline = match self.housekeeping(now) {
+            let (is_silent, upkeep) = (state.outbox.is_silent(now), state.upkeep(now));
+            drop(state);
+            let deadline = match self.kept_up(upkeep) {
                 Ok(deadline) => deadline,
                 Err(done) => return Poll::Ready(Err(done)),
             };
-            if self.shared.lock().outbox.is_silent(now) {
+            if is_silent {
                 let silent = "given up after a long silence";
                 return Poll::Ready(Ok(Fault::Unreachable(silent.into())));
             }
             if self.timer.poll(context, deadline).is_pending() {
                 return Poll::Pending;
             }
-        }
-    }
-
-    /// Hands the link whatever waits for it; whether that was anything.
-    fn send(&self, link: &mut dyn Link, now: Instant) -> bool {
-        let mut has_sent = false;
-        loop {
-            let mut state = self.shared.lock();
-            let batch = state.outbox.next_batch(now);
-            let changes = state.topics.changes();
-            drop(state);
-            if batch.is_none() && changes.is_empty() {
-                return has_sent;
-            }
-            has_sent = true;
-            if let Some((id, entries)) = batch {
-                link.send(id, entries);
-            }
-            for change in changes {
-                match change {
-                    Change::Subscribe(resource) => link.subscribe(&resource),
-                    Change::Unsubscribe(resource) => link.unsubscribe(&resource),
-                }
-            }
+            now = self.clock.now();
         }
     }
 
     /// Deals with what a link says: the fault, if it is broken.
-    fn take_event(&self, enrolled: &mut Enrolled, event: LinkEvent) -> Option<Fault> {
+    fn take_event(&self, enrolled: &mut Enrolled, event: LinkEvent, now: Instant) -> Option<Fault> {
         match event {
             LinkEvent::Answers { batch, answers } => {
                 if batch == ENROLMENT {
@@ -270,7 +254,6 @@ impl Driver {
                     self.tell_enrolled(enrolled);
                     return heard.err();
                 }
-                let now = self.clock.now();
                 // Where nobody enrols, the state may pass, and what is owed is sent again over the same connection, unless
                 // another server is the master now.
                 let leaves = self.enrols.is_some() || self.transport.follows_master();
@@ -282,7 +265,6 @@ impl Driver {
                 return is_replica.then_some(Fault::ReadOnly);
             }
             LinkEvent::NotLoaded { batch } => {
-                let now = self.clock.now();
                 if self.shared.lock().outbox.not_loaded(batch, now) {
                     // Another server may have taken over behind a proxy. What follows still names the run that this
                     // connection knows, so it is refused there. The enrolment comes first, and brings the script along.
@@ -304,15 +286,10 @@ impl Driver {
         None
     }
 
-    /// What time alone asks for, and when to look again.
-    fn housekeeping(&mut self, now: Instant) -> Result<Option<Instant>, Done> {
-        let mut state = self.shared.lock();
-        state.outbox.tick(now);
-        let owed = state.outbox.owed();
-        let next = if state.outbox.is_done(now) { Err(Done) } else { Ok(state.outbox.next_deadline()) };
-        drop(state);
-        self.tell_owed(owed);
-        next
+    /// Tells what came of the upkeep, and when to look again.
+    fn kept_up(&mut self, upkeep: Upkeep) -> Result<Option<Instant>, Done> {
+        self.tell_owed(upkeep.owed);
+        if upkeep.is_done { Err(Done) } else { Ok(upkeep.deadline) }
     }
 
     fn tell_connected(&mut self, link: &Enrolled) {

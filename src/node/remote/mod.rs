@@ -13,13 +13,19 @@ use futures::{
 use tokio::sync::watch;
 
 pub(crate) use self::{census::Census, monitor::Monitor};
-use self::{driver::Driver, topics::Topics};
+use self::{
+    driver::Driver,
+    topics::{Change, Topics},
+};
 use crate::{
-    clock::Clock,
+    clock::{Clock, Instant},
     mutex,
     node::{
-        Listener, NewNodes, Node, Notice, Subscription, names, outbox::Outbox, reply::Reply,
-        request::Request, transport::Transport,
+        Entry, Listener, NewNodes, Node, Notice, Subscription, names,
+        outbox::Outbox,
+        reply::Reply,
+        request::Request,
+        transport::{BatchId, Link, Transport},
     },
     resource::Resource,
     spawner::Spawner,
@@ -156,6 +162,54 @@ struct Shared {
 struct State {
     outbox: Outbox,
     topics: Topics,
+}
+
+/// What a connection is told next.
+#[derive(Debug, Default)]
+struct Traffic {
+    calls: Vec<(BatchId, Arc<[Entry]>)>,
+    changes: Vec<Change>,
+}
+
+/// How the outbox stands when all that time asks for has been done.
+#[derive(Debug)]
+struct Upkeep {
+    owed: usize,
+    is_done: bool,
+    /// When to look again.
+    deadline: Option<Instant>,
+}
+
+impl State {
+    fn next_traffic(&mut self, now: Instant) -> Traffic {
+        let calls = std::iter::from_fn(|| self.outbox.next_batch(now)).collect();
+        Traffic { calls, changes: self.topics.changes() }
+    }
+
+    /// Does what time alone asks for.
+    fn upkeep(&mut self, now: Instant) -> Upkeep {
+        let outbox = &mut self.outbox;
+        outbox.tick(now);
+        Upkeep { owed: outbox.owed(), is_done: outbox.is_done(now), deadline: outbox.next_deadline() }
+    }
+}
+
+impl Traffic {
+    fn is_empty(&self) -> bool {
+        self.calls.is_empty() && self.changes.is_empty()
+    }
+
+    fn send(self, link: &mut dyn Link) {
+        for (batch, entries) in self.calls {
+            link.send(batch, entries);
+        }
+        for change in self.changes {
+            match change {
+                Change::Subscribe(resource) => link.subscribe(&resource),
+                Change::Unsubscribe(resource) => link.unsubscribe(&resource),
+            }
+        }
+    }
 }
 
 impl Shared {

@@ -67,6 +67,9 @@ impl Topics {
     /// What has to be told to a connection that stands, now that it is told.
     pub(super) fn changes(&mut self) -> Vec<Change> {
         let mut changes = Vec::new();
+        if self.changed.is_empty() {
+            return changes;
+        }
         for resource in std::mem::take(&mut self.changed) {
             let Some(topic) = self.topics.get_mut(&resource) else { continue };
             match (topic.listeners.is_empty(), topic.is_asked) {
