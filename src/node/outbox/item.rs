@@ -20,6 +20,8 @@ pub(super) struct Item {
     pub(super) until: Instant,
     /// Whether a connection broke over it: then the node may have executed it already.
     pub(super) was_sent: bool,
+    /// Whether it was never taken out to be sent. One that is put back may stand before what is under way.
+    pub(super) is_new: bool,
     /// One of those that the outbox counts, if it is owed.
     owed: Option<Arc<()>>,
     responder: Responder,
@@ -30,7 +32,7 @@ impl Item {
     /// `owed`: what all requests of an outbox that are owed share, so that it can count them.
     pub(super) fn new(entries: Arc<[Entry]>, until: Instant, responder: Responder, owed: &Arc<()>) -> Self {
         let owed = is_owed(&entries).then(|| Arc::clone(owed));
-        Self { entries, until, was_sent: false, owed, responder, joined: Vec::new() }
+        Self { entries, until, was_sent: false, is_new: true, owed, responder, joined: Vec::new() }
     }
 
     /// Whether it outlives its connection: a request of nothing but unlocks and withdrawals.
@@ -70,6 +72,11 @@ impl Item {
         })
     }
 
+    /// Whether this takes, keeps, raises or ends the owner's locks.
+    pub(super) fn concerns(&self, owner: &OwnerId) -> bool {
+        self.takers().chain(self.leavers()).any(|one| one == owner)
+    }
+
     /// Makes one unlock of this and another of the same owner and resources; gives the responder back if they are
     /// not such a pair.
     pub(super) fn join(
@@ -81,7 +88,7 @@ impl Item {
         let ([Entry::Unlock(mine)], [Entry::Unlock(other)]) = (&*self.entries, entries) else {
             return Err(responder);
         };
-        if mine.owner != other.owner || mine.resources != other.resources {
+        if !self.is_new || mine.owner != other.owner || mine.resources != other.resources {
             return Err(responder);
         }
         let merged = Unlock {
@@ -115,11 +122,13 @@ impl Item {
     pub(super) fn still_owed(&self, answers: &[Answer]) -> Option<Self> {
         let owed = self.owed.as_ref()?;
         let refused = |answer: &Answer| matches!(answer, Answer::Fault(fault) if fault.is_passing());
+        if !answers.iter().any(refused) {
+            return None;
+        }
         let left = self.entries.iter().zip(answers).filter(|(_, answer)| refused(answer));
         let entries: Arc<[Entry]> = left.map(|(entry, _)| entry.clone()).collect();
         let (responder, _) = Reply::channel(entries.len());
-        (!entries.is_empty())
-            .then(|| Self { was_sent: true, ..Self::new(entries, self.until, responder, owed) })
+        Some(Self { was_sent: true, is_new: false, ..Self::new(entries, self.until, responder, owed) })
     }
 
     pub(super) fn fault(self, fault: &Fault) {

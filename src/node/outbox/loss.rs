@@ -79,11 +79,10 @@ impl Outbox {
         for (_, item) in self.flight.take_all() {
             item.fault(&Fault::Disconnected);
         }
-        for (_, item) in std::mem::take(&mut self.queue) {
+        for item in self.queue.take_if(|_| true) {
             item.refuse(&Fault::Closed);
         }
         self.resting.clear();
-        self.unlocks.clear();
         self.loading = None;
         self.earliest = None;
         self.weight = 0;
@@ -101,16 +100,11 @@ impl Outbox {
     }
 
     fn drop_queued(&mut self, fault: &Fault, is_dropped: impl Fn(&Item) -> bool) {
-        self.earliest = None;
-        for (place, item) in std::mem::take(&mut self.queue) {
-            if is_dropped(&item) {
-                self.forget_unlock(place, &item);
-                self.weight -= item.weight();
-                item.refuse(fault);
-            } else {
-                self.enqueue(place, item);
-            }
+        for item in self.queue.take_if(is_dropped) {
+            self.weight -= item.weight();
+            item.refuse(fault);
         }
+        self.earliest = self.queue.iter().map(|(_, item)| item.until).min();
     }
 
     /// By owner, the last request that makes sending an earlier one again wrong: an unlock, wherever it is, or
@@ -124,8 +118,7 @@ impl Outbox {
         for (place, item) in self.flight.items() {
             item.takers().chain(item.leavers()).for_each(|owner| note(owner, *place));
         }
-        let kept = items.iter().map(|(place, item)| (place, item)).chain(&self.queue);
-        for (place, item) in kept {
+        for (place, item) in items.iter().chain(self.queue.iter()) {
             item.leavers().for_each(|owner| note(owner, *place));
         }
         last

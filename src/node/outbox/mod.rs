@@ -7,15 +7,12 @@
 //!                └── what a lost script left unexecuted ──────┘
 //! ```
 
-use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use self::{
     flight::{Flight, Place},
     item::{Item, is_owed, sole_unlock},
+    queue::Queue,
 };
 use crate::{
     clock::Instant,
@@ -26,12 +23,12 @@ use crate::{
         request::{Entry, MOST_ENTRIES, Request},
         transport::BatchId,
     },
-    owner_id::OwnerId,
 };
 
 mod flight;
 mod item;
 mod loss;
+mod queue;
 #[cfg(test)]
 mod tests;
 
@@ -70,9 +67,7 @@ pub(crate) struct Outbox {
     node_timeout: Duration,
     line: Line,
     stage: Stage,
-    queue: BTreeMap<Place, Item>,
-    /// The last unlock of each owner that waits in the queue with nothing else of that owner behind it.
-    unlocks: HashMap<OwnerId, Place>,
+    queue: Queue,
     next: Place,
     flight: Flight,
     /// Unlocks that the node refused for a state that may pass, and when they are sent again: first things first.
@@ -115,8 +110,7 @@ impl Outbox {
             node_timeout,
             line: Line::Dialling,
             stage: Stage::Open,
-            queue: BTreeMap::new(),
-            unlocks: HashMap::new(),
+            queue: Queue::default(),
             next: 0,
             flight: Flight::default(),
             resting: VecDeque::new(),
@@ -138,20 +132,16 @@ impl Outbox {
             return Reply::fault(entries.len(), &fault);
         }
         let (responder, reply) = Reply::channel(entries.len());
-        let responder = match sole_unlock(&entries).and_then(|owner| self.unlocks.get(owner)) {
-            Some(place) => match self.queue.get_mut(place) {
-                Some(waiting) => match waiting.join(&entries, until, responder) {
-                    Ok(()) => return reply,
-                    Err(responder) => responder,
-                },
-                None => responder,
+        let responder = match sole_unlock(&entries).and_then(|owner| self.queue.unlock_of(owner)) {
+            Some(waiting) => match waiting.join(&entries, until, responder) {
+                Ok(()) => return reply,
+                Err(responder) => responder,
             },
             None => responder,
         };
         let place = self.next;
         self.next += 1;
         let item = Item::new(entries, until, responder, &self.owed);
-        self.remember_unlock(place, &item);
         self.weight += item.weight();
         self.enqueue(place, item);
         reply
@@ -173,14 +163,12 @@ impl Outbox {
         }
         let mut entries = 0;
         let mut items = Vec::new();
-        while let Some(next) = self.queue.first_entry() {
-            entries += next.get().entries.len();
+        while let Some(next) = self.queue.first() {
+            entries += next.entries.len();
             if entries > MOST_ENTRIES && !items.is_empty() {
                 break;
             }
-            let (place, item) = next.remove_entry();
-            self.forget_unlock(place, &item);
-            items.push((place, item));
+            items.extend(self.queue.pop());
         }
         if self.queue.is_empty() {
             self.earliest = None;
@@ -259,7 +247,7 @@ impl Outbox {
     fn left(&self) -> impl Iterator<Item = &Item> {
         let in_flight = self.flight.items().map(|(_, item)| item);
         let resting = self.resting.iter().map(|(_, _, item)| item);
-        self.queue.values().chain(in_flight).chain(resting)
+        self.queue.iter().map(|(_, item)| item).chain(in_flight).chain(resting)
     }
 
     fn refusal(&self, owed: bool, entries: usize) -> Option<Fault> {
@@ -311,23 +299,5 @@ impl Outbox {
     fn enqueue(&mut self, place: Place, item: Item) {
         self.earliest = Some(self.earliest.map_or(item.until, |earliest| earliest.min(item.until)));
         self.queue.insert(place, item);
-    }
-
-    fn remember_unlock(&mut self, place: Place, item: &Item) {
-        if let Some(owner) = sole_unlock(&item.entries) {
-            self.unlocks.insert(owner.clone(), place);
-        } else if !self.unlocks.is_empty() {
-            for owner in item.takers().chain(item.leavers()) {
-                self.unlocks.remove(owner);
-            }
-        }
-    }
-
-    fn forget_unlock(&mut self, place: Place, item: &Item) {
-        if let Some(owner) = sole_unlock(&item.entries)
-            && self.unlocks.get(owner) == Some(&place)
-        {
-            self.unlocks.remove(owner);
-        }
     }
 }

@@ -1,8 +1,10 @@
 use futures::FutureExt;
 
+use super::queue::LOOKED_THROUGH;
 use super::*;
 use crate::{
     node::request::{Inspect, Leave, Lock, Unlock},
+    owner_id::OwnerId,
     resource::Resource,
 };
 
@@ -178,6 +180,26 @@ fn an_unlock_does_not_join_one_that_stands_before_a_lock_of_its_owner() {
     let _replies = [owed(1), one(lock(1)), owed(1)].map(|request| outbox.submit(request));
     let (_, entries) = outbox.next_batch(at(0)).unwrap();
     assert_eq!(&*entries, [Entry::Unlock(unlock(1)), lock(1), Entry::Unlock(unlock(1))]);
+}
+
+#[test]
+fn an_unlock_joins_neither_one_that_was_sent_nor_one_far_before_it() {
+    let mut outbox = up();
+    let mut early = outbox.submit(owed(1));
+    outbox.next_batch(at(0)).unwrap();
+    outbox.disconnected(gone(), at(0));
+    let mut late = outbox.submit(owed(1));
+    let _others: Vec<_> = (2..=LOOKED_THROUGH as u32 + 1).map(|number| outbox.submit(owed(number))).collect();
+    let mut last = outbox.submit(owed(1));
+    outbox.connected();
+    let (id, entries) = outbox.next_batch(at(0)).unwrap();
+    let of_first = entries.iter().filter(|entry| **entry == Entry::Unlock(unlock(1))).count();
+    assert_eq!((of_first, entries.len()), (3, LOOKED_THROUGH + 3));
+    outbox.answered(id, vec![Answer::Unlocked { deleted: 0 }; entries.len()], at(0));
+    assert_eq!(said(&mut early), Some(Answer::UnlockedBefore), "it was sent twice");
+    for reply in [&mut late, &mut last] {
+        assert_eq!(said(reply), Some(Answer::Unlocked { deleted: 0 }));
+    }
 }
 
 #[test]
