@@ -26,7 +26,7 @@ pub(crate) async fn run(core: Arc<Core>) {
                 None => core.expiries.set(id, held.valid_until()),
             }
         }
-        match core.expiries.arm() {
+        match core.expiries.arm(now) {
             Some(next) => {
                 tokio::select! {
                     biased;

@@ -1,7 +1,7 @@
 //! What is due when.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     sync::Mutex,
 };
 
@@ -25,8 +25,7 @@ pub(crate) struct Schedule {
 #[derive(Debug, Default)]
 struct Due {
     by_time: BTreeSet<(Instant, LeaseId)>,
-    /// Never iterated, so its order cannot be observed.
-    by_lease: HashMap<LeaseId, Instant>,
+    by_lease: BTreeMap<LeaseId, Instant>,
     /// Until when the task sleeps. Left as it is when what it sleeps for is removed: locks that come and go within a ttl
     /// need not wake it.
     armed: Option<Instant>,
@@ -64,10 +63,12 @@ impl Schedule {
         taken
     }
 
-    /// When the task has to look again, to be asked before it sleeps.
-    pub(crate) fn arm(&self) -> Option<Instant> {
+    /// When the task has to look again, to be asked before it sleeps. Where nothing is due any more, it sleeps as long as it
+    /// would have: a lock that is gone before the task runs is mostly followed by another.
+    pub(crate) fn arm(&self, now: Instant) -> Option<Instant> {
         let mut due = lock(&self.due);
-        due.armed = due.by_time.first().map(|(at, _)| *at);
+        let before = due.armed.filter(|armed| *armed > now);
+        due.armed = due.by_time.first().map(|(at, _)| *at).or(before);
         due.armed
     }
 
@@ -106,7 +107,7 @@ mod tests {
         schedule.remove(4);
         assert_eq!(schedule.take_due(at(30)), [3, 1]);
         assert!(schedule.take_due(at(30)).is_empty());
-        assert_eq!(schedule.arm(), Some(at(40)));
+        assert_eq!(schedule.arm(at(30)), Some(at(40)));
     }
 
     #[test]
@@ -114,11 +115,17 @@ mod tests {
         let schedule = Schedule::default();
         schedule.set(1, at(10));
         assert!(schedule.earlier().now_or_never().is_some());
-        assert_eq!(schedule.arm(), Some(at(10)));
+        assert_eq!(schedule.arm(at(0)), Some(at(10)));
         schedule.remove(1);
+        assert_eq!(schedule.arm(at(9)), Some(at(10)));
         schedule.set(2, at(20));
         assert!(schedule.earlier().now_or_never().is_none());
         schedule.set(3, at(5));
+        assert!(schedule.earlier().now_or_never().is_some());
+        schedule.remove(2);
+        schedule.remove(3);
+        assert_eq!(schedule.arm(at(5)), None);
+        schedule.set(4, at(30));
         assert!(schedule.earlier().now_or_never().is_some());
     }
 }

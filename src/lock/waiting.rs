@@ -1,7 +1,7 @@
 //! Waiting for a resource that others hold.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -185,9 +185,9 @@ impl Waiters {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         let mut queues = lock(&self.waiters.queues);
-        let Some((places, _)) = queues.get_mut(&self.waited) else { return };
-        *places -= 1;
-        let left = if *places == 0 { queues.remove(&self.waited) } else { None };
+        let Entry::Occupied(mut entry) = queues.entry(self.waited.clone()) else { return };
+        entry.get_mut().0 -= 1;
+        let left = if entry.get().0 == 0 { Some(entry.remove()) } else { None };
         drop(queues);
         // Outside of the mutex: the subscriptions and the places in line end with it.
         drop(left);

@@ -45,7 +45,7 @@ pub(crate) async fn run(core: Arc<Core>) {
         for (node, lane) in lanes.iter_mut().enumerate() {
             lane.send_next(&core, node);
         }
-        let next_due = core.renewals.arm();
+        let next_due = core.renewals.arm(now);
         let wake = lanes.iter().filter_map(Lane::deadline).chain(next_due).min();
         let mut timer = wake.map(|wake| core.clock.sleep_until(wake));
         tokio::select! {
