@@ -113,6 +113,8 @@ pub(crate) struct Standing {
     pub(crate) is_touched: bool,
     /// Locks and renewals that it has not answered and may execute yet.
     pub(crate) unanswered: u32,
+    /// The fencing counter that came with its grant; 0 if no grant is known.
+    pub(crate) counter: u64,
     /// Whether a renewal was sent there: then it may have the key and yet execute something that it has not answered.
     pub(crate) was_renewed: bool,
 }
@@ -247,24 +249,33 @@ impl Held {
     /// [`lose`]: Self::lose
     /// [`leave`]: Self::leave
     pub(crate) fn submit_unlock(&self, nodes: &[Arc<dyn Node>], until: Instant) -> Vec<(usize, Reply)> {
-        let unlock = |leave| {
+        // Mostly one is for all nodes.
+        let mut requests: Vec<((Leave, u64), Request)> = Vec::with_capacity(1);
+        let mut unlock = |leave, token| {
+            if let Some((_, request)) = requests.iter().find(|(kind, _)| *kind == (leave, token)) {
+                return request.clone();
+            }
             let (resources, owner) = (Arc::clone(&self.resources), self.owner.clone());
-            let token = self.token.as_u64();
-            Request::one(Entry::Unlock(Unlock { resources, owner, token, real: true, leave }), until)
+            let unlock = Unlock { resources, owner, token, real: true, leave };
+            let request = Request::one(Entry::Unlock(unlock), until);
+            requests.push(((leave, token), request.clone()));
+            request
         };
-        let [clean, leaving, always] = [Leave::Nothing, Leave::UnlessDeleted, Leave::Always].map(unlock);
         let mut state = lock(&self.state);
         let heard = state.hear_late();
         let targets = nodes.iter().zip(&state.standing).enumerate();
         let replies = targets
             .filter(|(_, (_, standing))| standing.is_touched || standing.unanswered > 0)
             .map(|(index, (node, standing))| {
-                let request = match standing {
-                    Standing { unanswered: 0, .. } => &clean,
-                    Standing { was_renewed: false, .. } => &leaving,
-                    Standing { .. } => &always,
+                let leave = match standing {
+                    Standing { unanswered: 0, .. } => Leave::Nothing,
+                    Standing { was_renewed: false, .. } => Leave::UnlessDeleted,
+                    Standing { .. } => Leave::Always,
                 };
-                (index, node.call(request.clone()))
+                // Where its own vote was the token or more, the counter is there already.
+                let token = self.token.as_u64();
+                let carried = if standing.counter < token { token } else { 0 };
+                (index, node.call(unlock(leave, carried)))
             })
             .collect();
         drop(state);
@@ -380,6 +391,9 @@ impl State {
     fn note(&mut self, node: usize, answer: &Answer) {
         let Some(standing) = self.standing.get_mut(node) else { return };
         standing.vote = Vote::of(answer);
+        if let Answer::Granted { vote } = answer {
+            standing.counter = *vote;
+        }
         match answer {
             Answer::Fault(fault) if fault.is_unsent() => {
                 standing.unanswered = standing.unanswered.saturating_sub(1)

@@ -351,8 +351,10 @@ impl<'a> Run<'a> {
 /// What a node has to do with the lease after the lock round.
 fn standing((ballot, vote): (&Ballot, &Vote)) -> Standing {
     let is_silent = *ballot == Ballot::Silent && !mutation::is_on(Mutation::NoTombstoneForLock);
+    let counter = if let Ballot::Granted(counter) = ballot { *counter } else { 0 };
     Standing {
         vote: vote.clone(),
+        counter,
         is_touched: *ballot != Ballot::Unsent,
         unanswered: u32::from(is_silent),
         was_renewed: false,
