@@ -33,8 +33,9 @@ pub(crate) struct Pacing {
 /// How late a waiter tries again at most that hears no notices.
 const JITTER: Duration = Duration::from_millis(200);
 
-/// How often a waiter is passed over until it defers to nobody. With more, all would defer where few contend.
-const MOST_SENIOR: u32 = 4;
+/// How often a waiter is passed over until it defers to nobody. With fewer, those who wait for longest are soon alike, and
+/// chance decides between them; with more, all defer for longer where few contend.
+const MOST_SENIOR: u32 = 8;
 
 /// How often an arbiter is not believed after a split vote. Each doubt costs one more command, at one node.
 const MOST_DOUBTS: u32 = 2;
