@@ -13,9 +13,9 @@ pub(crate) const RECORD: &str = "redquorum:node";
 #[cfg(test)]
 pub(crate) const QUARANTINE: &str = "redquorum:quarantine";
 
-/// The key that is there while there is any tombstone.
+/// The key that is there while there is any tombstone or line.
 #[cfg(test)]
-pub(crate) const ANY_TOMBSTONE: &str = "redquorum:gone:any";
+pub(crate) const ANY: &str = "redquorum:any";
 
 /// The channel on which the release of a resource is told, as Redisson names it.
 pub(crate) fn notice_channel(resource: &Resource) -> Vec<u8> {

@@ -8,7 +8,7 @@
 --   lock    owner, ttl, hint           unlock  owner, token, kind: real 0|1 and leave 0|1 unless all was deleted|2
 --   renew   owner, holds, ttl, token
 local largest_counter = 9007199254740991
-local node, floor, has_tombstones, may_expire
+local node, floor, has_signs, may_expire
 local answers, next_key, next_argument = {}, 1, 5
 while next_argument <= #ARGV do
   local name, owner, resource = ARGV[next_argument], ARGV[next_argument + 1], KEYS[next_key]
@@ -16,16 +16,16 @@ while next_argument <= #ARGV do
 
   if name == 'lock' or name == 'renew' then
     -- The floor of a node that votes: its record is of this quorum and of the run that the connection knows, and there is no
-    -- quarantine. Mostly there is no tombstone either, and one question answers both.
+    -- quarantine. Mostly there is no tombstone and no line either, and one question answers all.
     if floor == nil then
       local record = redis.pcall('HMGET', 'redquorum:node', 'fingerprint', 'run', 'floor')
       floor = record[1] == ARGV[1] and record[2] == ARGV[2] and record[3]
       floor = floor and (floor == '0' or string.find(floor, '^[1-9]%d*$')) and tonumber(floor)
-      has_tombstones = redis.pcall('EXISTS', 'redquorum:quarantine', 'redquorum:gone:any') ~= 0
-      floor = not (has_tombstones and redis.pcall('EXISTS', 'redquorum:quarantine') ~= 0) and floor
+      has_signs = redis.pcall('EXISTS', 'redquorum:quarantine', 'redquorum:any') ~= 0
+      floor = not (has_signs and redis.pcall('EXISTS', 'redquorum:quarantine') ~= 0) and floor
     end
     braced = string.find(resource, '{', 1, true) and resource or '{' .. resource .. '}'
-    is_usual = floor and not (has_tombstones and redis.pcall('EXISTS', 'redquorum:gone:' .. braced .. ':' .. owner) ~= 0)
+    is_usual = floor and not (has_signs and redis.pcall('EXISTS', 'redquorum:gone:' .. braced .. ':' .. owner) ~= 0)
   end
 
   if name == 'lock' then
@@ -66,7 +66,10 @@ while next_argument <= #ARGV do
     braced = string.find(resource, '{', 1, true) and resource or '{' .. resource .. '}'
     is_usual = kind ~= '02' and kind ~= '12' and redis.pcall('HLEN', resource) == 1
     is_usual = is_usual and (token == '0' or redis.pcall('GET', 'redisson_lock_token:' .. braced) == token)
-    is_usual = is_usual and redis.pcall('EXISTS', 'redquorum:line:{' .. resource .. '}') == 0
+    if is_usual and has_signs == nil then
+      has_signs = redis.pcall('EXISTS', 'redquorum:any') ~= 0
+    end
+    is_usual = is_usual and not (has_signs and redis.pcall('EXISTS', 'redquorum:line:{' .. resource .. '}') ~= 0)
     if is_usual and redis.pcall('HDEL', resource, owner) == 1 then
       local is_real = kind == '10' or kind == '11'
       local heard = is_real and redis.pcall('PUBLISH', 'redisson_lock__channel:' .. braced, '0') or 0
@@ -108,7 +111,7 @@ while next_argument <= #ARGV do
     end
     answer = result
     -- What the node is may be another by now.
-    floor = nil
+    floor, has_signs = nil, nil
   end
   answers[#answers + 1] = answer
   next_key, next_argument = next_key + count, first + arity

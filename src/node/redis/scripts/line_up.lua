@@ -24,6 +24,7 @@ function node.enter_line(resource, waiter, ticket, life)
   end
   node.set_with_ttl(node.line_name(resource), ticket, waiter, life)
   node.set_with_ttl(node.lives_name(resource), now + tonumber(life), waiter, life)
+  node.sign()
   return ticket
 end
 

@@ -24,10 +24,10 @@ function node.record()
   return node.known_record
 end
 
--- Whether there is a quarantine, and whether there is any tombstone. Mostly there is neither, and one question answers both.
+-- Whether there is a quarantine, and whether there may be any tombstone. Mostly there is neither, and one question answers both.
 function node.signs()
   if not node.known_signs then
-    local signs = redis.call('EXISTS', 'redquorum:quarantine', 'redquorum:gone:any')
+    local signs = redis.call('EXISTS', 'redquorum:quarantine', 'redquorum:any')
     local quarantines = signs > 0 and redis.call('EXISTS', 'redquorum:quarantine') or 0
     node.known_signs = { is_quarantined = quarantines > 0, has_tombstones = signs > quarantines }
   end
@@ -39,14 +39,18 @@ function node.is_gone(resource, owner)
   return tombstone and redis.call('EXISTS', tombstone) == 1
 end
 
--- Beside the tombstone stands a sign that there are any, which outlives them all, whoever's they are: where it is missing,
--- nobody needs to look for one. It lives so long that few tombstones have to prolong it.
-function node.bury(resource, owner)
-  redis.call('SET', node.named('redquorum:gone:', resource) .. ':' .. owner, '1', 'PX', node.max_ttl)
-  if redis.call('PTTL', 'redquorum:gone:any') < node.max_ttl then
-    redis.call('SET', 'redquorum:gone:any', '1', 'PX', 2 * node.max_ttl)
+-- Beside tombstones and lines stands a sign that there are any, which outlives them all, whoever's they are: where it is
+-- missing, nobody needs to look for one. It lives so long that few of them have to prolong it.
+function node.sign()
+  if redis.call('PTTL', 'redquorum:any') < node.max_ttl then
+    redis.call('SET', 'redquorum:any', '1', 'PX', 2 * node.max_ttl)
   end
   node.known_signs = false
+end
+
+function node.bury(resource, owner)
+  redis.call('SET', node.named('redquorum:gone:', resource) .. ':' .. owner, '1', 'PX', node.max_ttl)
+  node.sign()
 end
 
 -- Ends the entry that is being executed, and no other, with this answer. So does any error of a command.

@@ -281,6 +281,7 @@ fn a_counter_above_the_largest_is_none_that_a_holder_is_told_with_or_renews() {
 fn whoever_is_first_in_line_and_does_not_listen_leaves_it_with_a_release() {
     let mut server = enrolled();
     server.one(&terms(), &lock("a", "me", 5000, 0));
+    server.run("SET redquorum:any 1 PX 120000");
     server.run("ZADD redquorum:line:{a} 1 w");
     server.run("ZADD redquorum:lives:{a} 9999999999999 w");
     assert_eq!(server.one(&terms(), &unlock("a", "me", 0, true, false)), Answer::Unlocked { deleted: 1 });
