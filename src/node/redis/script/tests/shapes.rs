@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::node::{
     Answer, Entry, Fault, HeldBy, Holder, Inspection, Observation, Terms,
     entries::{
-        force_unlock, inspect, lock, observe, owner, proclaim, raise, renew, resource, resources, said,
-        terms, unlock,
+        force_unlock, inspect, line_up, lock, observe, owner, proclaim, raise, renew, resource, resources,
+        said, terms, unlock,
     },
     redis::script::tests::server::Server,
     state::LARGEST_COUNTER,
@@ -285,6 +285,24 @@ fn whoever_is_first_in_line_and_does_not_listen_leaves_it_with_a_release() {
     server.run("ZADD redquorum:line:{a} 1 w");
     server.run("ZADD redquorum:lives:{a} 9999999999999 w");
     assert_eq!(server.one(&terms(), &unlock("a", "me", 0, true, false)), Answer::Unlocked { deleted: 1 });
+    assert!(!server.keys().contains(&b"redquorum:line:{a}".to_vec()));
+}
+
+#[test]
+fn a_line_that_forms_within_a_call_is_seen_by_the_unlock_behind_it() {
+    let mut server = enrolled();
+    for name in ["a", "b"] {
+        server.one(&terms(), &lock(name, "me", 5000, 0));
+    }
+    let entries = [
+        unlock("b", "me", 0, true, false),
+        line_up("a", "other", "w", 0, 5000),
+        unlock("a", "me", 0, true, false),
+    ];
+    let answers = server.call(&terms(), &entries);
+    assert!(matches!(answers[1], Answer::Queued(_)), "{answers:?}");
+    assert_eq!(answers[2], Answer::Unlocked { deleted: 1 });
+    // It was called, and does not listen.
     assert!(!server.keys().contains(&b"redquorum:line:{a}".to_vec()));
 }
 
