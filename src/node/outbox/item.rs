@@ -20,7 +20,8 @@ pub(super) struct Item {
     pub(super) until: Instant,
     /// Whether a connection broke over it: then the node may have executed it already.
     pub(super) was_sent: bool,
-    /// Whether it was never taken out to be sent. One that is put back may stand before what is under way.
+    /// Whether it was never taken out to be sent. Of the same owner, something later than one that is put back may be under
+    /// way, so no unlock joins that one.
     pub(super) is_new: bool,
     /// One of those that the outbox counts, if it is owed.
     owed: Option<Arc<()>>,

@@ -33,7 +33,7 @@ impl Gate {
         Self { door, waker }
     }
 
-    /// The context in which to poll the connection, for what this one belongs to.
+    /// The context in which to poll the connection: it wakes the task of this one, unless the gate is shut.
     pub(super) fn before(&self, context: &Context<'_>) -> Context<'_> {
         self.door.behind.register(context.waker());
         Context::from_waker(&self.waker)

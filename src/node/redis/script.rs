@@ -75,10 +75,10 @@ pub(crate) fn sha() -> &'static str {
 ///
 /// Every argument costs a server about half as much as to read a key, so there are as few as can be.
 pub(crate) fn command(terms: &Terms, entries: &[Entry]) -> Cmd {
+    // Room for what is asked for most, so that it need not grow.
+    let mut command = Cmd::with_capacity(7 + 8 * entries.len(), 256 + 128 * entries.len());
     // An enrolment brings the script along: between loading it and enrolling, a call of another client that shares the
     // server connection could be executed by a server that has not been asked yet whether it forgot.
-    // Mostly all of it, so that it need not grow.
-    let mut command = Cmd::with_capacity(7 + 8 * entries.len(), 256 + 128 * entries.len());
     if entries.iter().any(|entry| matches!(entry, Entry::Enrol(_))) {
         command.arg("EVAL").arg(text());
     } else {
