@@ -88,7 +88,7 @@ impl Core {
     pub fn retry(&self) -> Result<bool, ConfigError> {
         let pacing = RetryPolicy::default().check()?;
         let nodes = self.settings.electorate.nodes();
-        let mut retry = Retry::new(self.settings.electorate, pacing, (0..nodes).collect(), NOW);
+        let mut retry = Retry::new(self.settings.electorate, pacing, (0..nodes).collect(), NOW, None);
         let owner = Some(OwnerId::from_wire(b"holder"));
         let seen = vec![Sighting::Held { owner, remaining: self.ttl }; nodes];
         retry.attempt_begins(&Plan::Parallel, NOW);

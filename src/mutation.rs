@@ -43,6 +43,8 @@ pub(crate) enum Mutation {
     NoticeOnRollback,
     /// Whoever unlocked comes again at once, whoever waits.
     ComeAgainAtOnce,
+    /// Of those who wait, all come at once, however often they were passed over.
+    DeferToNobody,
     /// Nodes that have not answered are not told of the rollback.
     RollbackSkipsSilent,
     /// A loss is announced by the renewal, not by a timer of its own.

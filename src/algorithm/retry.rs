@@ -12,6 +12,7 @@ use crate::{
         waiting_strategy::WaitingStrategy,
     },
     clock::Instant,
+    mutation::{self, Mutation},
     owner_id::OwnerId,
 };
 
@@ -33,9 +34,9 @@ pub(crate) struct Pacing {
 /// How late a waiter tries again at most that hears no notices.
 const JITTER: Duration = Duration::from_millis(200);
 
-/// How often a waiter is passed over until it defers to nobody. With fewer, those who wait for longest are soon alike, and
-/// chance decides between them; with more, all defer for longer where few contend.
-const MOST_SENIOR: u32 = 8;
+/// How many others a waiter counts on where it knows of some, not of how many, and at most. With fewer, those who wait for
+/// longest are soon alike, and chance decides between them; with more, all defer for longer where few contend.
+const MOST_ELDERS: u32 = 8;
 
 /// How often an arbiter is not believed after a split vote. Each doubt costs one more command, at one node.
 const MOST_DOUBTS: u32 = 2;
@@ -57,7 +58,8 @@ pub(crate) struct Wake {
 /// woken, until the votes are split.
 ///
 /// All who wait hear of a release at once, and chance would decide again and again: some would wait five times as long as
-/// the mean. So those that were passed over less often come a little later, within a round trip.
+/// the mean. So whoever knows of *elders*, who have waited for longer, comes a little later, within a round trip, until it
+/// was passed over as often as they are many.
 ///
 /// # Invariants
 ///
@@ -86,6 +88,8 @@ pub(crate) struct Retry {
     presses: bool,
     /// Who held the resource when that was last seen.
     holder: Option<OwnerId>,
+    /// How many others waited already when this client came, if it knows; one more has it by now.
+    elders: Option<u32>,
     /// How often it has gone to somebody else meanwhile.
     passed_over: u32,
     /// How long after a notice this one comes, so that those who wait for longer come first.
@@ -93,7 +97,14 @@ pub(crate) struct Retry {
 }
 
 impl Retry {
-    pub(crate) fn new(electorate: Electorate, pacing: Pacing, order: Vec<usize>, now: Instant) -> Self {
+    /// `let_go`: how many waited when this client unlocked the resource, and were let go first; `None` if that is unknown.
+    pub(crate) fn new(
+        electorate: Electorate,
+        pacing: Pacing,
+        order: Vec<usize>,
+        now: Instant,
+        let_go: Option<u32>,
+    ) -> Self {
         Self {
             electorate,
             pacing,
@@ -110,6 +121,7 @@ impl Retry {
             asks_arbiter: false,
             presses: false,
             holder: None,
+            elders: let_go.map(|others| others.saturating_sub(1).min(MOST_ELDERS)),
             passed_over: 0,
             deference: Duration::ZERO,
         }
@@ -186,7 +198,8 @@ impl Retry {
         self.not_before = now;
         (self.splits, self.failures) = (0, 0);
         self.presses = false;
-        (self.holder, self.passed_over, self.deference) = (None, 0, Duration::ZERO);
+        (self.holder, self.elders, self.passed_over) = (None, None, 0);
+        self.deference = Duration::ZERO;
         self.poll = self.pacing.first_poll;
         self.poll_at = now + self.poll;
     }
@@ -229,14 +242,19 @@ impl Retry {
         }
     }
 
-    /// How long after a notice to come. Whoever was never passed over may well be alone, and comes at once; so does whoever
-    /// presses, to be in time.
+    /// How long after a notice to come. Whoever knows of nobody else may well be alone, and comes at once; so does whoever
+    /// presses, to be in time. Chance takes part, or two who know the same would split the votes.
     fn deference_of(&self, round_trip: Duration, jitter: f64) -> Duration {
-        if self.passed_over == 0 || self.presses {
+        let all = match self.elders {
+            Some(elders) => elders,
+            None if self.passed_over == 0 => 0,
+            None => MOST_ELDERS,
+        };
+        let left = all.saturating_sub(self.passed_over);
+        if left == 0 || self.presses || mutation::is_on(Mutation::DeferToNobody) {
             return Duration::ZERO;
         }
-        let juniority = f64::from(MOST_SENIOR.saturating_sub(self.passed_over)) / f64::from(MOST_SENIOR);
-        round_trip.mul_f64(jitter * juniority)
+        round_trip.mul_f64(jitter.midpoint(1.0) * f64::from(left) / f64::from(all))
     }
 
     /// All who split ask the same node, whatever each has seen there: those votes are being given back. Where one is not,

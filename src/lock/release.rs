@@ -8,6 +8,7 @@ use crate::{
     error::{LeaseLost, LockError, LossReason, RenewError, UnlockError},
     lock::{
         core::Core,
+        courtesy::Courtesy,
         fanout::{Fanout, Heard},
         held::{Held, Left},
         inspection::{ask, hear_all},
@@ -57,12 +58,13 @@ async fn hear_unlock(
     let start = core.now();
     let release = Release::heard(core, replies, start + held.node_timeout, Release::is_decided).await;
     // Where tasks of this client wait, they are heard of, too; and whoever comes now queues behind them.
-    if release.is_awaited && !core.waiters.are_there(&held.resources) {
+    if release.listeners > 0 && !core.waiters.are_there(&held.resources) {
         // Those who wait hear of it by now, and need a round trip to ask for it.
         let now = core.now();
         let round_trip = now.saturating_duration_since(start);
-        let courtesy = round_trip.saturating_mul(2).min(held.node_timeout / HEDGE_SHARE);
-        core.courtesies.owe(&held.resources, now, now + courtesy);
+        let lasts = round_trip.saturating_mul(2).min(held.node_timeout / HEDGE_SHARE);
+        let courtesy = Courtesy { until: now + lasts, others: release.listeners };
+        core.courtesies.owe(&held.resources, now, courtesy);
     }
     let Held { resource, owner, token, .. } = held;
     tracing::debug!(%resource, %owner, %token, confirmed = ?release.confirmed(), "unlock");
@@ -143,8 +145,8 @@ struct Release {
     deleted: NodeSet,
     /// It was not there (any more).
     absent: NodeSet,
-    /// Whether somebody listens for the release.
-    is_awaited: bool,
+    /// How many listen for the release, where most do.
+    listeners: u32,
     votes: Vec<Vote>,
     open: NodeSet,
 }
@@ -179,7 +181,7 @@ impl Release {
             deleted: NodeSet::EMPTY,
             // Nothing of the lease ever went where nothing needs to be unlocked.
             absent: core.settings.electorate.all().without(asked),
-            is_awaited: false,
+            listeners: 0,
             votes: (0..nodes).map(vote).collect(),
             open: asked,
         }
@@ -190,7 +192,9 @@ impl Release {
         if let Some(vote) = self.votes.get_mut(node) {
             *vote = Vote::of(answer);
         }
-        self.is_awaited |= matches!(answer, Answer::Awaited { .. });
+        if let Answer::Awaited { listeners, .. } = answer {
+            self.listeners = self.listeners.max(*listeners);
+        }
         match answer {
             Answer::Unlocked { deleted: 0 } => self.absent.insert(node),
             // Who deleted nothing now may have done so when the unlock was sent before: no evidence of a loss.

@@ -24,14 +24,14 @@ pub(super) enum Rule {
 }
 
 impl Rule {
-    pub(super) fn new(core: &Core, target: &Target, now: Instant) -> Self {
+    pub(super) fn new(core: &Core, target: &Target, now: Instant, let_go: Option<u32>) -> Self {
         let settings = &target.settings;
         let (electorate, pacing) = (core.settings.electorate, settings.pacing);
         let order = core.arbiters(&target.resource);
         if settings.is_fair() {
             Self::Queueing(Queueing::new(electorate, pacing, settings.place_life, order, now))
         } else {
-            Self::Contending(Retry::new(electorate, pacing, order, now))
+            Self::Contending(Retry::new(electorate, pacing, order, now, let_go))
         }
     }
 

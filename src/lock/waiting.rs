@@ -55,6 +55,8 @@ struct Queue {
 struct Turn {
     /// `None` until an attempt was refused.
     waiting: Option<Waiting>,
+    /// How many others were let go first, if that was owed.
+    let_go: Option<u32>,
     /// Its place in the lines of the nodes; `None` if it does not queue there.
     line: Option<InLine>,
     hint: u64,
@@ -204,7 +206,9 @@ impl Turn {
         bell: &Bell,
         end_of_patience: Option<Instant>,
     ) -> Plan {
-        let Some(Waiting { rule, .. }) = &mut self.waiting else { return first_plan(core, target).await };
+        let Some(Waiting { rule, .. }) = &mut self.waiting else {
+            return self.first_plan(core, target).await;
+        };
         loop {
             let rung = bell.rung.notified();
             let now = core.now();
@@ -225,6 +229,23 @@ impl Turn {
         }
     }
 
+    /// How to try for the first time, after those that a release of this client was told to have gone first.
+    async fn first_plan(&mut self, core: &Core, target: &Target) -> Plan {
+        self.let_go = None;
+        if target.settings.is_fair() {
+            return Plan::InLine(core.arbiters(&target.resource));
+        }
+        if target.settings.pacing.strategy != WaitingStrategy::ArbiterFirst {
+            return Plan::Parallel;
+        }
+        let Some(courtesy) = core.courtesies.take(&target.resources, core.now()) else {
+            return Plan::Parallel;
+        };
+        self.let_go = Some(courtesy.others);
+        core.clock.sleep_until(courtesy.until).await;
+        Plan::ArbiterFirst(core.arbiters(&target.resource))
+    }
+
     fn lost(&mut self, core: &Core, target: &Target, bell: &Arc<Bell>, lost: &Lost, begun: Instant) {
         let now = core.now();
         self.hint = self.hint.max(lost.hint);
@@ -232,7 +253,8 @@ impl Turn {
             Loss::Contended => None,
             Loss::NoQuorum | Loss::Expired => self.failing_since.or(Some(begun)),
         };
-        let waiting = self.waiting.get_or_insert_with(|| Waiting::begin(core, target, bell, now));
+        let waiting =
+            self.waiting.get_or_insert_with(|| Waiting::begin(core, target, bell, now, self.let_go));
         waiting.rule.attempt_lost(lost, bell, now, core.jitter());
         if let (Some(line), Some(Deferral { node, .. })) = (&mut self.line, &lost.deferral) {
             let ear = |topic| Arc::new(NodeBell { node: *node, topic, bell: Arc::clone(bell) });
@@ -278,21 +300,8 @@ impl Turn {
     }
 }
 
-/// How to try for the first time, after those that a release of this client was told to have gone first.
-async fn first_plan(core: &Core, target: &Target) -> Plan {
-    if target.settings.is_fair() {
-        return Plan::InLine(core.arbiters(&target.resource));
-    }
-    if target.settings.pacing.strategy != WaitingStrategy::ArbiterFirst {
-        return Plan::Parallel;
-    }
-    let Some(until) = core.courtesies.take(&target.resources, core.now()) else { return Plan::Parallel };
-    core.clock.sleep_until(until).await;
-    Plan::ArbiterFirst(core.arbiters(&target.resource))
-}
-
 impl Waiting {
-    fn begin(core: &Core, target: &Target, bell: &Arc<Bell>, now: Instant) -> Self {
+    fn begin(core: &Core, target: &Target, bell: &Arc<Bell>, now: Instant, let_go: Option<u32>) -> Self {
         let strategy = target.settings.pacing.strategy;
         let hears_all = matches!(strategy, WaitingStrategy::ArbiterFirst | WaitingStrategy::Parallel);
         let to_hear: &[_] = if hears_all { &core.nodes } else { &[] };
@@ -300,6 +309,6 @@ impl Waiting {
             let listener = Arc::new(NodeBell { node, topic: Topic::Release, bell: Arc::clone(bell) });
             target.resources.iter().map(move |resource| to.subscribe(resource, Arc::clone(&listener) as _))
         });
-        Self { rule: Rule::new(core, target, now), _subscriptions: subscriptions.collect() }
+        Self { rule: Rule::new(core, target, now, let_go), _subscriptions: subscriptions.collect() }
     }
 }

@@ -16,7 +16,7 @@ fn at(millis: u64) -> Instant {
 }
 
 fn retry() -> Retry {
-    Retry::new(Electorate::new(5, 3), PACING, vec![4, 2, 0, 1, 3], at(0))
+    Retry::new(Electorate::new(5, 3), PACING, vec![4, 2, 0, 1, 3], at(0), None)
 }
 
 fn held(owner: &str, remaining: u64) -> Sighting {
@@ -197,10 +197,27 @@ fn whoever_is_passed_over_defers_to_those_who_were_so_more_often() {
         delays.push(retry.next_wake().at.saturating_duration_since(at(now)).as_micros());
         lose(&mut retry, &[9000; 5].map(|remaining| held(&release.to_string(), remaining)), now + 1);
     }
-    assert_eq!(delays, [0, 437, 375, 312, 250, 187], "of a round trip, with a jitter of one half");
+    assert_eq!(delays, [0, 656, 562, 468, 375, 281], "of a round trip, with a jitter of one half");
     retry.won(at(70), Duration::from_secs(30));
     woken_plan(&mut retry, 80);
     assert_eq!(retry.next_wake().at, at(80));
+}
+
+#[test]
+fn whoever_let_others_go_first_defers_until_each_of_them_had_it() {
+    let delays = |let_go| {
+        let mut retry = Retry::new(Electorate::new(5, 3), PACING, vec![4, 2, 0, 1, 3], at(0), Some(let_go));
+        let delays = (0..5).map(|release| {
+            let now = 10 * release;
+            lose(&mut retry, &[9000; 5].map(|remaining| held(&release.to_string(), remaining)), now);
+            woken_plan(&mut retry, now + 5);
+            retry.next_wake().at.saturating_duration_since(at(now + 5)).as_micros()
+        });
+        delays.collect::<Vec<_>>()
+    };
+    assert_eq!(delays(1), [0; 5], "the only other one has it now");
+    assert_eq!(delays(4), [750, 500, 250, 0, 0], "one of them has it, and three wait");
+    assert_eq!(delays(100), [750, 656, 562, 468, 375]);
 }
 
 /// A new subscription counts as a notice, so everybody looks once more before waiting: also who is alone.
@@ -219,7 +236,7 @@ fn the_look_after_subscribing_finds_the_same_holder_and_is_no_passing_over() {
 fn a_poll_is_a_passing_over_only_if_it_finds_another_holder_than_before() {
     let mut retry = retry();
     for (holder, now, later) in
-        [("a", 0, Duration::ZERO), ("a", 500, Duration::ZERO), ("b", 1500, ROUND_TRIP * 7 / 16)]
+        [("a", 0, Duration::ZERO), ("a", 500, Duration::ZERO), ("b", 1500, ROUND_TRIP * 21 / 32)]
     {
         lose(&mut retry, &[9000; 5].map(|remaining| held(holder, remaining)), now);
         woken_plan(&mut retry, now + 100);
@@ -247,6 +264,7 @@ fn waiters_that_hear_no_notices_sleep_for_a_jitter_and_ask_all_at_once() {
         Pacing { strategy: WaitingStrategy::Jittered, ..PACING },
         vec![4, 2, 0, 1, 3],
         at(0),
+        None,
     );
     lose(&mut retry, &[9000; 5].map(|remaining| held("a", remaining)), 10);
     assert_eq!(retry.next_wake(), Wake { at: at(110), plan: Plan::Parallel });

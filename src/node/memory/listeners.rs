@@ -56,9 +56,11 @@ impl Listeners {
         }
     }
 
-    /// Whether anybody listens.
-    pub(super) fn are_there(&self, resource: &Resource) -> bool {
-        mutex::lock(&self.table).by_resource.contains_key(resource)
+    /// How many listen to a resource.
+    pub(super) fn of(&self, resource: &Resource) -> u32 {
+        let table = mutex::lock(&self.table);
+        let listeners = table.by_resource.get(resource).map_or(0, BTreeMap::len);
+        u32::try_from(listeners).unwrap_or(u32::MAX)
     }
 
     #[cfg(test)]

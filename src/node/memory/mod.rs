@@ -86,8 +86,8 @@ impl MemoryServer {
         let mut answers = Vec::with_capacity(entries.len());
         let mut released = Vec::new();
         for entry in entries {
-            let is_heard = |topic: &Resource| self.listeners.are_there(topic);
-            let outcome = memory.state.apply_before(&is_heard, terms, entry, now);
+            let listeners = |topic: &Resource| self.listeners.of(topic);
+            let outcome = memory.state.apply_before(&listeners, terms, entry, now);
             if outcome.answer.is_not_enrolled() {
                 // There is no connection that would do it.
                 let enrol = Enrol { new_nodes: NewNodes::Quarantine, time: now.since_epoch() };

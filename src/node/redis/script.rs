@@ -235,9 +235,10 @@ fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
             Answer::Enrolled(Enrolment { run: run_of(run), quarantine })
         }
         (Entry::Lock(_) | Entry::Renew(_), b"held", holder) => Answer::Held(holder_of(entry, holder)?),
-        (Entry::Unlock(_), b"awaited", [deleted]) => {
-            Answer::Awaited { deleted: u32::try_from(number(deleted)?).ok()? }
-        }
+        (Entry::Unlock(_), b"awaited", [deleted, listeners]) => Answer::Awaited {
+            deleted: u32::try_from(number(deleted)?).ok()?,
+            listeners: u32::try_from(number(listeners)?).ok()?,
+        },
         (Entry::LineUp(_), b"queued", [ticket, patience, holder @ ..]) => Answer::Queued(Queued {
             ticket: number(ticket)?,
             patience: Duration::from_millis(number(patience)?),

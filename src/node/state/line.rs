@@ -39,19 +39,19 @@ pub(crate) struct Spot {
 
 /// Those who hear what a node tells, and what they are told.
 pub(crate) struct Audience<'a> {
-    /// Whether anybody listens to a topic.
-    pub(crate) is_heard: &'a dyn Fn(&Resource) -> bool,
+    /// How many listen to a topic.
+    count: &'a dyn Fn(&Resource) -> u32,
     pub(crate) notices: Vec<Resource>,
 }
 
 impl<'a> Audience<'a> {
-    pub(crate) fn new(is_heard: &'a dyn Fn(&Resource) -> bool) -> Self {
-        Self { is_heard, notices: Vec::new() }
+    pub(crate) fn new(count: &'a dyn Fn(&Resource) -> u32) -> Self {
+        Self { count, notices: Vec::new() }
     }
 
-    /// Whether anybody listens.
-    pub(super) fn hears(&self, topic: &Resource) -> bool {
-        (self.is_heard)(topic)
+    /// How many listen.
+    pub(super) fn listeners(&self, topic: &Resource) -> u32 {
+        (self.count)(topic)
     }
 
     pub(super) fn tell(&mut self, topic: Resource) {
@@ -60,7 +60,7 @@ impl<'a> Audience<'a> {
 
     /// Tells a topic to those who listen, if there are any.
     fn tell_heard(&mut self, topic: Resource) -> bool {
-        let is_heard = self.hears(&topic);
+        let is_heard = self.listeners(&topic) > 0;
         if is_heard && !mutation::is_on(Mutation::CallNobody) {
             self.notices.push(topic);
         }

@@ -148,20 +148,20 @@ impl NodeState {
         self.locks.values()
     }
 
-    /// Executes one entry, with everybody listening.
+    /// Executes one entry, with somebody listening to everything.
     pub(crate) fn apply(&mut self, terms: &Terms, entry: &Entry, now: NodeTime) -> Outcome {
-        self.apply_before(&|_| true, terms, entry, now)
+        self.apply_before(&|_| 1, terms, entry, now)
     }
 
-    /// Executes one entry; `is_heard` says whether anybody listens to a topic.
+    /// Executes one entry; `listeners` says how many listen to a topic.
     pub(crate) fn apply_before(
         &mut self,
-        is_heard: &dyn Fn(&Resource) -> bool,
+        listeners: &dyn Fn(&Resource) -> u32,
         terms: &Terms,
         entry: &Entry,
         now: NodeTime,
     ) -> Outcome {
-        let mut audience = Audience::new(is_heard);
+        let mut audience = Audience::new(listeners);
         let result = match entry {
             Entry::Lock(lock) => self.may_vote(terms, now).and_then(|()| self.lock(terms, lock, now)),
             Entry::LineUp(line_up) => {

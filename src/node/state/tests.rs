@@ -313,7 +313,10 @@ fn unlock_deletes_what_is_the_owners_and_nothing_else() {
     let mut node = Fixture::new();
     node.ask(&lock("a c", "me", 5000, 0));
     node.ask(&lock("b", "other", 5000, 0));
-    assert_eq!(node.ask(&unlock("a b c", "me", 0, true, false)), Answer::Awaited { deleted: 2 });
+    assert_eq!(
+        node.ask(&unlock("a b c", "me", 0, true, false)),
+        Answer::Awaited { deleted: 2, listeners: 1 }
+    );
     assert_eq!(node.owner_of("b").as_deref(), Some("other"));
     assert_eq!((node.owner_of("a"), node.owner_of("c")), (None, None));
     assert_eq!(node.notices, [resource("a"), resource("c")]);
@@ -402,7 +405,7 @@ fn clients_of_another_quorum_may_only_unlock_and_look() {
         assert_eq!(node.ask_in_vain(&entry), foreign);
     }
     assert!(matches!(node.ask(&inspect("a")), Answer::Inspected(_)));
-    assert_eq!(node.ask(&unlock("a", "me", 0, true, false)), Answer::Awaited { deleted: 1 });
+    assert_eq!(node.ask(&unlock("a", "me", 0, true, false)), Answer::Awaited { deleted: 1, listeners: 1 });
 }
 
 #[test]

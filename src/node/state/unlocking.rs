@@ -26,14 +26,14 @@ impl NodeState {
     ) -> Answer {
         let Unlock { resources, owner, token, real, leave } = unlock;
         let mut deleted = 0;
-        let mut is_awaited = false;
+        let mut listeners = 0;
         for resource in resources.iter() {
             let anybodys = mutation::is_on(Mutation::UnlockWithoutOwner);
             if self.held(resource, now).is_some_and(|held| anybodys || held.owner == *owner) {
                 self.set_lock(resource, None);
                 deleted += 1;
                 if *real {
-                    is_awaited |= audience.hears(resource);
+                    listeners = listeners.max(audience.listeners(resource));
                     audience.tell(resource.clone());
                     self.next_in_line(resource, None, now, audience);
                 }
@@ -51,7 +51,7 @@ impl NodeState {
                 self.bury(terms, resource, owner, now);
             }
         }
-        if is_awaited { Answer::Awaited { deleted } } else { Answer::Unlocked { deleted } }
+        if listeners > 0 { Answer::Awaited { deleted, listeners } } else { Answer::Unlocked { deleted } }
     }
 
     pub(super) fn force_unlock(

@@ -1,4 +1,4 @@
-//! S41 to S49, S57: contention, waiting, and how long a resource stays blocked.
+//! S41 to S49, S57, S58: contention, waiting, and how long a resource stays blocked.
 
 use super::*;
 use crate::sim::{Direction, Memory, Verdict};
@@ -186,4 +186,32 @@ fn s57_whoever_unlocks_and_comes_again_lets_those_go_first_who_wait() {
     };
     let (polite, rude) = (twice_in_a_row(), breaking(Mutation::ComeAgainAtOnce, twice_in_a_row));
     assert!(polite == 0 && rude > 10, "{polite} {rude}");
+}
+
+#[test]
+fn s58_where_many_come_again_at_once_nobody_waits_much_longer_than_the_others() {
+    let tail = || {
+        let mut schedule = steady(5, 8);
+        schedule.latency = Latency::between(micros(40), micros(60));
+        let report = run(schedule, move |client| async move {
+            let quorum = quorum(&client);
+            for _ in 0..100 {
+                let guard = quorum.red_lock("r").lock().await.unwrap();
+                client.sleep(millis(1)).await;
+                guard.unlock().await.unwrap();
+            }
+        });
+        assert_keeps(&report, &Promises::ALL);
+        let waits = (0..8).flat_map(|client| {
+            let came = std::iter::once(Duration::ZERO).chain(ended(&report, client));
+            came.zip(granted(&report, client)).map(|(came, granted)| granted - came).collect::<Vec<_>>()
+        });
+        let mut waits: Vec<Duration> = waits.collect();
+        waits.sort_unstable();
+        assert_eq!(waits.len(), 800);
+        waits[792].div_duration_f64(waits.iter().sum::<Duration>() / 800)
+    };
+    let (orderly, random) = (tail(), breaking(Mutation::DeferToNobody, tail));
+    // Chance alone would make it 4.6, the logarithm of a hundred; whoever comes anew has an advantage.
+    assert!(orderly < 4.2 && random > 5.0, "{orderly} {random}");
 }

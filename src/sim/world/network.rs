@@ -274,12 +274,13 @@ impl State {
             Outbound::Call { batch, entries } => {
                 let (terms, epoch) = (connection.terms.clone(), server.epoch);
                 let connections = &self.connections;
-                let is_heard = |topic: &Resource| {
-                    connections
-                        .iter()
-                        .any(|connection| connection.hears(node, epoch, &names::namesake(topic)))
+                let listeners = |topic: &Resource| {
+                    let channel = names::namesake(topic);
+                    let hear =
+                        connections.iter().filter(|connection| connection.hears(node, epoch, &channel));
+                    u32::try_from(hear.count()).unwrap_or(u32::MAX)
                 };
-                let (answers, released) = server.apply(&terms, &entries, now, &is_heard);
+                let (answers, released) = server.apply(&terms, &entries, now, &listeners);
                 (now, node, batch, answers.len()).hash(&mut self.trace);
                 for resource in released {
                     self.publish(&resource, number);

@@ -94,7 +94,7 @@ impl Server {
         terms: &Terms,
         entries: &[Entry],
         now: u64,
-        is_heard: &dyn Fn(&Resource) -> bool,
+        listeners: &dyn Fn(&Resource) -> u32,
     ) -> (Vec<Answer>, Vec<Resource>) {
         let time = self.time(now);
         let mut released = Vec::new();
@@ -103,7 +103,7 @@ impl Server {
             if matches!(entry, Entry::Enrol(_)) && std::mem::take(&mut self.is_new) {
                 self.state.apply(terms, &Entry::Init, time);
             }
-            let outcome = self.state.apply_before(is_heard, terms, entry, time);
+            let outcome = self.state.apply_before(listeners, terms, entry, time);
             answers.push(outcome.answer);
             released.extend(outcome.notices);
         }

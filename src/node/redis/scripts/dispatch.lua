@@ -73,7 +73,7 @@ while next_argument <= #ARGV do
     if is_usual and redis.pcall('HDEL', resource, owner) == 1 then
       local is_real = kind == '10' or kind == '11'
       local heard = is_real and redis.pcall('PUBLISH', 'redisson_lock__channel:' .. braced, '0') or 0
-      answer = type(heard) == 'table' and { 'fault', heard.err } or heard > 0 and { 'awaited', 1 } or 1
+      answer = type(heard) == 'table' and { 'fault', heard.err } or heard > 0 and { 'awaited', 1, heard } or 1
     end
 
   elseif name == 'renew' then

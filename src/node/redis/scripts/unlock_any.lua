@@ -1,9 +1,9 @@
--- unlock_any.lua  KEYS resources  ARGV owner, token, kind (real 0|1, leave 0|1 unless all was deleted|2)  ->  deleted | awaited deleted
+-- unlock_any.lua  KEYS resources  ARGV owner, token, kind (real 0|1, leave 0|1 unless all was deleted|2)  ->  deleted | awaited deleted listeners
 function node.unlock_any(resources, owner, token, kind)
   local real, leave = string.match(kind, '^(%d)(%d)$')
   -- Whatever goes wrong with one part, the others are done, and the first problem is the answer. Deletions first: a server
   -- without memory takes them, and what follows only if it is not the first write.
-  local problem, deleted, is_awaited = nil, 0, false
+  local problem, deleted, listeners = nil, 0, 0
   for i = 1, #resources do
     local resource = resources[i]
     -- A key of several fields is a lock of some other kind, whatever their names.
@@ -13,7 +13,7 @@ function node.unlock_any(resources, owner, token, kind)
       if reply == 1 then
         deleted = deleted + 1
         reply = real == '1' and redis.pcall('PUBLISH', node.named('redisson_lock__channel:', resource), '0')
-        is_awaited = is_awaited or (type(reply) == 'number' and reply > 0)
+        listeners = type(reply) == 'number' and math.max(listeners, reply) or listeners
         -- To call the first of the line is a kindness, nothing that is owed: without it, it comes by itself.
         if reply and redis.pcall('EXISTS', 'redquorum:line:{' .. resource .. '}') == 1 then
           node.need('next_in_line')
@@ -44,5 +44,5 @@ function node.unlock_any(resources, owner, token, kind)
   if problem then
     error(problem, 0)
   end
-  return is_awaited and { 'awaited', deleted } or deleted
+  return listeners > 0 and { 'awaited', deleted, listeners } or deleted
 end

@@ -25,8 +25,8 @@ impl Line {
     }
 
     fn ask(&mut self, entry: &Entry) -> Answer {
-        let is_heard = |topic: &Resource| !self.deaf.contains(topic);
-        let outcome = self.node.state.apply_before(&is_heard, &terms(), entry, self.node.now());
+        let listeners = |topic: &Resource| u32::from(!self.deaf.contains(topic));
+        let outcome = self.node.state.apply_before(&listeners, &terms(), entry, self.node.now());
         self.node.notices.extend(outcome.notices);
         outcome.answer
     }
