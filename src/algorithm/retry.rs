@@ -55,7 +55,7 @@ pub(crate) struct Wake {
 ///
 /// Asking the arbiter first costs a second round trip, so a holder that locks again at once would always come before
 /// those that wait. Hence whoever had the arbiter and lost the others *presses*: it asks all nodes at once when it is
-/// woken, until the votes are split.
+/// woken, until the votes are split. So does whoever seems to wait alone, for there is nobody to split them with.
 ///
 /// All who wait hear of a release at once, and chance would decide again and again: some would wait five times as long as
 /// the mean. So whoever knows of *elders*, who have waited for longer, comes a little later, within a round trip, until it
@@ -90,6 +90,8 @@ pub(crate) struct Retry {
     holder: Option<OwnerId>,
     /// How many others waited already when this client came, if it knows; one more has it by now.
     elders: Option<u32>,
+    /// Whether nobody else seems to wait: of the others there was one when this client came, and it has the lock still.
+    is_alone: bool,
     /// How often it has gone to somebody else meanwhile.
     passed_over: u32,
     /// How long after a notice this one comes, so that those who wait for longer come first.
@@ -122,6 +124,7 @@ impl Retry {
             presses: false,
             holder: None,
             elders: let_go.map(|others| others.saturating_sub(1).min(MOST_ELDERS)),
+            is_alone: false,
             passed_over: 0,
             deference: Duration::ZERO,
         }
@@ -173,7 +176,7 @@ impl Retry {
                 let range = if self.splits == 0 { round_trip } else { round_trip.max(self.pacing.floor) };
                 let delay = range.saturating_mul(1 << self.splits.min(6)).mul_f64(jitter);
                 self.splits += 1;
-                self.presses = false;
+                (self.presses, self.is_alone) = (false, false);
                 self.not_before = now + delay;
                 self.again_at = Some(Wake { at: self.not_before, plan: self.after_split() });
             } else {
@@ -198,7 +201,7 @@ impl Retry {
         self.not_before = now;
         (self.splits, self.failures) = (0, 0);
         self.presses = false;
-        (self.holder, self.elders, self.passed_over) = (None, None, 0);
+        (self.holder, self.elders, self.passed_over, self.is_alone) = (None, None, 0, false);
         self.deference = Duration::ZERO;
         self.poll = self.pacing.first_poll;
         self.poll_at = now + self.poll;
@@ -237,9 +240,12 @@ impl Retry {
             sighting::holder(seen, self.electorate)
         };
         let Some(holder) = holder else { return };
-        if self.holder.replace(holder.clone()).is_some_and(|before| before != *holder) {
-            self.passed_over += 1;
+        match self.holder.replace(holder.clone()) {
+            Some(before) if before != *holder => self.passed_over += 1,
+            Some(_) => self.is_alone = self.elders == Some(0),
+            None => {}
         }
+        self.is_alone &= self.passed_over == 0;
     }
 
     /// How long after a notice to come. Whoever knows of nobody else may well be alone, and comes at once; so does whoever
@@ -265,7 +271,7 @@ impl Retry {
     }
 
     fn one_by_one(&self, order: Vec<usize>) -> Plan {
-        if self.presses || self.pacing.strategy != WaitingStrategy::ArbiterFirst {
+        if self.presses || self.is_alone || self.pacing.strategy != WaitingStrategy::ArbiterFirst {
             Plan::Parallel
         } else {
             Plan::ArbiterFirst(order)

@@ -220,6 +220,33 @@ fn whoever_let_others_go_first_defers_until_each_of_them_had_it() {
     assert_eq!(delays(100), [750, 656, 562, 468, 375]);
 }
 
+#[test]
+fn whoever_let_the_only_other_one_go_first_asks_all_at_once_until_a_third_one_shows() {
+    let plans = |let_go, holders: [&str; 4]| {
+        let mut retry = Retry::new(Electorate::new(5, 3), PACING, vec![4, 2, 0, 1, 3], at(0), Some(let_go));
+        let plans = holders.into_iter().zip(0..).map(|(holder, release)| {
+            lose(&mut retry, &[9000; 5].map(|remaining| held(holder, remaining)), 10 * release);
+            woken_plan(&mut retry, 10 * release + 5) == Plan::Parallel
+        });
+        plans.collect::<Vec<_>>()
+    };
+    assert_eq!(plans(1, ["a", "a", "a", "a"]), [false, true, true, true], "the first may be out of date");
+    assert_eq!(plans(1, ["a", "a", "b", "b"]), [false, true, false, false]);
+    assert_eq!(plans(2, ["a", "a", "a", "a"]), [false; 4]);
+}
+
+#[test]
+fn whoever_seemed_to_be_alone_and_splits_the_votes_asks_one_node_first_again() {
+    let mut retry = Retry::new(Electorate::new(5, 3), PACING, vec![4, 2, 0, 1, 3], at(0), Some(1));
+    for now in [0, 1] {
+        lose(&mut retry, &[9000; 5].map(|remaining| held("a", remaining)), now);
+        woken_plan(&mut retry, now);
+    }
+    let split = [held("b", 9000), held("b", 9000), held("c", 9000), Sighting::Free, Sighting::Free];
+    lose(&mut retry, &split, 10);
+    assert!(matches!(retry.next_wake().plan, Plan::ArbiterFirst(_)), "{:?}", retry.next_wake());
+}
+
 /// A new subscription counts as a notice, so everybody looks once more before waiting: also who is alone.
 #[test]
 fn the_look_after_subscribing_finds_the_same_holder_and_is_no_passing_over() {
