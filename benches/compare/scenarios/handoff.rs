@@ -44,13 +44,13 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     let (mut our_times, mut rival_times) = <(Sample, Sample)>::default();
     let mut floor_times = Sample::default();
     for _ in 0..effort.pick(3, 12) {
-        let one_round = floor_rounds(&floor, effort.pick(10, 25)).await?;
+        let one_round = floor_rounds(&floor, effort.pick(8, 25)).await?;
         floor_medians.push(one_round.median());
         floor_times.extend(&one_round);
-        let times = hand_to_and_fro(&ours, effort.pick(10, 25)).await?;
+        let times = hand_to_and_fro(&ours, effort.pick(8, 25)).await?;
         our_medians.push(times.median());
         our_times.extend(&times);
-        let times = hand_to_and_fro(&rival, effort.pick(7, 15)).await?;
+        let times = hand_to_and_fro(&rival, effort.pick(11, 15)).await?;
         rival_medians.push(times.median());
         rival_times.extend(&times);
     }
