@@ -8,11 +8,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures::future::join_all;
 use redquorum::{Owner, RedLock};
 use tokio::task::JoinHandle;
 
 use self::client::{RLock, Redisson, Wake};
-use super::servers::{client, have_subscribers, owners, without_polls};
+use super::servers::{SOON, client, have_subscribers, owners, without_polls};
 use crate::support::{Cluster, eventually};
 
 mod client;
@@ -52,8 +53,7 @@ async fn it_waits_for_our_lock_and_is_woken_at_once_by_our_unlock() {
         let ours = quorum.red_lock(resource).lock().await.unwrap();
         let theirs = redisson.lock(resource, 1);
         assert!(theirs.try_lock().await.is_err_and(|left| left > LEASE / 2 && left <= LEASE));
-        let waiting = wait_of_theirs(theirs.clone());
-        have_subscribers(cluster.server(0), resource, 1).await;
+        let waiting = wait_of_theirs(theirs.clone()).await;
         let start = Instant::now();
         if is_dropped {
             drop(ours);
@@ -91,9 +91,7 @@ async fn a_group_of_ours_waits_for_each_of_its_locks_and_it_waits_for_the_group(
     at_once(start, end);
 
     let waiting = ["a", "b", "c"].map(|resource| wait_of_theirs(redisson.lock(resource, 3)));
-    for resource in ["a", "b", "c"] {
-        have_subscribers(cluster.server(0), resource, 1).await;
-    }
+    let waiting = join_all(waiting).await;
     let start = Instant::now();
     group.unlock().await.unwrap();
     for waiting in waiting {
@@ -129,8 +127,7 @@ async fn our_re_entrant_holds_are_the_value_that_it_reads_and_block_it_until_the
     let (outer, inner) = (lock.lock().await.unwrap(), lock.lock().await.unwrap());
     let owner = outer.owner().to_string();
     assert_eq!(owners(cluster.server(0), "r").await, [(owner.clone(), 2)]);
-    let waiting = wait_of_theirs(redisson.lock("r", 1));
-    have_subscribers(cluster.server(0), "r", 1).await;
+    let waiting = wait_of_theirs(redisson.lock("r", 1)).await;
     inner.unlock().await.unwrap();
     assert_eq!(owners(cluster.server(0), "r").await, [(owner, 1)]);
     assert!(redisson.lock("r", 2).try_lock().await.is_err());
@@ -200,11 +197,15 @@ fn wait_of_ours(lock: RedLock) -> JoinHandle<Instant> {
 }
 
 /// When it had the lock, which it keeps, and what woke it.
-fn wait_of_theirs(lock: RLock) -> JoinHandle<(Instant, Wake)> {
-    tokio::spawn(async move {
-        let wake = lock.lock().await;
+/// Returns once it sleeps: a release that comes between its subscription and its second try wakes nobody.
+async fn wait_of_theirs(lock: RLock) -> JoinHandle<(Instant, Wake)> {
+    let waiter = lock.clone();
+    let waiting = tokio::spawn(async move {
+        let wake = waiter.lock().await;
         (Instant::now(), wake)
-    })
+    });
+    tokio::time::timeout(SOON, lock.sleeps()).await.expect("it waits for what is held");
+    waiting
 }
 
 #[track_caller]

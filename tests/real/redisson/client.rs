@@ -1,9 +1,10 @@
 //! A client that speaks to one server as Redisson's `RLock` does.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures::StreamExt;
 use redis::{Client, FromRedisValue, aio::MultiplexedConnection, cmd};
+use tokio::sync::Notify;
 use uuid::Uuid;
 
 use crate::support::Server;
@@ -72,6 +73,8 @@ pub(super) struct RLock {
     redisson: Redisson,
     name: String,
     owner: String,
+    /// Told when a `lock` has subscribed and was refused after that.
+    sleeps: Arc<Notify>,
 }
 
 /// What made a `lock` try for the last time.
@@ -92,13 +95,19 @@ impl Redisson {
     }
 
     pub(super) fn lock(&self, name: &str, thread: u64) -> RLock {
-        RLock { redisson: self.clone(), name: name.to_owned(), owner: format!("{}:{thread}", self.id) }
+        let owner = format!("{}:{thread}", self.id);
+        RLock { redisson: self.clone(), name: name.to_owned(), owner, sleeps: Arc::default() }
     }
 }
 
 impl RLock {
     pub(super) fn owner(&self) -> &str {
         &self.owner
+    }
+
+    /// Returns once a [`lock`](Self::lock) sleeps that was begun with this object or a clone of it.
+    pub(super) async fn sleeps(&self) {
+        self.sleeps.notified().await;
     }
 
     /// `Err` says how long others still hold it.
@@ -117,6 +126,7 @@ impl RLock {
         let mut wake = Wake::Free;
         loop {
             let Err(left) = self.try_lock().await else { return wake };
+            self.sleeps.notify_one();
             wake = tokio::select! {
                 message = messages.next() => {
                     assert_eq!(message.unwrap().get_payload::<String>().unwrap(), "0");

@@ -36,8 +36,7 @@ async fn our_force_unlock_frees_its_lock_and_wakes_its_waiter() {
     let (quorum, redisson) = (client(&cluster).await, redisson(&cluster).await);
     let holder = redisson.lock("r", 1);
     holder.try_lock().await.unwrap();
-    let waiting = wait_of_theirs(redisson.lock("r", 2));
-    have_subscribers(cluster.server(0), "r", 1).await;
+    let waiting = wait_of_theirs(redisson.lock("r", 2)).await;
     let start = Instant::now();
     quorum.red_lock("r").force_unlock().await.unwrap();
     let (end, wake) = waiting.await.unwrap();
@@ -99,7 +98,7 @@ async fn each_takes_over_when_the_lease_of_the_other_ends_and_not_before_its_ren
     let _crashed = quorum.red_lock("r").ttl(lease).lock().await.unwrap();
     proxy.cut(Direction::Requests);
     let locked = Instant::now();
-    let (end, wake) = wait_of_theirs(theirs).await.unwrap();
+    let (end, wake) = wait_of_theirs(theirs).await.await.unwrap();
     assert_eq!(wake, Wake::Ttl);
     assert!(end - locked < lease + AT_ONCE, "{:?}", end - locked);
 }
