@@ -45,6 +45,8 @@ pub(crate) enum Mutation {
     ComeAgainAtOnce,
     /// Of those who wait, all come at once, however often they were passed over.
     DeferToNobody,
+    /// Whoever lets others go first does not remember that they are some.
+    ForgetThoseWhoWait,
     /// Nodes that have not answered are not told of the rollback.
     RollbackSkipsSilent,
     /// A loss is announced by the renewal, not by a timer of its own.

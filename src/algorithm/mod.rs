@@ -17,6 +17,7 @@ pub(crate) mod node_set;
 pub(crate) mod queueing;
 pub(crate) mod retry;
 pub(crate) mod round;
+mod seniority;
 pub(crate) mod sighting;
 pub(crate) mod stale;
 pub(crate) mod tally;

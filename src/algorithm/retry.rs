@@ -6,13 +6,13 @@ use crate::{
     algorithm::{
         attempt::{Loss, Plan},
         node_set::NodeSet,
+        seniority::Seniority,
         sighting::{self, Sighting, is_split},
         stale::Stale,
         tally::Electorate,
         waiting_strategy::WaitingStrategy,
     },
     clock::Instant,
-    mutation::{self, Mutation},
     owner_id::OwnerId,
 };
 
@@ -34,10 +34,6 @@ pub(crate) struct Pacing {
 /// How late a waiter tries again at most that hears no notices.
 const JITTER: Duration = Duration::from_millis(200);
 
-/// How many others a waiter counts on where it knows of some, not of how many, and at most. With fewer, those who wait for
-/// longest are soon alike, and chance decides between them; with more, all defer for longer where few contend.
-const MOST_ELDERS: u32 = 8;
-
 /// How often an arbiter is not believed after a split vote. Each doubt costs one more command, at one node.
 const MOST_DOUBTS: u32 = 2;
 
@@ -57,9 +53,7 @@ pub(crate) struct Wake {
 /// those that wait. Hence whoever had the arbiter and lost the others *presses*: it asks all nodes at once when it is
 /// woken, until the votes are split. So does whoever seems to wait alone, for there is nobody to split them with.
 ///
-/// All who wait hear of a release at once, and chance would decide again and again: some would wait five times as long as
-/// the mean. So whoever knows of *elders*, who have waited for longer, comes a little later, within a round trip, until it
-/// was passed over as often as they are many.
+/// Who comes first of those that hear of a release is for [`Seniority`] to say.
 ///
 /// # Invariants
 ///
@@ -86,14 +80,7 @@ pub(crate) struct Retry {
     asks_arbiter: bool,
     /// Whether to ask all nodes at once when woken, for having been overtaken by somebody who did.
     presses: bool,
-    /// Who held the resource when that was last seen.
-    holder: Option<OwnerId>,
-    /// How many others waited already when this client came, if it knows; one more has it by now.
-    elders: Option<u32>,
-    /// Whether nobody else seems to wait: of the others there was one when this client came, and it has the lock still.
-    is_alone: bool,
-    /// How often it has gone to somebody else meanwhile.
-    passed_over: u32,
+    seniority: Seniority,
     /// How long after a notice this one comes, so that those who wait for longer come first.
     deference: Duration,
 }
@@ -122,19 +109,19 @@ impl Retry {
             failures: 0,
             asks_arbiter: false,
             presses: false,
-            holder: None,
-            elders: let_go.map(|others| others.saturating_sub(1).min(MOST_ELDERS)),
-            is_alone: false,
-            passed_over: 0,
+            seniority: Seniority::new(let_go),
             deference: Duration::ZERO,
         }
     }
 
-    /// A node says that the resource was released there, or that releases may have gone unnoticed.
+    /// A node says that the resource was released there, or that releases may have gone unnoticed. Never makes it free later:
+    /// where releases follow each other faster than this waiter comes, it would never come.
     pub(crate) fn notice(&mut self, node: usize, now: Instant) {
         self.noticed.insert(node);
         self.stale.released(node);
-        self.believe(node, Some(now + self.deference));
+        let free_from = now + self.deference;
+        let believed = self.free_from.get(node).copied().flatten();
+        self.believe(node, Some(believed.map_or(free_from, |believed| believed.min(free_from))));
     }
 
     /// An attempt begins, with this plan.
@@ -176,14 +163,16 @@ impl Retry {
                 let range = if self.splits == 0 { round_trip } else { round_trip.max(self.pacing.floor) };
                 let delay = range.saturating_mul(1 << self.splits.min(6)).mul_f64(jitter);
                 self.splits += 1;
-                (self.presses, self.is_alone) = (false, false);
+                self.presses = false;
+                self.seniority.split();
                 self.not_before = now + delay;
                 self.again_at = Some(Wake { at: self.not_before, plan: self.after_split() });
             } else {
                 self.splits = 0;
                 self.presses |= self.had_arbiter(seen);
-                self.note_holder(seen);
-                self.deference = self.deference_of(round_trip, jitter);
+                self.seniority.refused(self.holder(seen), round_trip);
+                // Whoever presses comes at once, to be in time.
+                self.deference = if self.presses { Duration::ZERO } else { self.seniority.deference(jitter) };
             }
         } else {
             let delay = self.pacing.floor.saturating_mul(1 << self.failures.min(16)).min(self.poll);
@@ -201,8 +190,7 @@ impl Retry {
         self.not_before = now;
         (self.splits, self.failures) = (0, 0);
         self.presses = false;
-        (self.holder, self.elders, self.passed_over, self.is_alone) = (None, None, 0, false);
-        self.deference = Duration::ZERO;
+        (self.seniority, self.deference) = (Seniority::new(None), Duration::ZERO);
         self.poll = self.pacing.first_poll;
         self.poll_at = now + self.poll;
     }
@@ -230,37 +218,13 @@ impl Retry {
         self.one_by_one(self.order.iter().copied().filter(is_free).collect())
     }
 
-    /// Owners are fresh in every attempt, so another one is another lease. A notice alone says less: a new subscription
-    /// counts as one, and what is found then is mostly the holder that was known. Of those who keep single nodes none is the
-    /// holder, unless only those were asked.
-    fn note_holder(&mut self, seen: &[Sighting]) {
-        let holder = if seen.contains(&Sighting::NotAsked) {
+    /// Who holds the resource. Of those who keep single nodes none does, unless only those were asked.
+    fn holder<'a>(&self, seen: &'a [Sighting]) -> Option<&'a OwnerId> {
+        if seen.contains(&Sighting::NotAsked) {
             self.order.iter().find_map(|node| seen.get(*node)?.owner())
         } else {
             sighting::holder(seen, self.electorate)
-        };
-        let Some(holder) = holder else { return };
-        match self.holder.replace(holder.clone()) {
-            Some(before) if before != *holder => self.passed_over += 1,
-            Some(_) => self.is_alone = self.elders == Some(0),
-            None => {}
         }
-        self.is_alone &= self.passed_over == 0;
-    }
-
-    /// How long after a notice to come. Whoever knows of nobody else may well be alone, and comes at once; so does whoever
-    /// presses, to be in time. Chance takes part, or two who know the same would split the votes.
-    fn deference_of(&self, round_trip: Duration, jitter: f64) -> Duration {
-        let all = match self.elders {
-            Some(elders) => elders,
-            None if self.passed_over == 0 => 0,
-            None => MOST_ELDERS,
-        };
-        let left = all.saturating_sub(self.passed_over);
-        if left == 0 || self.presses || mutation::is_on(Mutation::DeferToNobody) {
-            return Duration::ZERO;
-        }
-        round_trip.mul_f64(jitter.midpoint(1.0) * f64::from(left) / f64::from(all))
     }
 
     /// All who split ask the same node, whatever each has seen there: those votes are being given back. Where one is not,
@@ -271,7 +235,8 @@ impl Retry {
     }
 
     fn one_by_one(&self, order: Vec<usize>) -> Plan {
-        if self.presses || self.is_alone || self.pacing.strategy != WaitingStrategy::ArbiterFirst {
+        if self.presses || self.seniority.is_alone() || self.pacing.strategy != WaitingStrategy::ArbiterFirst
+        {
             Plan::Parallel
         } else {
             Plan::ArbiterFirst(order)

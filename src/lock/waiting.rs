@@ -24,6 +24,7 @@ use crate::{
         locking::{Attempted, Lost, Target, attempt},
         rule::{Rule, sighting},
     },
+    mutation::{self, Mutation},
     mutex::lock,
     node::{Resources, Subscription},
     resource::Resource,
@@ -241,7 +242,7 @@ impl Turn {
         let Some(courtesy) = core.courtesies.take(&target.resources, core.now()) else {
             return Plan::Parallel;
         };
-        self.let_go = Some(courtesy.others);
+        self.let_go = (!mutation::is_on(Mutation::ForgetThoseWhoWait)).then_some(courtesy.others);
         core.clock.sleep_until(courtesy.until).await;
         Plan::ArbiterFirst(core.arbiters(&target.resource))
     }

@@ -19,6 +19,10 @@ fn retry() -> Retry {
     Retry::new(Electorate::new(5, 3), PACING, vec![4, 2, 0, 1, 3], at(0), None)
 }
 
+fn after_letting_go(others: u32) -> Retry {
+    Retry::new(Electorate::new(5, 3), PACING, vec![4, 2, 0, 1, 3], at(0), Some(others))
+}
+
 fn held(owner: &str, remaining: u64) -> Sighting {
     Sighting::Held {
         owner: Some(OwnerId::from_wire(owner.as_bytes())),
@@ -204,26 +208,21 @@ fn whoever_is_passed_over_defers_to_those_who_were_so_more_often() {
 }
 
 #[test]
-fn whoever_let_others_go_first_defers_until_each_of_them_had_it() {
-    let delays = |let_go| {
-        let mut retry = Retry::new(Electorate::new(5, 3), PACING, vec![4, 2, 0, 1, 3], at(0), Some(let_go));
-        let delays = (0..5).map(|release| {
-            let now = 10 * release;
-            lose(&mut retry, &[9000; 5].map(|remaining| held(&release.to_string(), remaining)), now);
-            woken_plan(&mut retry, now + 5);
-            retry.next_wake().at.saturating_duration_since(at(now + 5)).as_micros()
-        });
-        delays.collect::<Vec<_>>()
-    };
-    assert_eq!(delays(1), [0; 5], "the only other one has it now");
-    assert_eq!(delays(4), [750, 500, 250, 0, 0], "one of them has it, and three wait");
-    assert_eq!(delays(100), [750, 656, 562, 468, 375]);
+fn releases_that_follow_each_other_faster_than_a_waiter_comes_do_not_keep_it_away() {
+    let mut retry = after_letting_go(3);
+    lose(&mut retry, &[9000; 5].map(|remaining| held("a", remaining)), 0);
+    let first = at(10) + ROUND_TRIP * 3 / 4;
+    for tenths in 0..7 {
+        let now = at(10) + ROUND_TRIP * tenths / 10;
+        (0..5).for_each(|node| retry.notice(node, now));
+        assert_eq!(retry.next_wake().at, first);
+    }
 }
 
 #[test]
 fn whoever_let_the_only_other_one_go_first_asks_all_at_once_until_a_third_one_shows() {
     let plans = |let_go, holders: [&str; 4]| {
-        let mut retry = Retry::new(Electorate::new(5, 3), PACING, vec![4, 2, 0, 1, 3], at(0), Some(let_go));
+        let mut retry = after_letting_go(let_go);
         let plans = holders.into_iter().zip(0..).map(|(holder, release)| {
             lose(&mut retry, &[9000; 5].map(|remaining| held(holder, remaining)), 10 * release);
             woken_plan(&mut retry, 10 * release + 5) == Plan::Parallel
@@ -237,7 +236,7 @@ fn whoever_let_the_only_other_one_go_first_asks_all_at_once_until_a_third_one_sh
 
 #[test]
 fn whoever_seemed_to_be_alone_and_splits_the_votes_asks_one_node_first_again() {
-    let mut retry = Retry::new(Electorate::new(5, 3), PACING, vec![4, 2, 0, 1, 3], at(0), Some(1));
+    let mut retry = after_letting_go(1);
     for now in [0, 1] {
         lose(&mut retry, &[9000; 5].map(|remaining| held("a", remaining)), now);
         woken_plan(&mut retry, now);
@@ -252,8 +251,8 @@ fn whoever_seemed_to_be_alone_and_splits_the_votes_asks_one_node_first_again() {
 fn the_look_after_subscribing_finds_the_same_holder_and_is_no_passing_over() {
     let mut retry = retry();
     for now in [0, 1] {
-        lose(&mut retry, &[9000; 5].map(|remaining| held("a", remaining)), now);
         woken_plan(&mut retry, now);
+        lose(&mut retry, &[9000; 5].map(|remaining| held("a", remaining)), now);
     }
     woken_plan(&mut retry, 10);
     assert_eq!(retry.next_wake().at, at(10));

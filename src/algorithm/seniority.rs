@@ -1,0 +1,82 @@
+//! Who of those that wait comes first after a release.
+
+use std::time::Duration;
+
+use crate::{
+    mutation::{self, Mutation},
+    owner_id::OwnerId,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// The most others that are reckoned with, and as many where it is known that there are some, and not how many. With fewer,
+/// those who wait for longest are soon alike, and chance decides between them; with more, all defer for longer where few
+/// contend.
+const MOST_ELDERS: u32 = 8;
+
+/// What a waiter knows of the others that wait for the same resource.
+///
+/// All hear of a release at once, and chance would decide again and again: some would wait five times as long as the mean. So
+/// whoever knows of *elders*, who have waited for longer, comes a little later, within a round trip, until it has seen as many
+/// of them pass.
+#[derive(Clone, Debug)]
+pub(super) struct Seniority {
+    /// How many others waited already when this client came, if it knows; one more has the lock by now.
+    elders: Option<u32>,
+    /// Who held the resource when that was last seen.
+    holder: Option<OwnerId>,
+    /// How often it was seen in other hands than before.
+    passed_over: u32,
+    /// Whether nobody else seems to wait: of the others there was one when this client came, and it has the lock still.
+    is_alone: bool,
+    /// The shortest attempt. One that a silent node made long says nothing of how soon the others come.
+    round_trip: Duration,
+}
+
+impl Seniority {
+    /// `let_go`: how many waited when this client unlocked the resource, and were let go first; `None` if that is unknown.
+    pub(super) fn new(let_go: Option<u32>) -> Self {
+        let elders = let_go.map(|others| others.saturating_sub(1).min(MOST_ELDERS));
+        Self { elders, holder: None, passed_over: 0, is_alone: false, round_trip: Duration::MAX }
+    }
+
+    /// An attempt that took so long was refused because of this holder, if that is known.
+    ///
+    /// Owners are fresh in every attempt, so another one is another lease. A notice alone says less: a new subscription counts
+    /// as one, and what is found then is mostly the holder that was known.
+    pub(super) fn refused(&mut self, holder: Option<&OwnerId>, took: Duration) {
+        self.round_trip = self.round_trip.min(took);
+        let Some(holder) = holder else { return };
+        match self.holder.replace(holder.clone()) {
+            Some(before) if before != *holder => self.passed_over += 1,
+            Some(_) => self.is_alone = self.elders == Some(0),
+            None => {}
+        }
+        self.is_alone &= self.passed_over == 0;
+    }
+
+    /// The votes were split with somebody.
+    pub(super) fn split(&mut self) {
+        self.is_alone = false;
+    }
+
+    pub(super) fn is_alone(&self) -> bool {
+        self.is_alone
+    }
+
+    /// How long after a notice to come. Whoever knows of nobody else may well be alone, and comes at once. Chance takes part,
+    /// or two who know the same would split the votes; `jitter` is uniform in 0..1.
+    pub(super) fn deference(&self, jitter: f64) -> Duration {
+        let all = match self.elders {
+            Some(elders) => elders,
+            None if self.passed_over == 0 => 0,
+            None => MOST_ELDERS,
+        };
+        let left = all.saturating_sub(self.passed_over);
+        if left == 0 || mutation::is_on(Mutation::DeferToNobody) {
+            return Duration::ZERO;
+        }
+        self.round_trip.mul_f64(jitter.midpoint(1.0) * f64::from(left) / f64::from(all))
+    }
+}
