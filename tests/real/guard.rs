@@ -72,7 +72,7 @@ impl Scene {
 
     /// Locks for one ttl, without renewals: they would bring the lock back.
     async fn hold(&self) -> LockGuard {
-        let guard = self.holder.try_lock().await.unwrap().unwrap();
+        let guard = had(&self.holder).await;
         assert_eq!(guard.votes().granted(), 2, "held on exactly a quorum: {}", guard.votes());
         guard
     }
