@@ -18,12 +18,12 @@ pub(crate) struct Courtesies {
     owed: Mutex<HashMap<Resources, Courtesy>>,
 }
 
-/// Others go first.
+/// For how long, and for how many, this client stands back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Courtesy {
     /// Until then nothing is asked.
     pub(crate) until: Instant,
-    /// How many they are.
+    /// How many listened for the release.
     pub(crate) others: u32,
 }
 
@@ -35,7 +35,7 @@ impl Courtesies {
         owed.insert(resources.clone(), courtesy);
     }
 
-    /// What is owed, if anything is. Asked once: whoever has let others go is a contender like any other.
+    /// What is owed, if anything is. Asked once: whoever has let others go contends with them.
     pub(crate) fn take(&self, resources: &Resources, now: Instant) -> Option<Courtesy> {
         let courtesy = lock(&self.owed).remove(resources).filter(|courtesy| courtesy.until > now);
         courtesy.filter(|_| !mutation::is_on(Mutation::ComeAgainAtOnce))

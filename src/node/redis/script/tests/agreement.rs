@@ -23,8 +23,9 @@ mod sameness;
 /// `a` and `{a}` share their derived names.
 const RESOURCES: [&str; 7] = ["a", "b", "{a}", "x{y", "z}", "n\nl", "0\0"];
 const OWNERS: [&str; 3] = ["u:1", "u:2", "u:3"];
-/// The one whose releases nobody listens for.
+/// The one for whose releases nobody listens.
 const NOT_HEARD: &str = "b";
+/// The one for whose releases two connections listen.
 const HEARD_BY_TWO: &str = "a";
 
 /// The last of them never listens.
