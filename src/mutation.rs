@@ -45,7 +45,7 @@ pub(crate) enum Mutation {
     ComeAgainAtOnce,
     /// Of those who wait, all come at once, however often they were passed over.
     DeferToNobody,
-    /// Whoever lets others go first does not remember that they are some.
+    /// Whoever lets others go first does not remember how many they are.
     ForgetThoseWhoWait,
     /// Nodes that have not answered are not told of the rollback.
     RollbackSkipsSilent,

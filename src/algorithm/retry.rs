@@ -120,8 +120,9 @@ impl Retry {
         self.noticed.insert(node);
         self.stale.released(node);
         let free_from = now + self.deference;
-        let believed = self.free_from.get(node).copied().flatten();
-        self.believe(node, Some(believed.map_or(free_from, |believed| believed.min(free_from))));
+        if let Some(belief) = self.free_from.get_mut(node) {
+            *belief = Some(belief.map_or(free_from, |believed| believed.min(free_from)));
+        }
     }
 
     /// An attempt begins, with this plan.

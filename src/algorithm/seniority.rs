@@ -30,15 +30,15 @@ pub(super) struct Seniority {
     passed_over: u32,
     /// Whether nobody else seems to wait: of the others there was one when this client came, and it has the lock still.
     is_alone: bool,
-    /// The shortest attempt. One that a silent node made long says nothing of how soon the others come.
-    round_trip: Duration,
+    /// The shortest attempt that was refused. One that a silent node made long says nothing of how soon the others come.
+    round_trip: Option<Duration>,
 }
 
 impl Seniority {
     /// `let_go`: how many waited when this client unlocked the resource, and were let go first; `None` if that is unknown.
     pub(super) fn new(let_go: Option<u32>) -> Self {
         let elders = let_go.map(|others| others.saturating_sub(1).min(MOST_ELDERS));
-        Self { elders, holder: None, passed_over: 0, is_alone: false, round_trip: Duration::MAX }
+        Self { elders, holder: None, passed_over: 0, is_alone: false, round_trip: None }
     }
 
     /// An attempt that took so long was refused because of this holder, if that is known.
@@ -46,14 +46,16 @@ impl Seniority {
     /// Owners are fresh in every attempt, so another one is another lease. A notice alone says less: a new subscription counts
     /// as one, and what is found then is mostly the holder that was known.
     pub(super) fn refused(&mut self, holder: Option<&OwnerId>, took: Duration) {
-        self.round_trip = self.round_trip.min(took);
+        self.round_trip = Some(self.round_trip.map_or(took, |shortest| shortest.min(took)));
         let Some(holder) = holder else { return };
         match self.holder.replace(holder.clone()) {
-            Some(before) if before != *holder => self.passed_over += 1,
-            Some(_) => self.is_alone = self.elders == Some(0),
+            Some(before) if before != *holder => {
+                self.passed_over += 1;
+                self.is_alone = false;
+            }
+            Some(_) => self.is_alone = self.elders == Some(0) && self.passed_over == 0,
             None => {}
         }
-        self.is_alone &= self.passed_over == 0;
     }
 
     /// The votes were split with somebody.
@@ -65,8 +67,8 @@ impl Seniority {
         self.is_alone
     }
 
-    /// How long after a notice to come. Whoever knows of nobody else may well be alone, and comes at once. Chance takes part,
-    /// or two who know the same would split the votes; `jitter` is uniform in 0..1.
+    /// How long after a notice to come. Whoever knows of nobody else may well be alone, and comes at once; so does whoever was
+    /// never refused. Chance takes part, or two who know the same would split the votes; `jitter` is uniform in 0..1.
     pub(super) fn deference(&self, jitter: f64) -> Duration {
         let all = match self.elders {
             Some(elders) => elders,
@@ -77,6 +79,6 @@ impl Seniority {
         if left == 0 || mutation::is_on(Mutation::DeferToNobody) {
             return Duration::ZERO;
         }
-        self.round_trip.mul_f64(jitter.midpoint(1.0) * f64::from(left) / f64::from(all))
+        self.round_trip.unwrap_or_default().mul_f64(jitter.midpoint(1.0) * f64::from(left) / f64::from(all))
     }
 }

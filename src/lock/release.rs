@@ -145,7 +145,7 @@ struct Release {
     deleted: NodeSet,
     /// It was not there (any more).
     absent: NodeSet,
-    /// How many listen for the release, where most do.
+    /// How many listen for the release, at the node where most do.
     listeners: u32,
     votes: Vec<Vote>,
     open: NodeSet,

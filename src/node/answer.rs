@@ -34,7 +34,8 @@ pub(crate) enum Answer {
     Renewed { proves: bool },
     /// Unlock, force unlock: how many of the resources were deleted; the others were not ours.
     Unlocked { deleted: u32 },
-    /// Unlock: so many were deleted, and somebody listens for the release of one of them: so many, where most do.
+    /// Unlock: so many were deleted, and somebody listens for their release. `listeners`: how many, for the one of them for
+    /// which most do.
     Awaited { deleted: u32, listeners: u32 },
     /// Unlock, sent again after its connection broke: nothing was there, or it was deleted the first time.
     UnlockedBefore,

@@ -30,6 +30,11 @@ fn whoever_knows_of_nobody_comes_at_once_until_it_is_passed_over() {
 }
 
 #[test]
+fn whoever_was_never_refused_comes_at_once() {
+    assert_eq!(Seniority::new(Some(9)).deference(1.0), Duration::ZERO);
+}
+
+#[test]
 fn chance_decides_over_one_half() {
     let mut seniority = Seniority::new(Some(9));
     seniority.refused(None, ROUND_TRIP);
