@@ -5,7 +5,6 @@ use std::{
     time::Duration,
 };
 
-use futures::FutureExt;
 use tokio::sync::Notify;
 
 use crate::{
@@ -23,8 +22,13 @@ use crate::{
     node::{Answer, Entry, Leave, Node, Renew, Reply, Request, Resources, Unlock},
     owner_id::OwnerId,
     resource::Resource,
-    vote::{Vote, Votes},
+    vote::Votes,
 };
+
+pub(crate) use self::state::Standing;
+use self::state::{Late, Phase, State};
+
+mod state;
 
 /// A lease that was won.
 ///
@@ -56,23 +60,6 @@ pub(crate) struct Held {
     changed: Notify,
 }
 
-#[derive(Debug)]
-struct State {
-    phase: Phase,
-    lease: LeaseTime,
-    holds: u32,
-    standing: Vec<Standing>,
-    /// Replies to the lock, to renewals and to changes of holds that nobody waits for.
-    late: Vec<(usize, Question, Reply)>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    Held,
-    Unlocked,
-    Lost(LossReason),
-}
-
 /// A won attempt, about to become a lease.
 #[derive(Debug)]
 pub(crate) struct Won {
@@ -99,24 +86,6 @@ pub(crate) enum Left {
     Unlocked,
     /// The lease had ended before.
     Over,
-}
-
-/// An answer that came after nobody waited for it any more.
-type Late = (usize, Question, Answer);
-
-/// What a node has to do with the lease.
-#[derive(Clone, Debug)]
-pub(crate) struct Standing {
-    /// Its last word on it.
-    pub(crate) vote: Vote,
-    /// Whether anything of the lease may have reached it.
-    pub(crate) is_touched: bool,
-    /// Locks and renewals that it has not answered and may execute yet.
-    pub(crate) unanswered: u32,
-    /// The fencing counter that came with its grant; 0 if no grant is known.
-    pub(crate) counter: u64,
-    /// Whether a renewal was sent there: then it may have the key and yet execute something that it has not answered.
-    pub(crate) was_renewed: bool,
 }
 
 impl Held {
@@ -357,52 +326,6 @@ impl Held {
     fn tell(&self, heard: Vec<Late>) {
         for (node, question, answer) in heard {
             self.observer.answered(node, question, &answer);
-        }
-    }
-}
-
-impl State {
-    fn loss_at(&self, now: Instant) -> Option<LossReason> {
-        match self.phase {
-            Phase::Lost(reason) => Some(reason),
-            Phase::Unlocked => Some(LossReason::Unlocked),
-            _ if self.lease.is_valid(now) => None,
-            _ if self.lease.is_at_its_longest() => Some(LossReason::MaxHold),
-            _ => Some(LossReason::Expired),
-        }
-    }
-
-    /// Adopts the grants that came after the decision.
-    fn hear_late(&mut self) -> Vec<Late> {
-        let mut heard = Vec::new();
-        self.late.retain_mut(|(node, question, reply)| match reply.now_or_never() {
-            Some(answers) => {
-                heard.extend(answers.into_iter().next().map(|answer| (*node, *question, answer)));
-                false
-            }
-            None => true,
-        });
-        for (node, _, answer) in &heard {
-            self.note(*node, answer);
-        }
-        heard
-    }
-
-    fn note(&mut self, node: usize, answer: &Answer) {
-        let Some(standing) = self.standing.get_mut(node) else { return };
-        standing.vote = Vote::of(answer);
-        if let Answer::Granted { vote } = answer {
-            standing.counter = *vote;
-        }
-        match answer {
-            Answer::Fault(fault) if fault.is_unsent() => {
-                standing.unanswered = standing.unanswered.saturating_sub(1)
-            }
-            Answer::Fault(fault) if !fault.is_answer() => standing.is_touched = true,
-            _ => {
-                standing.is_touched = true;
-                standing.unanswered = standing.unanswered.saturating_sub(1);
-            }
         }
     }
 }

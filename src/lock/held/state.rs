@@ -1,0 +1,95 @@
+//! What a lease has come to.
+
+use futures::FutureExt;
+
+use crate::{
+    algorithm::lease::LeaseTime,
+    clock::Instant,
+    error::LossReason,
+    lock::observer::Question,
+    node::{Answer, Reply},
+    vote::Vote,
+};
+
+/// What changes of a lease while it is held, and how it ends.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) phase: Phase,
+    pub(super) lease: LeaseTime,
+    pub(super) holds: u32,
+    /// By node.
+    pub(super) standing: Vec<Standing>,
+    /// Replies to the lock, to renewals and to changes of holds that nobody waits for.
+    pub(super) late: Vec<(usize, Question, Reply)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Held,
+    Unlocked,
+    Lost(LossReason),
+}
+
+/// An answer that came after nobody waited for it any more.
+pub(super) type Late = (usize, Question, Answer);
+
+/// What a node has to do with the lease.
+#[derive(Clone, Debug)]
+pub(crate) struct Standing {
+    /// Its last word on it.
+    pub(crate) vote: Vote,
+    /// Whether anything of the lease may have reached it.
+    pub(crate) is_touched: bool,
+    /// Locks and renewals that it has not answered and may execute yet.
+    pub(crate) unanswered: u32,
+    /// The fencing counter that came with its grant; 0 if no grant is known.
+    pub(crate) counter: u64,
+    /// Whether a renewal was sent there: then it may have the key and yet execute something that it has not answered.
+    pub(crate) was_renewed: bool,
+}
+
+impl State {
+    pub(super) fn loss_at(&self, now: Instant) -> Option<LossReason> {
+        match self.phase {
+            Phase::Lost(reason) => Some(reason),
+            Phase::Unlocked => Some(LossReason::Unlocked),
+            _ if self.lease.is_valid(now) => None,
+            _ if self.lease.is_at_its_longest() => Some(LossReason::MaxHold),
+            _ => Some(LossReason::Expired),
+        }
+    }
+
+    /// Adopts the grants that came after the decision.
+    pub(super) fn hear_late(&mut self) -> Vec<Late> {
+        let mut heard = Vec::new();
+        self.late.retain_mut(|(node, question, reply)| match reply.now_or_never() {
+            Some(answers) => {
+                heard.extend(answers.into_iter().next().map(|answer| (*node, *question, answer)));
+                false
+            }
+            None => true,
+        });
+        for (node, _, answer) in &heard {
+            self.note(*node, answer);
+        }
+        heard
+    }
+
+    pub(super) fn note(&mut self, node: usize, answer: &Answer) {
+        let Some(standing) = self.standing.get_mut(node) else { return };
+        standing.vote = Vote::of(answer);
+        if let Answer::Granted { vote } = answer {
+            standing.counter = *vote;
+        }
+        match answer {
+            Answer::Fault(fault) if fault.is_unsent() => {
+                standing.unanswered = standing.unanswered.saturating_sub(1)
+            }
+            Answer::Fault(fault) if !fault.is_answer() => standing.is_touched = true,
+            _ => {
+                standing.is_touched = true;
+                standing.unanswered = standing.unanswered.saturating_sub(1);
+            }
+        }
+    }
+}
