@@ -64,7 +64,7 @@ while next_argument <= #ARGV do
     arity = 3
     local token, kind = ARGV[next_argument + 2], ARGV[next_argument + 3]
     braced = string.find(resource, '{', 1, true) and resource or '{' .. resource .. '}'
-    is_usual = kind ~= '02' and kind ~= '12' and redis.pcall('HLEN', resource) == 1
+    is_usual = kind ~= '02' and kind ~= '12'
     is_usual = is_usual and (token == '0' or redis.pcall('GET', 'redisson_lock_token:' .. braced) == token)
     if is_usual and has_signs == nil then
       has_signs = redis.pcall('EXISTS', 'redquorum:any') ~= 0

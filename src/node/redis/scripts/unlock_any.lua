@@ -6,24 +6,21 @@ function node.unlock_any(resources, owner, token, kind)
   local problem, deleted, listeners = nil, 0, 0
   for i = 1, #resources do
     local resource = resources[i]
-    -- A key of several fields is a lock of some other kind, whatever their names.
-    local reply = redis.pcall('HLEN', resource)
+    -- An owner has a name that nobody had before: a field of that name is its lock, whatever stands beside it.
+    local reply = redis.pcall('HDEL', resource, owner)
     if reply == 1 then
-      reply = redis.pcall('HDEL', resource, owner)
-      if reply == 1 then
-        deleted = deleted + 1
-        reply = real == '1' and redis.pcall('PUBLISH', node.named('redisson_lock__channel:', resource), '0')
-        listeners = type(reply) == 'number' and math.max(listeners, reply) or listeners
-        -- To call the first of the line is a kindness, nothing that is owed: without it, it comes by itself.
-        if reply and redis.pcall('EXISTS', 'redquorum:line:{' .. resource .. '}') == 1 then
-          node.need('next_in_line')
-          pcall(node.next_in_line, resource)
-        end
-      elseif reply ~= 0 then
-        -- A replica refuses to delete even what is not there, and that is not owed.
-        local field = redis.pcall('HGETALL', resource)
-        reply = (field.err or field[1] == owner) and reply
+      deleted = deleted + 1
+      reply = real == '1' and redis.pcall('PUBLISH', node.named('redisson_lock__channel:', resource), '0')
+      listeners = type(reply) == 'number' and math.max(listeners, reply) or listeners
+      -- To call the first of the line is a kindness, nothing that is owed: without it, it comes by itself.
+      if reply and redis.pcall('EXISTS', 'redquorum:line:{' .. resource .. '}') == 1 then
+        node.need('next_in_line')
+        pcall(node.next_in_line, resource)
       end
+    elseif reply ~= 0 then
+      -- A replica refuses to delete even what is not there, and that is not owed.
+      local field = redis.pcall('HMGET', resource, owner)
+      reply = (field.err or field[1]) and reply
     end
     problem = problem or (type(reply) == 'table' and reply)
   end

@@ -129,8 +129,6 @@ fn a_hash_of_several_fields_is_held_by_somebody_unknown() {
         assert!(holder.remaining > Duration::from_secs(40));
     }
     assert_eq!(server.one(&terms(), &raise("a", "me", 7)), Answer::NotRaised { counter: 0 });
-    assert_eq!(server.one(&terms(), &unlock("a", "me", 0, true, false)), Answer::Unlocked { deleted: 0 });
-    assert_eq!(server.holds(&resource("a"), &owner("me")), Some(1));
     let Answer::Inspected(Inspection { held: Some(held), counter: 0, .. }) =
         server.one(&terms(), &inspect("a"))
     else {
@@ -139,6 +137,22 @@ fn a_hash_of_several_fields_is_held_by_somebody_unknown() {
     assert!(matches!(held, HeldBy { owner: None, holds: 0, remaining: Some(_) }));
     assert_eq!(server.one(&terms(), &force_unlock("a")), Answer::Unlocked { deleted: 1 });
     assert_eq!(server.keys(), Vec::<Vec<u8>>::new());
+}
+
+#[test]
+fn an_unlock_takes_its_field_out_of_whatever_has_become_of_the_hash() {
+    let mut server = Server::start();
+    server.one(&terms(), &lock("a", "me", 50_000, 0));
+    server.run("HSET a mode read other 1");
+    assert_eq!(
+        server.one(&terms(), &unlock("a", "stranger", 0, true, false)),
+        Answer::Unlocked { deleted: 0 }
+    );
+    assert_eq!(server.holds(&resource("a"), &owner("me")), Some(1));
+    assert_eq!(server.one(&terms(), &unlock("a", "me", 0, true, false)), Answer::Unlocked { deleted: 1 });
+    assert_eq!(server.holds(&resource("a"), &owner("me")), None);
+    assert_eq!(server.holds(&resource("a"), &owner("other")), Some(1));
+    assert!(server.ttl(b"a") > 40_000);
 }
 
 #[test]
