@@ -71,12 +71,17 @@ pub(crate) async fn record(servers: &Servers) -> Result<Vec<Recording>, Problem>
     recorded.ok_or_else(|| "a lock and its unlock were never two commands".into())
 }
 
-/// `None` if some server was sent anything but two commands.
+/// Those of the second lock and its unlock, as they come again and again from then on. `None` if some server was sent anything
+/// but two commands.
 async fn try_record(
     servers: &Servers,
     quorum: &Quorum,
     resource: &str,
 ) -> Result<Option<Vec<Recording>>, Problem> {
+    for _ in 0..2 {
+        quorum.red_lock(resource).lock().await?.unlock().await?;
+        tokio::time::sleep(QUIET).await;
+    }
     let mut monitors = Vec::new();
     for server in servers.all() {
         monitors.push(server.monitor().await?);

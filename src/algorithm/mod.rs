@@ -15,6 +15,7 @@ pub(crate) mod fencing;
 pub(crate) mod lease;
 pub(crate) mod node_set;
 pub(crate) mod queueing;
+pub(crate) mod remembered;
 pub(crate) mod retry;
 pub(crate) mod round;
 mod seniority;

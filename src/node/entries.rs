@@ -40,7 +40,14 @@ pub(crate) fn owner(name: &str) -> OwnerId {
 
 /// Ttls are milliseconds.
 pub(crate) fn lock(names: &str, by: &str, ttl: u64, hint: u64) -> Entry {
-    Entry::Lock(Lock { resources: resources(names), owner: owner(by), ttl: Duration::from_millis(ttl), hint })
+    let (resources, owner, ttl) = (resources(names), owner(by), Duration::from_millis(ttl));
+    Entry::Lock(Lock { resources, owner, ttl, hint, is_remembered: false })
+}
+
+/// A lock without a hint, at a node that is known to remember the counters for long enough.
+pub(crate) fn relock(names: &str, by: &str, ttl: u64) -> Entry {
+    let (resources, owner, ttl) = (resources(names), owner(by), Duration::from_millis(ttl));
+    Entry::Lock(Lock { resources, owner, ttl, hint: 0, is_remembered: true })
 }
 
 pub(crate) fn raise(names: &str, by: &str, token: u64) -> Entry {
@@ -60,7 +67,7 @@ pub(crate) fn unlock(names: &str, by: &str, token: u64, real: bool, leaves: bool
 /// Locks for ten seconds when it is the waiter's turn; a life of 0 milliseconds is none.
 pub(crate) fn line_up(names: &str, by: &str, waiter: &str, ticket: u64, life: u64) -> Entry {
     let (resources, ttl) = (resources(names), Duration::from_secs(10));
-    let lock = Lock { resources, owner: owner(by), ttl, hint: 0 };
+    let lock = Lock { resources, owner: owner(by), ttl, hint: 0, is_remembered: false };
     let life = (life > 0).then(|| Duration::from_millis(life));
     Entry::LineUp(LineUp { lock, waiter: owner(waiter), ticket, life })
 }

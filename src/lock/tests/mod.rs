@@ -15,6 +15,7 @@ mod fair;
 mod loss;
 mod masks;
 mod reentrancy;
+mod remembering;
 mod traces;
 mod waiting;
 mod watchdog;

@@ -13,7 +13,7 @@ use crate::{
         fault::Fault,
         proclamation::Proclamation,
         redis::classify::{classify_caught, classify_code},
-        request::{Entry, LineUp, NewNodes, Proclaim},
+        request::{Entry, LineUp, Lock, NewNodes, Proclaim, Unlock},
         terms::{Fingerprint, QuarantineTerms, RestartGuard, Run, Terms},
         ttl::whole_milliseconds,
     },
@@ -106,19 +106,13 @@ pub(crate) fn command(terms: &Terms, entries: &[Entry]) -> Cmd {
 fn encode(command: &mut Cmd, entry: &Entry, quarantine: QuarantineTerms) {
     let count = resources(entry).len();
     match entry {
-        Entry::Lock(lock) => {
-            operation(command, "lock", "lock_any", count).arg(lock.owner.as_bytes());
-            command.arg(whole_milliseconds(lock.ttl)).arg(lock.hint)
-        }
+        Entry::Lock(lock) => encode_lock(command, lock),
         Entry::Raise(raise) => command.arg("raise").arg(count).arg(raise.owner.as_bytes()).arg(raise.token),
         Entry::Renew(renew) => {
             operation(command, "renew", "renew_any", count).arg(renew.owner.as_bytes()).arg(renew.holds);
             command.arg(whole_milliseconds(renew.ttl)).arg(renew.token)
         }
-        Entry::Unlock(unlock) => {
-            operation(command, "unlock", "unlock_any", count).arg(unlock.owner.as_bytes()).arg(unlock.token);
-            command.arg(Joined(format_args!("{}{}", u8::from(unlock.real), unlock.leave as u8)))
-        }
+        Entry::Unlock(unlock) => encode_unlock(command, unlock),
         Entry::LineUp(LineUp { lock, waiter, ticket, life }) => {
             command.arg("line_up").arg(count).arg(lock.owner.as_bytes());
             command.arg(whole_milliseconds(lock.ttl)).arg(lock.hint);
@@ -143,6 +137,18 @@ fn encode(command: &mut Cmd, entry: &Entry, quarantine: QuarantineTerms) {
             command.arg("reconfigure").arg(count).arg(change.from.as_str()).arg(change.to.as_str())
         }
     };
+}
+
+fn encode_lock<'a>(command: &'a mut Cmd, lock: &Lock) -> &'a mut Cmd {
+    let (count, owner, ttl) = (lock.resources.len(), lock.owner.as_bytes(), whole_milliseconds(lock.ttl));
+    operation(command, "lock", "lock_any", count).arg(owner).arg(ttl);
+    if lock.is_relock() { command.arg("-") } else { command.arg(lock.hint) }
+}
+
+fn encode_unlock<'a>(command: &'a mut Cmd, unlock: &Unlock) -> &'a mut Cmd {
+    let Unlock { resources, owner, token, real, leave } = unlock;
+    operation(command, "unlock", "unlock_any", resources.len()).arg(owner.as_bytes()).arg(*token);
+    command.arg(Joined(format_args!("{}{}", u8::from(*real), *leave as u8)))
 }
 
 /// The name of the short way of one resource alone, or of the long one with the number of resources.

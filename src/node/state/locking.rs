@@ -19,7 +19,7 @@ use crate::{
 
 impl NodeState {
     pub(super) fn lock(&mut self, terms: &Terms, lock: &Lock, now: NodeTime) -> Result<Answer, Answer> {
-        let Lock { resources, owner, ttl, hint } = lock;
+        let Lock { resources, owner, ttl, hint, .. } = lock;
         if self.is_gone(resources, owner, now) {
             return Ok(Answer::Gone);
         }
@@ -41,8 +41,11 @@ impl NodeState {
             }
             below + 1
         };
-        for resource in resources.iter() {
-            self.count(terms, resource, vote, now);
+        for (resource, found) in resources.iter().zip(&counters.found) {
+            match found {
+                Some(_) if lock.is_relock() => self.count_up(resource, vote),
+                _ => self.count(terms, resource, vote, now),
+            }
             let stored = self.held(resource, now).map(|held| held.holds).filter(|_| is_resend);
             self.own(resource, owner, stored.unwrap_or(1), *ttl, now);
         }

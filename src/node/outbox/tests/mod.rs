@@ -31,7 +31,13 @@ fn resources() -> Arc<[Resource]> {
 }
 
 fn lock(number: u32) -> Entry {
-    Entry::Lock(Lock { resources: resources(), owner: owner(number), ttl: Duration::from_secs(1), hint: 0 })
+    Entry::Lock(Lock {
+        resources: resources(),
+        owner: owner(number),
+        ttl: Duration::from_secs(1),
+        hint: 0,
+        is_remembered: false,
+    })
 }
 
 fn unlock(number: u32) -> Unlock {

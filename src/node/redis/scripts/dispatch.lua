@@ -5,8 +5,10 @@
 -- function. What it finds out of the ordinary is left to `lock_any` and its like, before it writes anything but the counter
 -- of a lock, which it counts up first and down again.
 --
---   lock    owner, ttl, hint           unlock  owner, token, kind: real 0|1 and leave 0|1 unless all was deleted|2
+--   lock    owner, ttl, hint|-         unlock  owner, token, kind: real 0|1 and leave 0|1 unless all was deleted|2
 --   renew   owner, holds, ttl, token
+--
+-- The hint `-` is none, of a client that knows that the counter is remembered for long enough.
 local largest_counter = 9007199254740991
 local node, floor, has_signs, may_expire
 local answers, next_key, next_argument = {}, 1, 5
@@ -34,10 +36,18 @@ while next_argument <= #ARGV do
     local fields = is_usual and redis.pcall('HLEN', resource)
     if fields == 0 then
       -- A counter that is remembered for long enough is only counted up, which needs no number to be read or written.
-      local remembered = redis.pcall('PTTL', counter)
-      local is_fresh = type(remembered) == 'number' and remembered >= tonumber(ARGV[3])
+      local is_relock = hint == '-'
+      local remembered = is_relock or redis.pcall('PTTL', counter)
+      local is_fresh = is_relock or (type(remembered) == 'number' and remembered >= 1.25 * tonumber(ARGV[3]))
       local vote = is_fresh and redis.pcall('INCR', counter)
-      if type(vote) == 'number' and vote > floor and vote >= tonumber(hint) and vote <= largest_counter then
+      local is_vote = type(vote) == 'number' and vote > floor and vote <= largest_counter
+      if is_relock then
+        -- The first number there is shows that the counter was lost since.
+        is_vote = is_vote and vote ~= 1
+      else
+        is_vote = is_vote and vote >= tonumber(hint)
+      end
+      if is_vote then
         -- In the order of `own`, for its reasons: without the first, the last might be found forbidden too late. Once for
         -- all entries of a call: whoever may expire one key that it may write may expire any.
         local done = may_expire or redis.pcall('PEXPIRE', resource, ttl)
@@ -50,6 +60,13 @@ while next_argument <= #ARGV do
         answer = type(done) == 'table' and { 'fault', done.err } or vote
       elseif type(vote) == 'number' then
         redis.pcall('DECR', counter)
+        if is_relock and vote == 1 then
+          -- What was not there is not there again: without a ttl it would stay for ever, and be counted on from.
+          local left = redis.pcall('PTTL', counter)
+          if not (type(left) == 'number' and left >= 0) and redis.pcall('DEL', counter) ~= 1 then
+            redis.pcall('PEXPIRE', counter, 0)
+          end
+        end
       end
     elseif fields == 1 then
       local holder, remaining = redis.pcall('HGETALL', resource)[1], redis.pcall('PTTL', resource)
@@ -84,7 +101,7 @@ while next_argument <= #ARGV do
     -- A counter at the token, which lives for long enough, needs no number to be read or written.
     is_usual = is_usual and redis.pcall('HMGET', resource, owner)[1] == holds and redis.pcall('GET', counter) == token
     local remembered = is_usual and redis.pcall('PTTL', counter)
-    if type(remembered) == 'number' and remembered >= tonumber(ARGV[3]) then
+    if type(remembered) == 'number' and remembered >= 1.25 * tonumber(ARGV[3]) then
       local remaining = redis.pcall('PTTL', resource)
       if type(remaining) == 'number' and remaining < tonumber(ttl) then
         remaining = redis.pcall('PEXPIRE', resource, ttl)

@@ -1,4 +1,4 @@
--- lock_any.lua  KEYS resources  ARGV owner, ttl, hint  ->  vote | held index owner remaining counter | gone
+-- lock_any.lua  KEYS resources  ARGV owner, ttl, hint (-: none, and counters are remembered for long enough)  ->  vote | held index owner remaining counter | gone
 function node.lock_any(resources, owner, ttl, hint)
   node.may_vote()
   if node.is_any_gone(resources, owner) then
@@ -15,7 +15,7 @@ function node.lock_any(resources, owner, ttl, hint)
   local vote = seen.largest
   if not is_resend then
     local below = math.max(node.largest_or_start(seen), floor)
-    if hint ~= '0' then
+    if hint ~= '0' and hint ~= '-' then
       -- At most an hour ahead.
       below = math.max(below, math.min(tonumber(hint) - 1, node.start() + 3600 * 1000000))
     end
@@ -28,6 +28,6 @@ function node.lock_any(resources, owner, ttl, hint)
   for i = 1, #resources do
     values[i] = vote
   end
-  node.own(resources, owner, seen, values, not is_resend and '1' or nil, ttl)
+  node.own(resources, owner, seen, values, not is_resend and '1' or nil, ttl, hint == '-')
   return vote
 end

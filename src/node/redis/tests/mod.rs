@@ -49,7 +49,13 @@ impl Scene {
 
     fn lock(&self, resource: &Resource, owner: u32) -> Reply {
         let (resources, owner) = (Arc::new([resource.clone()]), owner_id(owner));
-        self.call(Entry::Lock(Lock { resources, owner, ttl: Duration::from_secs(30), hint: 0 }))
+        self.call(Entry::Lock(Lock {
+            resources,
+            owner,
+            ttl: Duration::from_secs(30),
+            hint: 0,
+            is_remembered: false,
+        }))
     }
 
     fn unlock(&self, resource: &Resource, owner: u32, real: bool) -> Reply {

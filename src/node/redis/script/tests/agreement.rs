@@ -44,7 +44,7 @@ enum Number {
 
 #[derive(Clone, Debug)]
 enum Question {
-    Lock { hint: Number },
+    Lock { hint: Number, is_remembered: bool },
     Raise { token: Number },
     Renew { holds: u32, token: Number },
     Unlock { token: Number, real: bool, leave: Leave },
@@ -105,7 +105,8 @@ const LEAVES: [Leave; 4] = [Leave::Nothing, Leave::Nothing, Leave::UnlessDeleted
 
 fn question() -> impl Strategy<Value = Question> {
     prop_oneof![
-        6 => prop_oneof![3 => Just(Number::Exactly(0)), 1 => number()].prop_map(|hint| Question::Lock { hint }),
+        8 => (prop_oneof![3 => Just(Number::Exactly(0)), 1 => number()], any::<bool>())
+            .prop_map(|(hint, is_remembered)| Question::Lock { hint, is_remembered }),
         3 => number().prop_map(|token| Question::Raise { token }),
         4 => (1..3_u32, number()).prop_map(|(holds, token)| Question::Renew { holds, token }),
         4 => (number(), any::<bool>(), sample::select(&LEAVES[..]))
@@ -205,7 +206,10 @@ impl Pair<'_> {
         // No two ttls of one run are so near that the tolerance could change which of them is the longer.
         let ttl = Duration::from_millis(draft.ttl * 20_000 + (self.steps * 4 + index) * 2 * TOLERANCE);
         match &draft.question {
-            Question::Lock { hint } => Entry::Lock(Lock { resources, owner, ttl, hint: self.number(hint) }),
+            Question::Lock { hint, is_remembered } => {
+                let (hint, is_remembered) = (self.number(hint), *is_remembered);
+                Entry::Lock(Lock { resources, owner, ttl, hint, is_remembered })
+            }
             Question::Raise { token } => Entry::Raise(Raise { resources, owner, token: self.number(token) }),
             Question::Renew { holds, token } => {
                 Entry::Renew(Renew { resources, owner, holds: *holds, ttl, token: self.number(token) })
@@ -219,7 +223,7 @@ impl Pair<'_> {
             }),
             Question::LineUp { waiter, ticket, enters } => {
                 let life = enters.then_some(ttl);
-                let lock = Lock { resources, owner, ttl, hint: 0 };
+                let lock = Lock { resources, owner, ttl, hint: 0, is_remembered: false };
                 let (waiter, ticket) = (self::owner(waiter), self.number(ticket));
                 Entry::LineUp(LineUp { lock, waiter, ticket, life })
             }

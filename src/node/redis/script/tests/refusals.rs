@@ -2,7 +2,7 @@
 
 use crate::node::{
     Answer, Fault,
-    entries::{force_unlock, lock, owner, proclaim, renew, resource, said, terms, unlock},
+    entries::{force_unlock, lock, owner, proclaim, relock, renew, resource, said, terms, unlock},
     names,
     redis::script::tests::server::Server,
 };
@@ -132,7 +132,7 @@ fn whatever_permission_is_missing_no_key_stays_without_a_ttl() {
     let mut server = Server::start();
     for missing in [
         "set", "pexpire", "hset", "hdel", "publish", "hlen", "get", "pttl", "time", "exists", "hmget",
-        "incr", "decr", "hgetall",
+        "incr", "decr", "hgetall", "del",
     ] {
         server.connect();
         server.run("FLUSHALL");
@@ -150,6 +150,8 @@ fn whatever_permission_is_missing_no_key_stays_without_a_ttl() {
             unlock("a b", "me", 7, true, true),
             lock("d", "me", 5000, 0),
             proclaim("d", said("me", 1, 1, "v"), 5000),
+            // A counter that is missing, whatever the client thinks.
+            relock("lost", "me", 5000),
         ];
         let answers = server.call(&terms(), &entries);
         let denied = |answer: &Answer| matches!(answer, Answer::Fault(Fault::NoPermission(_)));
@@ -158,7 +160,7 @@ fn whatever_permission_is_missing_no_key_stays_without_a_ttl() {
             "pexpire" | "hset" => assert!(long && short, "{missing}: {answers:?}"),
             // The short way counts by INCR alone, and leaves it to the long one, by SET, where it may not.
             "set" => assert!(long && !short, "{missing}: {answers:?}"),
-            "incr" | "decr" => assert!(!long && !short, "{missing}: {answers:?}"),
+            "incr" | "decr" | "del" => assert!(!long && !short, "{missing}: {answers:?}"),
             _ => assert!(answers.iter().any(denied), "{missing}: {answers:?}"),
         }
         server.connect();
