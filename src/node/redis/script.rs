@@ -13,7 +13,7 @@ use crate::{
         fault::Fault,
         proclamation::Proclamation,
         redis::classify::{classify_caught, classify_code},
-        request::{Entry, LineUp, Lock, NewNodes, Proclaim, Unlock},
+        request::{Entry, Leave, LineUp, Lock, NewNodes, Proclaim, Unlock},
         terms::{Fingerprint, QuarantineTerms, RestartGuard, Run, Terms},
         ttl::whole_milliseconds,
     },
@@ -69,7 +69,7 @@ pub(crate) fn sha() -> &'static str {
 ///
 /// ```text
 /// EVALSHA sha | EVAL text  numkeys  resources of all entries ...
-///         fingerprint run counter_ttl guard+max_ttl  { lock | unlock | renew arguments ... |
+///         fingerprint run counter_ttl guard+max_ttl  { lock | relock | unlock | release | release_late | renew arguments ... |
 ///         operation resources-count arguments ... } ...
 /// ```
 ///
@@ -141,14 +141,30 @@ fn encode(command: &mut Cmd, entry: &Entry, quarantine: QuarantineTerms) {
 
 fn encode_lock<'a>(command: &'a mut Cmd, lock: &Lock) -> &'a mut Cmd {
     let (count, owner, ttl) = (lock.resources.len(), lock.owner.as_bytes(), whole_milliseconds(lock.ttl));
+    if lock.is_relock() && has_shortest(&lock.resources) {
+        return command.arg("relock").arg(owner).arg(ttl);
+    }
     operation(command, "lock", "lock_any", count).arg(owner).arg(ttl);
     if lock.is_relock() { command.arg("-") } else { command.arg(lock.hint) }
 }
 
 fn encode_unlock<'a>(command: &'a mut Cmd, unlock: &Unlock) -> &'a mut Cmd {
     let Unlock { resources, owner, token, real, leave } = unlock;
-    operation(command, "unlock", "unlock_any", resources.len()).arg(owner.as_bytes()).arg(*token);
+    let owner = owner.as_bytes();
+    if *real && has_shortest(resources) {
+        match leave {
+            Leave::Nothing if *token == 0 => return command.arg("release").arg(owner),
+            Leave::UnlessDeleted => return command.arg("release_late").arg(owner).arg(*token),
+            Leave::Nothing | Leave::Always => {}
+        }
+    }
+    operation(command, "unlock", "unlock_any", resources.len()).arg(owner).arg(*token);
     command.arg(Joined(format_args!("{}{}", u8::from(*real), *leave as u8)))
+}
+
+/// Whether there are operations that derive other names from this one in the simplest way.
+fn has_shortest(resources: &[Resource]) -> bool {
+    matches!(resources, [resource] if !resource.as_bytes().contains(&b'{'))
 }
 
 /// The name of the short way of one resource alone, or of the long one with the number of resources.
