@@ -51,7 +51,7 @@ pub(crate) struct Wake {
 ///
 /// Asking the arbiter first costs a second round trip, so a holder that locks again at once would always come before
 /// those that wait. Hence whoever had the arbiter and lost the others *presses*: it asks all nodes at once when it is
-/// woken, until the votes are split. So does whoever seems to wait alone, for there is nobody to split them with.
+/// woken, until the votes are split. So does whoever is the first of those that wait, for the others come later.
 ///
 /// Who comes first of those that hear of a release is for [`Seniority`] to say.
 ///
@@ -236,7 +236,7 @@ impl Retry {
     }
 
     fn one_by_one(&self, order: Vec<usize>) -> Plan {
-        if self.presses || self.seniority.is_alone() || self.pacing.strategy != WaitingStrategy::ArbiterFirst
+        if self.presses || self.seniority.is_first() || self.pacing.strategy != WaitingStrategy::ArbiterFirst
         {
             Plan::Parallel
         } else {

@@ -17,9 +17,10 @@ const MOST_ELDERS: u32 = 8;
 
 /// What a waiter knows of the others that wait for the same resource.
 ///
-/// All hear of a release at once, and chance would decide again and again: some would wait five times as long as the mean. So
-/// whoever knows of *elders*, who have waited for longer, comes a little later, within a round trip, until it has seen as many
-/// of them pass.
+/// All hear of a release at once, and chance would decide again and again: some would wait five times as long as the mean, and
+/// all would ask for it. So whoever knows of *elders*, who have waited for longer, gives each of them a round trip to come before
+/// it, until it has seen as many of them pass. Then it is *first*, and others come later: it need not ask one node before the
+/// rest, which saves a round trip. If it is not the only one, it will see that the votes are split.
 #[derive(Clone, Debug)]
 pub(super) struct Seniority {
     /// How many others waited already when this client came, if it knows; one more has the lock by now.
@@ -28,8 +29,8 @@ pub(super) struct Seniority {
     holder: Option<OwnerId>,
     /// How often it was seen in other hands than before.
     passed_over: u32,
-    /// Whether nobody else seems to wait: of the others there was one when this client came, and it has the lock still.
-    is_alone: bool,
+    /// Whether another thought the same of itself.
+    is_split: bool,
     /// The shortest attempt that was refused. One that a silent node made long says nothing of how soon the others come.
     round_trip: Option<Duration>,
 }
@@ -38,7 +39,7 @@ impl Seniority {
     /// `let_go`: how many waited when this client unlocked the resource, and were let go first; `None` if that is unknown.
     pub(super) fn new(let_go: Option<u32>) -> Self {
         let elders = let_go.map(|others| others.saturating_sub(1).min(MOST_ELDERS));
-        Self { elders, holder: None, passed_over: 0, is_alone: false, round_trip: None }
+        Self { elders, holder: None, passed_over: 0, is_split: false, round_trip: None }
     }
 
     /// An attempt that took so long was refused because of this holder, if that is known.
@@ -49,36 +50,35 @@ impl Seniority {
         self.round_trip = Some(self.round_trip.map_or(took, |shortest| shortest.min(took)));
         let Some(holder) = holder else { return };
         match self.holder.replace(holder.clone()) {
-            Some(before) if before != *holder => {
-                self.passed_over += 1;
-                self.is_alone = false;
-            }
-            Some(_) => self.is_alone = self.elders == Some(0) && self.passed_over == 0,
-            None => {}
+            Some(before) if before != *holder => self.passed_over += 1,
+            _ => {}
         }
     }
 
     /// The votes were split with somebody.
     pub(super) fn split(&mut self) {
-        self.is_alone = false;
+        self.is_split = true;
     }
 
-    pub(super) fn is_alone(&self) -> bool {
-        self.is_alone
+    /// Whether all elders have passed, and nobody is known to think so of itself as well.
+    pub(super) fn is_first(&self) -> bool {
+        let has_seen_all = self.elders.is_some_and(|elders| elders <= self.passed_over);
+        has_seen_all && self.holder.is_some() && !self.is_split
     }
 
     /// How long after a notice to come. Whoever knows of nobody else may well be alone, and comes at once; so does whoever was
     /// never refused. Chance takes part, or two who know the same would split the votes; `jitter` is uniform in 0..1.
+    ///
+    /// Elders that nobody has counted may not be there: for all of them together it is a round trip at most.
     pub(super) fn deference(&self, jitter: f64) -> Duration {
-        let all = match self.elders {
-            Some(elders) => elders,
-            None if self.passed_over == 0 => 0,
-            None => MOST_ELDERS,
+        let round_trips = match self.elders {
+            Some(elders) => f64::from(elders.saturating_sub(self.passed_over)),
+            None if self.passed_over == 0 => 0.0,
+            None => f64::from(MOST_ELDERS.saturating_sub(self.passed_over)) / f64::from(MOST_ELDERS),
         };
-        let left = all.saturating_sub(self.passed_over);
-        if left == 0 || mutation::is_on(Mutation::DeferToNobody) {
+        if mutation::is_on(Mutation::DeferToNobody) {
             return Duration::ZERO;
         }
-        self.round_trip.unwrap_or_default().mul_f64(jitter.midpoint(1.0) * f64::from(left) / f64::from(all))
+        self.round_trip.unwrap_or_default().mul_f64(jitter.midpoint(1.0) * round_trips)
     }
 }
