@@ -134,13 +134,7 @@ impl Calls {
     pub fn lock(&self, entries: usize) -> usize {
         self.encode(entries, |owner| {
             let resources = Arc::clone(&self.resources);
-            Entry::Lock(Lock {
-                resources,
-                owner,
-                ttl: Duration::from_secs(30),
-                hint: 0,
-                is_remembered: false,
-            })
+            Entry::Lock(Lock { resources, owner, ttl: Duration::from_secs(30), hint: 0, is_remembered: true })
         })
     }
 

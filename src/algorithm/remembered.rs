@@ -4,16 +4,17 @@ use std::{collections::HashMap, time::Duration};
 
 use crate::{algorithm::node_set::NodeSet, clock::Instant, node::Resources};
 
-/// So many locks are known at least, if there are as many: those that were used last.
+/// So many locks are known at least, if there are as many: those that were noted last.
 const MOST: usize = 4096;
 
 /// The nodes whose counters were found, or made, to live for long enough, by what was locked there.
 ///
 /// A node keeps a counter for `counter_ttl` after each use, so each use has to look how long it lives. A vote makes it live
 /// for a quarter of that longer. So for a fifth, by the client's clock and from when the vote was asked for, whoever had it
-/// need not ask the node to look again: the rest makes up for clocks of different rates.
+/// need not ask the node to look again: the rest makes up for clocks of different rates, and for requests that are delayed.
 ///
-/// What is forgotten here costs a look. What a node loses meanwhile, it notices: a counter that is missing is begun anew.
+/// What is forgotten here costs a look, and so does a node that never answers before the others have decided. What a node loses
+/// meanwhile, it notices: a counter that is missing is begun anew, and one that comes from a backup is below the floor.
 #[derive(Debug)]
 pub(crate) struct Remembered {
     lasts: Duration,
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_locks_those_are_forgotten_that_were_not_used_for_longest() {
+    fn of_too_many_locks_those_are_forgotten_that_were_not_noted_for_longest() {
         let mut remembered = Remembered::new(COUNTER_TTL);
         for number in 0..5 * MOST {
             remembered.note(&resources(&number.to_string()), nodes([0]), at(0));

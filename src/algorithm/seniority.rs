@@ -10,17 +10,21 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// The most others that are reckoned with, and as many where it is known that there are some, and not how many. With fewer,
-/// those who wait for longest are soon alike, and chance decides between them; with more, all defer for longer where few
-/// contend.
-const MOST_ELDERS: u32 = 8;
+/// The elders of whoever knows that there are some, and not how many. With fewer, those who wait for longest are soon alike, and
+/// chance decides between them; with more, all defer for longer where few contend.
+const UNCOUNTED: u32 = 8;
+
+/// The longest deference, in round trips. Whoever unlocks and comes again has its question at a node three round trips after the
+/// release; this, the notice and the question are less. Longer, and a waiter whose elders have gone would find the lock with the
+/// same client again and again.
+const LONGEST: f64 = 1.5;
 
 /// What a waiter knows of the others that wait for the same resource.
 ///
 /// All hear of a release at once, and chance would decide again and again: some would wait five times as long as the mean, and
-/// all would ask for it. So whoever knows of *elders*, who have waited for longer, gives each of them a round trip to come before
-/// it, until it has seen as many of them pass. Then it is *first*, and others come later: it need not ask one node before the
-/// rest, which saves a round trip. If it is not the only one, it will see that the votes are split.
+/// all would ask for it. So whoever knows of *elders*, who have waited for longer, comes later: up to a round trip if one of them
+/// is left, and up to one and a half if more are. When it has seen as many of them pass, it is *first*, and most others come
+/// later: it need not ask one node before the rest, which saves a round trip.
 #[derive(Clone, Debug)]
 pub(super) struct Seniority {
     /// How many others waited already when this client came, if it knows; one more has the lock by now.
@@ -29,7 +33,7 @@ pub(super) struct Seniority {
     holder: Option<OwnerId>,
     /// How often it was seen in other hands than before.
     passed_over: u32,
-    /// Whether another thought the same of itself.
+    /// Whether votes were split since: somebody else comes as early.
     is_split: bool,
     /// The shortest attempt that was refused. One that a silent node made long says nothing of how soon the others come.
     round_trip: Option<Duration>,
@@ -38,7 +42,7 @@ pub(super) struct Seniority {
 impl Seniority {
     /// `let_go`: how many waited when this client unlocked the resource, and were let go first; `None` if that is unknown.
     pub(super) fn new(let_go: Option<u32>) -> Self {
-        let elders = let_go.map(|others| others.saturating_sub(1).min(MOST_ELDERS));
+        let elders = let_go.map(|others| others.saturating_sub(1));
         Self { elders, holder: None, passed_over: 0, is_split: false, round_trip: None }
     }
 
@@ -72,9 +76,9 @@ impl Seniority {
     /// Elders that nobody has counted may not be there: for all of them together it is a round trip at most.
     pub(super) fn deference(&self, jitter: f64) -> Duration {
         let round_trips = match self.elders {
-            Some(elders) => f64::from(elders.saturating_sub(self.passed_over)),
+            Some(elders) => f64::from(elders.saturating_sub(self.passed_over)).min(LONGEST),
             None if self.passed_over == 0 => 0.0,
-            None => f64::from(MOST_ELDERS.saturating_sub(self.passed_over)) / f64::from(MOST_ELDERS),
+            None => f64::from(UNCOUNTED.saturating_sub(self.passed_over)) / f64::from(UNCOUNTED),
         };
         if mutation::is_on(Mutation::DeferToNobody) {
             return Duration::ZERO;

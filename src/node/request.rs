@@ -96,7 +96,8 @@ pub(crate) struct Renew {
 pub(crate) struct Unlock {
     pub(crate) resources: Resources,
     pub(crate) owner: OwnerId,
-    /// The lease's token, carried to every counter; 0 for an attempt that had none.
+    /// The lease's token, carried to every counter unless a late lock is deleted ([`Leave::UnlessDeleted`]); 0 for an attempt
+    /// that had none.
     pub(crate) token: u64,
     /// Whether the attempt had its quorum. Only then are waiters told: a notice on a loser's rollback would wake
     /// them all to split again.

@@ -211,8 +211,8 @@ fn whoever_is_passed_over_defers_to_those_who_were_so_more_often() {
 fn releases_that_follow_each_other_faster_than_a_waiter_comes_do_not_keep_it_away() {
     let mut retry = after_letting_go(3);
     lose(&mut retry, &[9000; 5].map(|remaining| held("a", remaining)), 0);
-    let first = at(10) + ROUND_TRIP * 3 / 2;
-    for tenths in 0..14 {
+    let first = at(10) + ROUND_TRIP * 9 / 8;
+    for tenths in 0..11 {
         let now = at(10) + ROUND_TRIP * tenths / 10;
         (0..5).for_each(|node| retry.notice(node, now));
         assert_eq!(retry.next_wake().at, first);

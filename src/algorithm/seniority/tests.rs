@@ -18,10 +18,10 @@ fn whoever_let_others_go_first_defers_until_it_has_seen_so_many_pass() {
     assert_eq!(deferences(Some(1), ["a", "b", "c"]), [0, 0, 0], "the only other one has it now");
     assert_eq!(
         deferences(Some(4), ["a", "a", "b", "c", "d"]),
-        [1800, 1800, 1200, 600, 0],
+        [900, 900, 900, 600, 0],
         "one has it, three wait"
     );
-    assert_eq!(deferences(Some(100), ["a", "b", "c"]), [4800, 4200, 3600], "eight are enough");
+    assert_eq!(deferences(Some(100), ["a", "b", "c"]), [900, 900, 900]);
 }
 
 #[test]

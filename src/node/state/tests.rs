@@ -343,6 +343,22 @@ fn unlock_carries_the_token_to_every_counter_and_never_back() {
 }
 
 #[test]
+fn a_late_unlock_carries_the_token_where_it_does_not_delete_all() {
+    let mut node = Fixture::new();
+    node.set_counter("a", 5);
+    node.set_counter("b", 5);
+    node.ask(&lock("a", "me", 5000, 0));
+    let late = |names| {
+        let (resources, owner) = (resources(names), owner("me"));
+        Entry::Unlock(Unlock { resources, owner, token: 20, real: true, leave: Leave::UnlessDeleted })
+    };
+    assert_eq!(node.ask(&late("a")), Answer::Awaited { deleted: 1, listeners: 1 });
+    assert_eq!(node.counter("a"), Some(6), "its vote");
+    assert_eq!(node.ask(&late("b")), Answer::Unlocked { deleted: 0 });
+    assert_eq!(node.counter("b"), Some(20));
+}
+
+#[test]
 fn an_unlock_that_deletes_all_knows_that_the_lock_has_landed_and_leaves_no_tombstone() {
     let mut node = Fixture::new();
     let unlock = |names| {

@@ -42,7 +42,7 @@ impl NodeState {
         let is_all_deleted = usize::try_from(deleted) == Ok(resources.len());
         let is_late = *leave == Leave::UnlessDeleted && is_all_deleted;
         // To carry the token is a kindness to the next vote, nothing that is owed. Where a late lock is deleted, the node has
-        // voted like the others.
+        // just counted up by itself.
         if *token > 0 && !is_late {
             for resource in resources.iter() {
                 self.carry(terms, resource, *token, now);

@@ -1,4 +1,4 @@
-//! S41 to S49, S57, S58: contention, waiting, and how long a resource stays blocked.
+//! S41 to S49, S57 to S59: contention, waiting, and how long a resource stays blocked.
 
 use super::*;
 use crate::sim::{Direction, Memory, Verdict};
@@ -216,4 +216,40 @@ fn s58_where_many_come_again_at_once_nobody_waits_much_longer_than_the_others() 
     let forgetful = breaking(Mutation::ForgetThoseWhoWait, tail);
     // Chance alone would make it 4.6, the logarithm of a hundred; whoever comes anew has an advantage.
     assert!(orderly < 1.5 && random > 5.0 && forgetful > 4.0, "{orderly} {random} {forgetful}");
+}
+
+#[test]
+fn s59_those_who_wait_no_longer_do_not_leave_the_lock_to_the_same_client_again_and_again() {
+    for seed in 0..10 {
+        let schedule = Schedule { seed, ..steady(5, 12) };
+        let report = run(schedule, move |client| async move {
+            let quorum = quorum(&client);
+            // Client 0 has the lock, and ten wait behind client 1, who are gone when client 0 waits for it again.
+            client.sleep(millis(20) * client.index().min(2) as u32).await;
+            let lock = quorum.red_lock("r");
+            match client.index() {
+                0 => {
+                    let guard = lock.lock().await.unwrap();
+                    client.sleep(SECOND).await;
+                    guard.unlock().await.unwrap();
+                }
+                1 => {}
+                _ => {
+                    assert!(lock.try_lock_for(millis(970)).await.is_err());
+                    return;
+                }
+            }
+            for _ in 0..10 {
+                let guard = lock.lock().await.unwrap();
+                client.sleep(millis(60)).await;
+                guard.unlock().await.unwrap();
+            }
+        });
+        assert_keeps(&report, &Promises::ALL);
+        let entries = report.history.entries().iter();
+        let granted = entries.filter(|entry| matches!(entry.event, Event::Granted { .. }));
+        let turns: Vec<usize> = granted.map(|entry| entry.client).collect();
+        let repeated = turns[..18].windows(2).filter(|pair| pair[0] == pair[1]).count();
+        assert!(repeated <= 1, "{turns:?}");
+    }
 }

@@ -1,8 +1,8 @@
 -- dispatch.lua  KEYS resources of all entries  ARGV fingerprint, run, counter ttl, guard and max ttl, entries ...  ->  answers
 --
 -- An entry is an operation, the number of its resources, and its arguments. What is asked for most, to lock, to unlock and
--- to renew one resource, comes without the number and has a short way here: in as few steps as can be, and without any
--- function of its own. What it finds out of the ordinary is left to `lock_any` and its like, before it writes anything but the
+-- to renew one resource, comes without the number and has a short way here: in as few steps as can be, and without
+-- the functions of the others. What it finds out of the ordinary is left to `lock_any` and its like, before it writes anything but the
 -- counter of a lock, which it counts up first and down again.
 --
 --   lock     owner, ttl, hint            unlock        owner, token, kind: real 0|1 and leave 0|1 unless all was deleted|2

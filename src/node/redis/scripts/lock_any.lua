@@ -1,4 +1,5 @@
--- lock_any.lua  KEYS resources  ARGV owner, ttl, hint (-: none, and counters are remembered for long enough)  ->  vote | held index owner remaining counter | gone
+-- lock_any.lua  KEYS resources  ARGV owner, ttl, hint|-  ->  vote | held index owner remaining counter | gone
+-- The hint `-` is none, of a client that knows that the counters are remembered for long enough.
 function node.lock_any(resources, owner, ttl, hint)
   node.may_vote()
   if node.is_any_gone(resources, owner) then

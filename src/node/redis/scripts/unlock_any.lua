@@ -26,7 +26,7 @@ function node.unlock_any(resources, owner, token, kind)
   end
   -- To carry the token is a kindness to the next vote, nothing that is owed: where it cannot be done, the unlock is done
   -- all the same, and need not be sent again. Mostly it is there already, which needs no number to be read. Where a late lock
-  -- is deleted, the node has voted like the others.
+  -- is deleted, the node has just counted up by itself.
   local is_late = leave == '1' and deleted == #resources
   for i = 1, token ~= '0' and not is_late and #resources or 0 do
     local name = node.named('redisson_lock_token:', resources[i])

@@ -109,7 +109,7 @@ fn question() -> impl Strategy<Value = Question> {
             .prop_map(|(hint, is_remembered)| Question::Lock { hint, is_remembered }),
         3 => number().prop_map(|token| Question::Raise { token }),
         4 => (1..3_u32, number()).prop_map(|(holds, token)| Question::Renew { holds, token }),
-        4 => (number(), any::<bool>(), sample::select(&LEAVES[..]))
+        6 => (prop_oneof![Just(Number::Exactly(0)), number()], any::<bool>(), sample::select(&LEAVES[..]))
             .prop_map(|(token, real, leave)| Question::Unlock { token, real, leave }),
         6 => (sample::select(&WAITERS[..]), ticket(), prop::bool::weighted(0.8))
             .prop_map(|(waiter, ticket, enters)| Question::LineUp { waiter, ticket, enters }),

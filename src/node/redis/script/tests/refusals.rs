@@ -65,6 +65,7 @@ fn a_server_without_memory_refuses_the_short_way_as_well() {
     let keys = server.keys();
     server.run("CONFIG SET maxmemory 1");
     assert_eq!(server.one(&terms(), &lock("a", "me", 5000, 0)), Answer::Fault(Fault::OutOfMemory));
+    assert_eq!(server.one(&terms(), &relock("a", "me", 5000)), Answer::Fault(Fault::OutOfMemory));
     assert!(matches!(server.one(&terms(), &lock("held", "other", 5000, 0)), Answer::Held(_)));
     assert_eq!(server.keys(), keys);
     // To renew and to unlock takes no memory.
@@ -83,8 +84,10 @@ fn a_replica_refuses_the_short_way_as_well() {
     server.run("REPLICAOF 127.0.0.1 1");
     for entry in [
         lock("a", "me", 5000, 0),
+        relock("a", "me", 5000),
         renew("held", "me", 1, 60_000, vote),
         unlock("held", "me", vote, true, false),
+        unlock("held", "me", 0, true, false),
     ] {
         assert_eq!(server.one(&terms(), &entry), Answer::Fault(Fault::ReadOnly), "{entry:?}");
     }
@@ -100,12 +103,13 @@ fn a_permission_that_is_missing_is_told_by_the_short_way_too() {
     let renew = renew("held", "me", 1, 60_000, vote);
     let unlock = unlock("held", "me", vote, true, false);
     let granted = lock("a", "me", 5000, 0);
+    let again = relock("a", "me", 5000);
     for (missing, entries) in [
         ("hlen", vec![&granted, &refused, &renew]),
         ("hmget", vec![&granted, &refused, &renew]),
         ("pttl", vec![&granted, &refused, &renew]),
-        ("pexpire", vec![&granted, &renew]),
-        ("hset", vec![&granted]),
+        ("pexpire", vec![&granted, &again, &renew]),
+        ("hset", vec![&granted, &again]),
         ("hgetall", vec![&refused]),
         ("get", vec![&refused, &renew]),
         ("hdel", vec![&unlock]),
@@ -120,6 +124,13 @@ fn a_permission_that_is_missing_is_told_by_the_short_way_too() {
             assert!(is_denied, "{missing}: {entry:?}: {answer:?}");
         }
     }
+    server.connect();
+    assert_eq!(server.holds(&resource("a"), &owner("me")), None);
+    // What may not be deleted field by field is deleted as a whole.
+    server.run("ACL SETUSER neither on >x ~* &* +@all -pexpire -hdel");
+    server.connect_as("neither");
+    let answer = server.one(&terms(), &again);
+    assert!(matches!(answer, Answer::Fault(Fault::NoPermission(_))), "{answer:?}");
     server.connect();
     assert_eq!(server.holds(&resource("a"), &owner("me")), None);
 }
