@@ -16,8 +16,11 @@ use crate::Problem;
 /// How often a recording may meet a second's edge, where the servers' first votes differ and have to be raised.
 const TRIES: usize = 5;
 
-/// After so long, every server has shown all there is.
+/// After so long without another command, there will be none.
 const QUIET: Duration = Duration::from_millis(100);
+
+/// How long the two are waited for that have to come.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The lock and the unlock that one server was sent.
 #[derive(Clone, Debug)]
@@ -60,24 +63,25 @@ impl Template {
 /// What each server is sent for a lock and an unlock, in the order of the servers.
 pub(crate) async fn record(servers: &Servers) -> Result<Vec<Recording>, Problem> {
     let quorum = servers.ours().await?;
-    let mut recorded = None;
+    let mut recorded = Err("not tried".to_owned());
     for number in 0..TRIES {
         recorded = try_record(servers, &quorum, &format!("recorded:{number}")).await?;
-        if recorded.is_some() {
+        if recorded.is_ok() {
             break;
         }
     }
     quorum.shutdown().await;
-    recorded.ok_or_else(|| "a lock and its unlock were never two commands".into())
+    recorded
+        .map_err(|seen| format!("a lock and its unlock were never two commands, but at last {seen}").into())
 }
 
-/// Those of the second lock and its unlock, as they come again and again from then on. `None` if some server was sent anything
-/// but two commands.
+/// Those of a lock that comes again, which knows more of the nodes than the first. Two come before it, so that every node's vote is
+/// heard once. If some server was sent anything but two commands: what.
 async fn try_record(
     servers: &Servers,
     quorum: &Quorum,
     resource: &str,
-) -> Result<Option<Vec<Recording>>, Problem> {
+) -> Result<Result<Vec<Recording>, String>, Problem> {
     for _ in 0..2 {
         quorum.red_lock(resource).lock().await?.unlock().await?;
         tokio::time::sleep(QUIET).await;
@@ -95,7 +99,8 @@ async fn try_record(
     for mut monitor in monitors {
         let mut lines = monitor.on_message::<String>();
         let mut calls = Vec::new();
-        while let Ok(Some(line)) = tokio::time::timeout(QUIET, lines.next()).await {
+        let patience = |calls: &Vec<_>| if calls.len() < 2 { PATIENCE } else { QUIET };
+        while let Ok(Some(line)) = tokio::time::timeout(patience(&calls), lines.next()).await {
             calls.extend(call(&line).filter(|words| words.contains(&resource)).map(|words| {
                 let blank = |word: &str| match word {
                     _ if word == resource => Word::Resource,
@@ -106,10 +111,12 @@ async fn try_record(
                 Template::new(words.into_iter().map(blank))
             }));
         }
-        let Ok([lock, unlock]) = <[Template; 2]>::try_from(calls) else { return Ok(None) };
-        recordings.push(Recording { lock, unlock });
+        match <[Template; 2]>::try_from(calls) {
+            Ok([lock, unlock]) => recordings.push(Recording { lock, unlock }),
+            Err(calls) => return Ok(Err(format!("{calls:?}"))),
+        }
     }
-    Ok(Some(recordings))
+    Ok(Ok(recordings))
 }
 
 /// The words of a call, from a line such as `1700000000.1 [0 127.0.0.1:50000] "EVALSHA" "..."`; nothing for what runs inside

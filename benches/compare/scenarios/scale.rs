@@ -18,7 +18,7 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
         let servers = Servers::start(nodes).await?;
         let contestants = Contestant::three(&servers).await?;
         names = contestants.iter().map(ToString::to_string).collect();
-        measured.push(by_turns(&contestants, effort.pick(7, 31), effort.pick(40, 200)).await?);
+        measured.push(by_turns(&contestants, effort.pick(3, 31), effort.pick(40, 200)).await?);
     }
     let columns = NODES.map(|nodes| format!("{nodes}_nodes_us"));
     let mut section = Section::new("scale", "median of lock + unlock, one task", columns);
