@@ -46,7 +46,7 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
         fair.push(Competitor::Ours(quorum.red_lock("contended in line").fair()));
         rivals.push(Competitor::Rival(servers.rival()));
     }
-    let lasts = effort.pick(Duration::from_millis(700), Duration::from_secs(10));
+    let lasts = effort.pick(Duration::from_millis(600), Duration::from_secs(10));
     let mut sides = [(ours, Side::default()), (fair, Side::default()), (rivals, Side::default())];
     for _ in 0..3 {
         for (competitors, side) in &mut sides {

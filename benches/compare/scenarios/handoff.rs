@@ -50,7 +50,7 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
         let times = hand_to_and_fro(&ours, effort.pick(8, 25)).await?;
         our_medians.push(times.median());
         our_times.extend(&times);
-        let times = hand_to_and_fro(&rival, effort.pick(13, 15)).await?;
+        let times = hand_to_and_fro(&rival, effort.pick(12, 15)).await?;
         rival_medians.push(times.median());
         rival_times.extend(&times);
     }
