@@ -15,8 +15,8 @@ mod tests;
 const UNCOUNTED: u32 = 8;
 
 /// The longest deference, in round trips. Whoever unlocks and comes again has its question at a node three round trips after the
-/// release; this, the notice and the question are less. Longer, and a waiter whose elders have gone would find the lock with the
-/// same client again and again.
+/// release; this, the notice and the question are less, if both are about as far from the nodes. Longer, and a waiter whose elders
+/// have gone would find the lock with the same client again and again.
 const LONGEST: f64 = 1.5;
 
 /// What a waiter knows of the others that wait for the same resource.
@@ -53,9 +53,8 @@ impl Seniority {
     pub(super) fn refused(&mut self, holder: Option<&OwnerId>, took: Duration) {
         self.round_trip = Some(self.round_trip.map_or(took, |shortest| shortest.min(took)));
         let Some(holder) = holder else { return };
-        match self.holder.replace(holder.clone()) {
-            Some(before) if before != *holder => self.passed_over += 1,
-            _ => {}
+        if self.holder.replace(holder.clone()).is_some_and(|before| before != *holder) {
+            self.passed_over += 1;
         }
     }
 

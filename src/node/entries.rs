@@ -64,6 +64,12 @@ pub(crate) fn unlock(names: &str, by: &str, token: u64, real: bool, leaves: bool
     Entry::Unlock(Unlock { resources: resources(names), owner: owner(by), token, real, leave })
 }
 
+/// Leaves a tombstone unless it deletes all: where the lock is unanswered.
+pub(crate) fn unlock_late(names: &str, by: &str, token: u64, real: bool) -> Entry {
+    let leave = Leave::UnlessDeleted;
+    Entry::Unlock(Unlock { resources: resources(names), owner: owner(by), token, real, leave })
+}
+
 /// Locks for ten seconds when it is the waiter's turn; a life of 0 milliseconds is none.
 pub(crate) fn line_up(names: &str, by: &str, waiter: &str, ticket: u64, life: u64) -> Entry {
     let (resources, ttl) = (resources(names), Duration::from_secs(10));

@@ -43,6 +43,12 @@ const fn micros(micros: u64) -> Duration {
     Duration::from_micros(micros)
 }
 
+/// Whose turn it was, in order.
+fn turns(report: &Report) -> Vec<usize> {
+    let entries = report.history.entries().iter();
+    entries.filter(|entry| matches!(entry.event, Event::Granted { .. })).map(|entry| entry.client).collect()
+}
+
 /// Nothing goes wrong, and every message takes a millisecond.
 fn steady(nodes: usize, clients: usize) -> Schedule {
     let mut schedule = Schedule::calm(1, nodes, clients);

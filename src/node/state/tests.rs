@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::{
     node::{
-        Answer, Entry, Fault, Fingerprint, HeldBy, Holder, Inspection, Leave, Lock, Unlock,
+        Answer, Entry, Fault, Fingerprint, HeldBy, Holder, Inspection, Lock,
         entries::{
-            force_unlock, inspect, lock, owner, raise, relock, renew, resource, resources, terms, unlock,
+            force_unlock, inspect, lock, owner, raise, relock, renew, resource, terms, unlock, unlock_late,
         },
         state::{Counter, LARGEST_COUNTER, NodeState, NodeTime, Record},
     },
@@ -348,10 +348,7 @@ fn a_late_unlock_carries_the_token_where_it_does_not_delete_all() {
     node.set_counter("a", 5);
     node.set_counter("b", 5);
     node.ask(&lock("a", "me", 5000, 0));
-    let late = |names| {
-        let (resources, owner) = (resources(names), owner("me"));
-        Entry::Unlock(Unlock { resources, owner, token: 20, real: true, leave: Leave::UnlessDeleted })
-    };
+    let late = |names| unlock_late(names, "me", 20, true);
     assert_eq!(node.ask(&late("a")), Answer::Awaited { deleted: 1, listeners: 1 });
     assert_eq!(node.counter("a"), Some(6), "its vote");
     assert_eq!(node.ask(&late("b")), Answer::Unlocked { deleted: 0 });
@@ -361,10 +358,7 @@ fn a_late_unlock_carries_the_token_where_it_does_not_delete_all() {
 #[test]
 fn an_unlock_that_deletes_all_knows_that_the_lock_has_landed_and_leaves_no_tombstone() {
     let mut node = Fixture::new();
-    let unlock = |names| {
-        let (resources, owner) = (resources(names), owner("me"));
-        Entry::Unlock(Unlock { resources, owner, token: 0, real: false, leave: Leave::UnlessDeleted })
-    };
+    let unlock = |names| unlock_late(names, "me", 0, false);
     node.ask(&lock("a b", "me", 5000, 0));
     assert_eq!(node.ask(&unlock("a b")), Answer::Unlocked { deleted: 2 });
     assert_eq!(node.ask(&lock("a b", "me", 5000, 0)), granted(START + 2));

@@ -8,6 +8,11 @@ fn began(report: &Report) -> usize {
     entries.filter(|entry| matches!(entry.event, Event::Began { .. })).count()
 }
 
+/// How often the same client had two turns in a row.
+fn repeated(turns: &[usize]) -> usize {
+    turns.windows(2).filter(|pair| pair[0] == pair[1]).count()
+}
+
 /// So many clients want the lock at the same time, so many times each, for five milliseconds.
 fn contended(seed: u64, nodes: usize, clients: usize, rounds: usize) -> Report {
     let report = run(Schedule::calm(seed, nodes, clients), move |client| async move {
@@ -178,11 +183,8 @@ fn s57_whoever_unlocks_and_comes_again_lets_those_go_first_who_wait() {
             }
         });
         assert_keeps(&report, &Promises::ALL);
-        let entries = report.history.entries().iter();
-        let granted = entries.filter(|entry| matches!(entry.event, Event::Granted { .. }));
-        let turns: Vec<usize> = granted.map(|entry| entry.client).collect();
         // Towards the end, one may be left alone.
-        turns[..40].windows(2).filter(|pair| pair[0] == pair[1]).count()
+        repeated(&turns(&report)[..40])
     };
     let (polite, rude) = (twice_in_a_row(), breaking(Mutation::ComeAgainAtOnce, twice_in_a_row));
     assert!(polite == 0 && rude > 10, "{polite} {rude}");
@@ -246,10 +248,7 @@ fn s59_those_who_wait_no_longer_do_not_leave_the_lock_to_the_same_client_again_a
             }
         });
         assert_keeps(&report, &Promises::ALL);
-        let entries = report.history.entries().iter();
-        let granted = entries.filter(|entry| matches!(entry.event, Event::Granted { .. }));
-        let turns: Vec<usize> = granted.map(|entry| entry.client).collect();
-        let repeated = turns[..18].windows(2).filter(|pair| pair[0] == pair[1]).count();
-        assert!(repeated <= 1, "{turns:?}");
+        let turns = turns(&report);
+        assert!(repeated(&turns[..18]) <= 1, "{turns:?}");
     }
 }

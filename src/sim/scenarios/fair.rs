@@ -28,12 +28,6 @@ async fn rounds(client: Client, rounds: u32, hold: Duration, is_fair: impl Fn(&C
     }
 }
 
-/// Whose turn it was, in order.
-fn turns(report: &Report) -> Vec<usize> {
-    let entries = report.history.entries().iter();
-    entries.filter(|entry| matches!(entry.event, Event::Granted { .. })).map(|entry| entry.client).collect()
-}
-
 /// From each unlock to the next grant.
 fn hand_offs(report: &Report) -> Vec<Duration> {
     let mut unlocked = None;

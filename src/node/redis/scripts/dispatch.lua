@@ -12,7 +12,7 @@
 -- To relock is to lock with the hint `-`: none, by a client that knows that the counter is remembered for long enough. It and
 -- both kinds of release are for resources without a brace in their names.
 local largest_counter = 9007199254740991
--- To look up a global costs about as much as to compare ten times.
+-- Locals, because a global is looked up by its name at each use.
 local keys, words, call, type, find = KEYS, ARGV, redis.pcall, type, string.find
 local node, floor, has_signs
 local answers, answered, key, at, last = {}, 0, 1, 5, #words
