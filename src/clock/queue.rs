@@ -31,10 +31,13 @@ impl Queue {
         self.sleepers.remove(&(deadline, id))
     }
 
-    /// Takes out all whose deadline has come, earliest first. An alarm that was set for `now` or earlier has rung.
+    /// Takes out all whose deadline has come, earliest first, and forgets that an alarm was set.
+    ///
+    /// It may have rung before its time: a thread that has just been started looks at once, and goes by the queue from then
+    /// on. If the one for whom it was set is gone, nothing would ring for a later sleeper.
     #[must_use = "wake them after the mutex is released"]
     pub(super) fn due(&mut self, now: Instant) -> Vec<Waker> {
-        self.armed = self.armed.filter(|armed| *armed > now);
+        self.armed = None;
         let mut due = Vec::new();
         while let Some(first) = self.sleepers.first_entry() {
             if first.key().0 > now {
@@ -175,6 +178,18 @@ mod tests {
         assert_eq!(bed.queue.arm(), None, "set too early, which is early enough");
         assert!(bed.ring(10).is_empty());
         assert_eq!(bed.queue.arm(), Some(at(20)));
+    }
+
+    #[test]
+    fn an_alarm_that_rings_early_and_for_nobody_is_set_for_the_next() {
+        let mut bed = Bed::default();
+        bed.sleep(10, 1);
+        assert_eq!(bed.queue.arm(), Some(at(10)));
+        drop(bed.queue.remove(at(10), 1));
+        assert!(bed.ring(5).is_empty());
+        assert_eq!(bed.queue.arm(), None, "nobody sleeps");
+        bed.sleep(20, 2);
+        assert_eq!(bed.queue.arm(), Some(at(20)), "whoever rings has found nobody, and waits for nothing");
     }
 
     #[test]
