@@ -46,7 +46,7 @@ struct Arguments {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Where the plot goes.
-    #[arg(long, value_name = "FILE", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/target/compare.svg"))]
+    #[arg(long, value_name = "FILE", default_value = concat!(env!("CARGO_TARGET_TMPDIR"), "/compare.svg"))]
     plot: PathBuf,
     /// Runs this scenario alone; may be given more than once.
     #[arg(long, value_name = "SCENARIO")]

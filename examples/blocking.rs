@@ -10,7 +10,6 @@
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::{
-    error::Error,
     sync::atomic::{AtomicU64, Ordering},
     thread,
 };
@@ -20,9 +19,7 @@ use redquorum::{
     blocking::{Election, Quorum},
 };
 
-type Failure = Box<dyn Error + Send + Sync>;
-
-fn main() -> Result<(), Failure> {
+fn main() -> anyhow::Result<()> {
     let quorum = connect()?;
     let count = AtomicU64::new(0);
 
@@ -31,7 +28,9 @@ fn main() -> Result<(), Failure> {
             let (quorum, count) = (&quorum, &count);
             scope.spawn(move || work(name, quorum, count))
         });
-        workers.into_iter().try_for_each(|worker| worker.join().unwrap_or(Err("a worker panicked".into())))
+        workers
+            .into_iter()
+            .try_for_each(|worker| worker.join().unwrap_or(Err(anyhow::anyhow!("a worker panicked"))))
     })?;
     println!("counted to {}", count.load(Ordering::SeqCst));
 
@@ -41,7 +40,7 @@ fn main() -> Result<(), Failure> {
 }
 
 /// Adds to a count that is read and written apart: without the lock, updates would be lost.
-fn work(name: &str, quorum: &Quorum, count: &AtomicU64) -> Result<(), Failure> {
+fn work(name: &str, quorum: &Quorum, count: &AtomicU64) -> anyhow::Result<()> {
     let lock = quorum.red_lock("count");
     for _ in 0..3 {
         let done = lock.run(|lease| {
@@ -58,7 +57,7 @@ fn work(name: &str, quorum: &Quorum, count: &AtomicU64) -> Result<(), Failure> {
     Ok(())
 }
 
-fn lead(quorum: &Quorum) -> Result<(), Failure> {
+fn lead(quorum: &Quorum) -> anyhow::Result<()> {
     let election = Election::new(quorum, "scheduler", "this thread");
     let leadership = election.campaign()?;
     let mut leaders = election.observe()?;
@@ -70,8 +69,8 @@ fn lead(quorum: &Quorum) -> Result<(), Failure> {
 }
 
 fn connect() -> Result<Quorum, ConnectError> {
-    match std::env::var("REDQUORUM_NODES") {
-        Ok(nodes) => Quorum::builder().nodes(nodes.split(',')).admit_new_nodes().connect(),
+    match Quorum::builder().nodes_from_env() {
+        Ok(builder) => builder.admit_new_nodes().connect(),
         Err(_) => Quorum::in_memory(5),
     }
 }

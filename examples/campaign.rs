@@ -6,7 +6,6 @@
 //! ```
 
 use std::{
-    error::Error,
     io::{Write, stdout},
     num::NonZero,
     path::PathBuf,
@@ -46,7 +45,7 @@ struct Arguments {
     svg: Option<PathBuf>,
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     if let Some(case) = &arguments.replay {
         return replay(case, &arguments);
@@ -64,7 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             Ok(summary) => summary,
             Err(found) => {
                 draw(&found.failure.report, &arguments)?;
-                return Err(found.to_string().into());
+                anyhow::bail!("{found}");
             }
         };
         done += summary.runs;
@@ -82,14 +81,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(writeln!(stdout(), "no promise was broken")?)
 }
 
-fn replay(case: &Case, arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+fn replay(case: &Case, arguments: &Arguments) -> anyhow::Result<()> {
     let report = case.run();
     draw(&report, arguments)?;
     report.check(&case.promises())?;
     Ok(writeln!(stdout(), "{}", report.timeline())?)
 }
 
-fn draw(report: &redquorum::sim::Report, arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+fn draw(report: &redquorum::sim::Report, arguments: &Arguments) -> anyhow::Result<()> {
     if let Some(path) = &arguments.svg {
         std::fs::write(path, report.timeline().to_svg())?;
     }

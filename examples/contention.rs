@@ -9,18 +9,17 @@
 //! * the spread: how many grants the unluckiest and the luckiest contender had.
 //!
 //! The first table is of the default strategy. The others compare it with the rest, for contenders that come again at
-//! once and for those that do something else for as long as they held. The plot, an SVG, is of the last table.
+//! once and for those that do something else for as long as they held. A plot, an SVG, is of the last table.
 //!
 //! ```text
 //! cargo run --release --features sim --example contention
-//! cargo run --release --features sim --example contention -- --nodes 5 --contenders 2,10 --plot target/contention.svg
+//! cargo run --release --features sim --example contention -- --nodes 5 --contenders 2,10 --plot contention.svg
 //! ```
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::{
     collections::BTreeMap,
-    error::Error,
     fmt,
     path::{Path, PathBuf},
     sync::{
@@ -54,9 +53,9 @@ struct Arguments {
     /// How many contend.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 5, 10, 30, 100])]
     contenders: Vec<usize>,
-    /// Where the plot goes.
-    #[arg(long, default_value = "target/contention.svg")]
-    plot: PathBuf,
+    /// Where the plot goes, if one is wanted.
+    #[arg(long)]
+    plot: Option<PathBuf>,
 }
 
 /// What is compared, and how it is drawn.
@@ -97,7 +96,7 @@ struct Grants {
     are_enough: Notify,
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     println!("the default strategy; contenders come again at once");
     heading();
@@ -126,8 +125,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
         }
     }
-    plot(&arguments.plot, &compared)?;
-    println!("\nplotted to {}", arguments.plot.display());
+    if let Some(path) = arguments.plot {
+        plot(&path, &compared)?;
+        println!("\nplotted to {}", path.display());
+    }
     Ok(())
 }
 
@@ -143,17 +144,28 @@ fn heading() {
 /// # Errors
 ///
 /// When the run ended in a panic or in a busy loop.
-fn row(cell: Cell) -> Result<Option<Figures>, Box<dyn Error>> {
+fn row(cell: Cell) -> anyhow::Result<Option<Figures>> {
     let figures = measure(cell);
     print!("{cell} | ");
     match &figures {
         Ok(figures) => println!("{figures}"),
-        Err(end) => println!("{end:?}"),
+        Err(end) => println!("{}", in_words(end)),
     }
     match figures {
         Ok(figures) => Ok(Some(figures)),
         Err(End::Horizon) => Ok(None),
-        Err(end) => Err(format!("{cell}: {end:?}").into()),
+        Err(end) => anyhow::bail!("{cell}: {}", in_words(&end)),
+    }
+}
+
+/// How a run ended.
+fn in_words(end: &End) -> String {
+    match end {
+        End::Done => "done".to_owned(),
+        End::Horizon => "not enough grants in ten minutes".to_owned(),
+        End::Exhausted => "more events than the budget allows: a busy loop".to_owned(),
+        End::Panicked(message) => format!("a task panicked: {message}"),
+        _ => "in a way that this example does not know".to_owned(),
     }
 }
 
@@ -248,7 +260,7 @@ fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1000.0
 }
 
-fn plot(path: &Path, compared: &[(Cell, Figures)]) -> Result<(), Box<dyn Error>> {
+fn plot(path: &Path, compared: &[(Cell, Figures)]) -> anyhow::Result<()> {
     let root = SVGBackend::new(path, (1200, 500)).into_drawing_area();
     root.fill(&WHITE)?;
     let (left, right) = root.split_horizontally(600);
@@ -263,7 +275,7 @@ fn panel(
     title: &str,
     compared: &[(Cell, Figures)],
     value: impl Fn(&Figures) -> f64,
-) -> Result<(), Box<dyn Error>> {
+) -> anyhow::Result<()> {
     let values = || compared.iter().map(|(_, figures)| value(figures));
     let most = values().fold(f64::MIN, f64::max);
     let mut chart = ChartBuilder::on(area)

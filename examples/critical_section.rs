@@ -13,7 +13,7 @@ use std::sync::{
 use redquorum::{ConnectError, MemoryCluster, Quorum};
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+async fn main() -> anyhow::Result<()> {
     let cluster = MemoryCluster::new(5);
     let counter = Arc::new(AtomicU32::new(0));
 
@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
                 counter.store(seen + 1, Ordering::SeqCst);
                 guard.unlock().await?;
                 quorum.shutdown().await;
-                Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
+                anyhow::Ok(())
             })
         })
         .collect();
@@ -42,8 +42,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
 }
 
 async fn connect(cluster: &MemoryCluster) -> Result<Quorum, ConnectError> {
-    match std::env::var("REDQUORUM_NODES") {
-        Ok(nodes) => Quorum::builder().nodes(nodes.split(',')).admit_new_nodes().connect().await,
+    match Quorum::builder().nodes_from_env() {
+        Ok(builder) => builder.admit_new_nodes().connect().await,
         Err(_) => Quorum::builder().in_memory(cluster),
     }
 }

@@ -17,9 +17,9 @@ struct Store {
 
 impl Store {
     /// For reading and for writing. One lease may come more than once, so only a smaller token is refused.
-    fn access(&mut self, token: FencingToken) -> Result<&mut i64, String> {
+    fn access(&mut self, token: FencingToken) -> anyhow::Result<&mut i64> {
         if self.fence.is_some_and(|fence| token < fence) {
-            return Err(format!("token {token} is older than one that was here"));
+            anyhow::bail!("token {token} is older than one that was here");
         }
         self.fence = Some(token);
         Ok(&mut self.balance)
@@ -27,7 +27,7 @@ impl Store {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> anyhow::Result<()> {
     let quorum = connect().await?;
     let lock = quorum.red_lock("example:balance");
     let mut store = Store { balance: 100, fence: None };
@@ -51,8 +51,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 async fn connect() -> Result<Quorum, ConnectError> {
-    match std::env::var("REDQUORUM_NODES") {
-        Ok(nodes) => Quorum::builder().nodes(nodes.split(',')).admit_new_nodes().connect().await,
+    match Quorum::builder().nodes_from_env() {
+        Ok(builder) => builder.admit_new_nodes().connect().await,
         Err(_) => Quorum::in_memory(5),
     }
 }

@@ -22,16 +22,15 @@ use std::{
     time::Duration,
 };
 
-use redquorum::{ConnectError, Election, FencingToken, Leadership, MemoryCluster, Quorum};
+use redquorum::{ConnectError, Election, FencingToken, Leadership, MemoryCluster, Quorum, QuorumBuilder};
 
-type Error = Box<dyn std::error::Error + Send + Sync>;
-type Outcome = Result<(), Error>;
+type Outcome = anyhow::Result<()>;
 
 /// Where the nodes are.
 #[derive(Clone)]
 enum Nodes {
     Memory(MemoryCluster),
-    Redis(String),
+    Redis(QuorumBuilder),
 }
 
 /// What the leader writes to: it remembers the largest term that was here. In SQL it is a `WHERE term <= :term`.
@@ -48,8 +47,8 @@ enum Fate {
 }
 
 fn main() -> Outcome {
-    let nodes = match std::env::var("REDQUORUM_NODES") {
-        Ok(nodes) => Nodes::Redis(nodes),
+    let nodes = match Quorum::builder().nodes_from_env() {
+        Ok(builder) => Nodes::Redis(builder.admit_new_nodes()),
         Err(_) => Nodes::Memory(MemoryCluster::new(5)),
     };
     let store = Arc::new(Mutex::new(Store::default()));
@@ -69,7 +68,7 @@ fn main() -> Outcome {
         })
     });
     for candidate in candidates {
-        candidate.join().map_err(|_| "a candidate panicked")??;
+        candidate.join().map_err(|_| anyhow::anyhow!("a candidate panicked"))??;
     }
     println!("the store has taken {} writes", lock(&store).writes);
     Ok(())
@@ -81,7 +80,7 @@ async fn campaign(
     nodes: &Nodes,
     store: &Mutex<Store>,
     fates: &Mutex<Vec<Fate>>,
-) -> Result<Option<FencingToken>, Error> {
+) -> anyhow::Result<Option<FencingToken>> {
     let quorum = connect(nodes).await?;
     let election = Election::new(&quorum, "example:scheduler", name).ttl(Duration::from_secs(1));
     loop {
@@ -108,7 +107,7 @@ async fn campaign(
 }
 
 /// A leader's work: writes that carry its term.
-async fn serve(leadership: &Leadership, store: &Mutex<Store>) -> Result<(), Error> {
+async fn serve(leadership: &Leadership, store: &Mutex<Store>) -> anyhow::Result<()> {
     for _ in 0..5 {
         lock(store).write(leadership.term())?;
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -129,9 +128,9 @@ fn late_write(name: &str, term: FencingToken, store: &Mutex<Store>) {
 
 impl Store {
     /// One leader writes more than once, so only a smaller term is refused.
-    fn write(&mut self, term: FencingToken) -> Result<(), Error> {
+    fn write(&mut self, term: FencingToken) -> anyhow::Result<()> {
         if let Some(seen) = self.term.filter(|seen| term < *seen) {
-            return Err(format!("term {term} is over, a write of term {seen} was here").into());
+            anyhow::bail!("term {term} is over, a write of term {seen} was here");
         }
         self.term = Some(term);
         self.writes += 1;
@@ -142,7 +141,7 @@ impl Store {
 async fn connect(nodes: &Nodes) -> Result<Quorum, ConnectError> {
     match nodes {
         Nodes::Memory(cluster) => Quorum::builder().in_memory(cluster),
-        Nodes::Redis(urls) => Quorum::builder().nodes(urls.split(',')).admit_new_nodes().connect().await,
+        Nodes::Redis(builder) => builder.clone().connect().await,
     }
 }
 

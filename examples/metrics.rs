@@ -13,7 +13,6 @@
 #![allow(clippy::disallowed_methods, reason = "a contender that works, and pauses")]
 
 use std::{
-    error::Error,
     io,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     time::Duration,
@@ -46,7 +45,7 @@ struct Arguments {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     let address = arguments.serve.map_or_else(free_address, Ok)?;
     // Before the first quorum is connected.
@@ -112,8 +111,8 @@ fn free_address() -> io::Result<SocketAddr> {
 }
 
 async fn connect() -> Result<Quorum, ConnectError> {
-    match std::env::var("REDQUORUM_NODES") {
-        Ok(nodes) => Quorum::builder().nodes(nodes.split(',')).admit_new_nodes().connect().await,
+    match Quorum::builder().nodes_from_env() {
+        Ok(builder) => builder.admit_new_nodes().connect().await,
         Err(_) => Quorum::in_memory(5),
     }
 }

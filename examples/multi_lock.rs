@@ -12,7 +12,7 @@ use redquorum::{ConnectError, Quorum};
 type Accounts = [AtomicI64; 2];
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> anyhow::Result<()> {
     let quorum = connect().await?;
     let accounts = [AtomicI64::new(100), AtomicI64::new(100)];
 
@@ -34,7 +34,7 @@ async fn transfers(
     from: usize,
     to: usize,
     amount: i64,
-) -> Result<(), Box<dyn std::error::Error>> {
+) -> anyhow::Result<()> {
     let both = quorum.multi_lock([from, to].map(|account| format!("example:account:{account}")));
     for _ in 0..5 {
         let guard = both.lock().await?;
@@ -48,8 +48,8 @@ async fn transfers(
 }
 
 async fn connect() -> Result<Quorum, ConnectError> {
-    match std::env::var("REDQUORUM_NODES") {
-        Ok(nodes) => Quorum::builder().nodes(nodes.split(',')).admit_new_nodes().connect().await,
+    match Quorum::builder().nodes_from_env() {
+        Ok(builder) => builder.admit_new_nodes().connect().await,
         Err(_) => Quorum::in_memory(5),
     }
 }

@@ -7,7 +7,7 @@ use redquorum::{ConnectError, LockError, Owner, Quorum};
 const ORDER: &str = "example:order:7";
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> anyhow::Result<()> {
     let quorum = connect().await?;
     let owner = Owner::new();
 
@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-async fn ship(quorum: &Quorum, owner: &Owner) -> Result<u64, Box<dyn std::error::Error>> {
+async fn ship(quorum: &Quorum, owner: &Owner) -> anyhow::Result<u64> {
     let inner = quorum.red_lock(ORDER).owned_by(owner).lock().await?;
     println!("ship:  holds {}, token {}", inner.holds(), inner.fencing_token());
     let token = inner.fencing_token().as_u64();
@@ -47,8 +47,8 @@ async fn bill(quorum: &Quorum) -> Result<(), LockError> {
 }
 
 async fn connect() -> Result<Quorum, ConnectError> {
-    match std::env::var("REDQUORUM_NODES") {
-        Ok(nodes) => Quorum::builder().nodes(nodes.split(',')).admit_new_nodes().connect().await,
+    match Quorum::builder().nodes_from_env() {
+        Ok(builder) => builder.admit_new_nodes().connect().await,
         Err(_) => Quorum::in_memory(5),
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use redquorum::{ConnectError, Quorum, RunError};
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> anyhow::Result<()> {
     let quorum = connect().await?;
     let lock = quorum.red_lock("example:import").ttl(Duration::from_millis(900));
 
@@ -39,7 +39,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .await;
     match outcome {
         Err(RunError::LeaseLost(lost)) => println!("stopped: {lost}"),
-        other => return Err(format!("expected a lost lease, found {other:?}").into()),
+        Err(error) => anyhow::bail!("expected a lost lease, found another error: {error}"),
+        Ok(_) => anyhow::bail!("expected a lost lease, found that the closure has ended"),
     }
 
     quorum.shutdown().await;
@@ -47,8 +48,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 async fn connect() -> Result<Quorum, ConnectError> {
-    match std::env::var("REDQUORUM_NODES") {
-        Ok(nodes) => Quorum::builder().nodes(nodes.split(',')).admit_new_nodes().connect().await,
+    match Quorum::builder().nodes_from_env() {
+        Ok(builder) => builder.admit_new_nodes().connect().await,
         Err(_) => Quorum::in_memory(5),
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use redquorum::{ConnectError, LockError, Quorum};
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> anyhow::Result<()> {
     let quorum = connect().await?;
     let report = quorum.red_lock("example:nightly-report");
 
@@ -45,8 +45,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 async fn connect() -> Result<Quorum, ConnectError> {
-    match std::env::var("REDQUORUM_NODES") {
-        Ok(nodes) => Quorum::builder().nodes(nodes.split(',')).admit_new_nodes().connect().await,
+    match Quorum::builder().nodes_from_env() {
+        Ok(builder) => builder.admit_new_nodes().connect().await,
         Err(_) => Quorum::in_memory(5),
     }
 }

@@ -128,10 +128,14 @@ pub use crate::{
         RenewError, RunError, SameServer, UnlockError,
     },
     lock::{
-        Done, Inspection, Lease, LockGuard, LockState, MultiLock, MultiLockGuard, NodeInspection, Owner,
-        Quorum, QuorumBuilder, RedLock, Seen, Unlocked, Verification,
+        Done, Initialized, Inspection, Lease, LockGuard, LockState, MultiLock, MultiLockGuard,
+        NodeInspection, Owner, Quorum, QuorumBuilder, RedLock, Seen, Shutdown, Unlocked, Verification,
     },
-    node::{Fault, Fingerprint, RestartGuard, memory::MemoryCluster, redis::NodeConnector},
+    node::{
+        Fault, Fingerprint, RestartGuard,
+        memory::MemoryCluster,
+        redis::{NodeConnector, node_urls},
+    },
     owner_id::OwnerId,
     resource::Resource,
     vote::{Refusal, Vote, Votes},

@@ -10,7 +10,10 @@ use std::{
 
 use uuid::Uuid;
 
-use crate::mutation::{self, Mutation};
+use crate::{
+    mutation::{self, Mutation},
+    resource::readable,
+};
 
 /// The owner of a lock on the wire: `<client uuid>:<number>`, as in Redisson's `RLock`.
 ///
@@ -33,7 +36,7 @@ impl OwnerId {
 
 impl fmt::Display for OwnerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0.escape_ascii())
+        readable(&self.0, f)
     }
 }
 

@@ -7,8 +7,9 @@ use crate::error::ConfigError;
 /// The longest resource name, in bytes.
 pub(crate) const LONGEST: usize = 512;
 
-/// How the names of this crate's own keys begin, Redisson's aside.
-const RESERVED: &[u8] = b"redquorum:";
+/// How the names of keys and channels begin that are not a lock's own: this crate's, and those of
+/// Redisson's locks that it shares.
+const RESERVED: [&[u8]; 3] = [b"redquorum:", b"redisson_lock_token:", b"redisson_lock__channel:"];
 
 /// What a lock protects, by name: 1 to 512 bytes, any of them legal in a Redis key.
 ///
@@ -21,15 +22,17 @@ impl Resource {
     ///
     /// # Errors
     ///
-    /// [`ConfigError::Resource`] if the name is empty or longer than 512 bytes, [`ConfigError::ReservedResource`] if it begins
-    /// with `redquorum:`: what nodes know of themselves is kept under such names.
+    /// [`ConfigError::Resource`] if the name is empty or longer than 512 bytes,
+    /// [`ConfigError::ReservedResource`] if it begins with `redquorum:`, `redisson_lock_token:` or
+    /// `redisson_lock__channel:`: nodes keep and tell under such names what they know of themselves
+    /// and of other resources.
     pub fn new(name: impl AsRef<[u8]>) -> Result<Self, ConfigError> {
         let name = name.as_ref();
         if name.is_empty() || name.len() > LONGEST {
             return Err(ConfigError::Resource { length: name.len() });
         }
-        if name.starts_with(RESERVED) {
-            return Err(ConfigError::ReservedResource { given: name.escape_ascii().to_string().into() });
+        if RESERVED.iter().any(|reserved| name.starts_with(reserved)) {
+            return Err(ConfigError::ReservedResource { given: Self(name.into()).to_string().into() });
         }
         Ok(Self(name.into()))
     }
@@ -48,8 +51,17 @@ impl Resource {
 
 impl fmt::Display for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0.escape_ascii())
+        readable(&self.0, f)
     }
+}
+
+/// Bytes as people read them: what is UTF-8 as it is, everything else and what does not print
+/// escaped.
+pub(crate) fn readable(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for chunk in bytes.utf8_chunks() {
+        write!(f, "{}{}", chunk.valid().escape_debug(), chunk.invalid().escape_ascii())?;
+    }
+    Ok(())
 }
 
 impl fmt::Debug for Resource {
@@ -64,12 +76,31 @@ mod tests {
 
     #[test]
     fn any_bytes_make_a_name_but_not_none_and_not_too_many() {
-        assert_eq!(Resource::new(b"a{b}\n\x00\xff").unwrap().to_string(), "a{b}\\n\\x00\\xff");
+        assert!(Resource::new(b"a{b}\n\x00\xff").is_ok());
         assert!(Resource::new([7; LONGEST]).is_ok());
         assert_eq!(Resource::new("").unwrap_err(), ConfigError::Resource { length: 0 });
         assert_eq!(Resource::new([7; 513]).unwrap_err(), ConfigError::Resource { length: 513 });
-        let given = "redquorum:node".into();
-        assert_eq!(Resource::new("redquorum:node").unwrap_err(), ConfigError::ReservedResource { given });
-        assert!(Resource::new("redquorum").is_ok());
+        for reserved in ["redquorum:node", "redisson_lock_token:{a}", "redisson_lock__channel:{a}"] {
+            let given = reserved.into();
+            assert_eq!(Resource::new(reserved).unwrap_err(), ConfigError::ReservedResource { given });
+        }
+        for name in ["redquorum", "redisson_lock_token", "my:redisson_lock_token:{a}"] {
+            assert!(Resource::new(name).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_shown_as_it_is_but_for_what_is_no_text() {
+        for (name, shown) in [
+            (&b"a{b}:c"[..], "a{b}:c"),
+            ("Gr\u{fc}\u{df}e/\u{6f22}\u{5b57}".as_bytes(), "Gr\u{fc}\u{df}e/\u{6f22}\u{5b57}"),
+            (b"a\n\x1b[2J\\", "a\\n\\u{1b}[2J\\\\"),
+            (b"a\xff\xc3b", "a\\xff\\xc3b"),
+            ("a\u{202e}b".as_bytes(), "a\\u{202e}b"),
+        ] {
+            let resource = Resource::new(name).unwrap();
+            assert_eq!(resource.to_string(), shown);
+            assert_eq!(format!("{resource:?}"), format!("\"{shown}\""));
+        }
     }
 }

@@ -15,6 +15,8 @@ pub enum Vote {
     NotAsked,
     /// It was asked and has not answered yet; it was not waited for, as its vote could not decide anything any more.
     Pending,
+    /// It is connected, and fits; no vote was asked for.
+    Connected,
     /// Yes.
     Granted,
     /// No, for this reason.
@@ -75,12 +77,25 @@ impl Votes {
         self.votes.iter().filter(|(_, vote)| *vote == Vote::Granted).count()
     }
 
-    /// The nodes that must not vote: for how long each, as far as it has told.
-    pub(crate) fn quarantines(&self) -> impl Iterator<Item = Option<Duration>> {
-        self.votes.iter().filter_map(|(_, vote)| match vote {
-            Vote::Refused(Refusal::Quarantined { remaining }) => Some(*remaining),
-            _ => None,
-        })
+    /// How many nodes must not vote, as they may have forgotten votes.
+    pub(crate) fn quarantined(&self) -> usize {
+        let is_quarantined = |(_, vote): &&(_, _)| matches!(vote, Vote::Refused(Refusal::Quarantined { .. }));
+        self.votes.iter().filter(is_quarantined).count()
+    }
+
+    /// How long until so many nodes may vote, if they only wait for quarantines that have told their end.
+    pub(crate) fn quarantined_for(&self, needed: usize) -> Option<Duration> {
+        let (mut able, mut told) = (0, Vec::new());
+        for (_, vote) in &self.votes {
+            match vote {
+                Vote::Refused(Refusal::Quarantined { remaining }) => told.extend(*remaining),
+                Vote::Unknown(_) | Vote::Refused(Refusal::OtherQuorum { .. }) => {}
+                _ => able += 1,
+            }
+        }
+        told.sort_unstable();
+        let missing = needed.checked_sub(able)?;
+        told.get(missing.checked_sub(1)?).copied()
     }
 
     /// How many nodes there are.
@@ -118,11 +133,7 @@ impl Vote {
                 Self::Refused(Refusal::OtherQuorum { theirs: fingerprint.clone() })
             }
             Answer::Abstains(abstention) | Answer::Healed(abstention) => {
-                let remaining = match abstention {
-                    Abstention::NotEnrolled => None,
-                    Abstention::Quarantined(remaining) => Some(*remaining),
-                };
-                Self::Refused(Refusal::Quarantined { remaining })
+                Self::Refused(Refusal::of_abstention(*abstention))
             }
             Answer::Fault(Fault::Handshake(refused)) => match &**refused {
                 Fault::OtherQuorum(theirs) => Self::Refused(Refusal::OtherQuorum { theirs: theirs.clone() }),
@@ -133,11 +144,22 @@ impl Vote {
     }
 }
 
+impl Refusal {
+    pub(crate) fn of_abstention(abstention: Abstention) -> Self {
+        let remaining = match abstention {
+            Abstention::NotEnrolled => None,
+            Abstention::Quarantined(remaining) => Some(remaining),
+        };
+        Self::Quarantined { remaining }
+    }
+}
+
 impl fmt::Display for Vote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotAsked => f.write_str("not asked"),
             Self::Pending => f.write_str("no answer yet"),
+            Self::Connected => f.write_str("connected"),
             Self::Granted => f.write_str("granted"),
             Self::Refused(refusal) => refusal.fmt(f),
             Self::Unknown(fault) => fault.fmt(f),
@@ -157,7 +179,9 @@ impl fmt::Display for Refusal {
             Self::Quarantined { remaining: Some(remaining) } => {
                 write!(f, "in quarantine for {remaining:?}: it may have forgotten votes")
             }
-            Self::Quarantined { remaining: None } => f.write_str("abstains: it may have forgotten votes"),
+            Self::Quarantined { remaining: None } => {
+                f.write_str("abstains: no client has enrolled with it since it started or was flushed")
+            }
             Self::Superseded => f.write_str("lost or superseded"),
             Self::OtherQuorum { theirs } => write!(f, "belongs to another quorum ({theirs})"),
         }

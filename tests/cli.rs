@@ -18,6 +18,7 @@ mod cli {
     mod init;
     mod inspect;
     mod loss;
+    mod outage;
     mod parent;
     mod redquorum;
     mod scratch;

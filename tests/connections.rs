@@ -6,6 +6,7 @@
 mod support;
 
 mod connections {
+    mod floods;
     mod permissions;
     mod places;
     mod refusals;

@@ -5,6 +5,7 @@ mod without_servers {
     mod auto_traits;
     mod bad_input;
     mod configuration;
+    mod extreme_times;
     #[cfg(feature = "tls")]
     mod tls;
 }

@@ -60,11 +60,11 @@ pub(crate) enum Ballot {
     Granted(u64),
     /// The node answered that it will not: nothing of ours is there.
     Refused,
-    /// The node answered with an error.
+    /// The node answered that it cannot: nothing of this lock is under way any more.
     Failed,
     /// The node was never asked.
     Unsent,
-    /// No answer (yet): it may have granted, or may still.
+    /// No answer (yet), or none that can be relied on: it may have granted, or may still.
     Silent,
 }
 

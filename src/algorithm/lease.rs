@@ -64,6 +64,11 @@ impl LeaseTime {
         true
     }
 
+    /// When a key is over that a node has written or prolonged at `at` for the lease, whatever the rate of its clock.
+    pub(crate) fn key_over(&self, at: Instant) -> Instant {
+        at + self.validity.seen_by_any(self.ttl)
+    }
+
     /// When the next renewal is due: a third of the ttl after the last one started, so that two may fail.
     pub(crate) fn renewal_due(&self) -> Instant {
         self.renewed_at + self.ttl / 3

@@ -16,6 +16,7 @@ pub(crate) mod lease;
 pub(crate) mod node_set;
 pub(crate) mod queueing;
 pub(crate) mod remembered;
+pub(crate) mod residue;
 pub(crate) mod retry;
 pub(crate) mod round;
 mod seniority;

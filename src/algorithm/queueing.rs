@@ -171,7 +171,7 @@ impl Queueing {
         if seen.loss != Loss::Contended {
             let delay = floor.saturating_mul(1 << self.failures.min(16)).min(self.poll);
             self.failures += 1;
-            self.not_before = now + delay.mul_f64(1.0 + jitter);
+            self.not_before = now + delay.mul_f64(0.5 + jitter).max(floor);
             self.ask_again(self.not_before);
             return;
         }

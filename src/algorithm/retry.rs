@@ -178,7 +178,7 @@ impl Retry {
         } else {
             let delay = self.pacing.floor.saturating_mul(1 << self.failures.min(16)).min(self.poll);
             self.failures += 1;
-            self.not_before = now + delay.mul_f64(1.0 + jitter);
+            self.not_before = now + delay.mul_f64(0.5 + jitter).max(self.pacing.floor);
             self.again_at = Some(Wake { at: self.not_before, plan: Plan::Parallel });
         }
     }

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use crate::{
-    MemoryCluster, RestartGuard,
+    Initialized, MemoryCluster, RestartGuard,
     blocking::{Quorum, runtime::Runtime},
-    error::{AdmissionError, ConnectError},
+    error::{AdmissionError, ConfigError, ConnectError},
 };
 
 /// The nodes of a quorum and the settings that all of its locks share; see [`crate::QuorumBuilder`].
 ///
-/// All clients of a quorum, blocking or not, must agree on name, nodes, votes needed, `max_ttl` and attempt timeout.
+/// All clients of a quorum, blocking or not, must agree on name, nodes, votes needed, `max_ttl`,
+/// attempt timeout, drift and restart guard.
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is connected"]
 pub struct QuorumBuilder {
@@ -29,6 +30,15 @@ impl QuorumBuilder {
     /// Adds nodes by url; see [`crate::QuorumBuilder::nodes`].
     pub fn nodes<S: Into<String>>(self, urls: impl IntoIterator<Item = S>) -> Self {
         self.map(|builder| builder.nodes(urls))
+    }
+
+    /// Adds the nodes that the environment variable `REDQUORUM_NODES` names; see [`crate::QuorumBuilder::nodes_from_env`].
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::QuorumBuilder::nodes_from_env`].
+    pub fn nodes_from_env(self) -> Result<Self, ConfigError> {
+        Ok(Self { builder: self.builder.nodes_from_env()? })
     }
 
     /// The quorum's name (default: `redquorum`); see [`crate::QuorumBuilder::name`].
@@ -67,7 +77,7 @@ impl QuorumBuilder {
         self.map(|builder| builder.attempt_timeout(attempt_timeout))
     }
 
-    /// How long [`connect`](Self::connect) waits for the nodes (default: 5 s).
+    /// How long [`connect`](Self::connect) and [`init`](Self::init) wait for nodes that do not answer yet (default: 5 s).
     pub fn connect_timeout(self, connect_timeout: Duration) -> Self {
         self.map(|builder| builder.connect_timeout(connect_timeout))
     }
@@ -89,8 +99,12 @@ impl QuorumBuilder {
         self.map(crate::QuorumBuilder::admit_new_nodes)
     }
 
-    /// Starts the quorum's thread, connects to the nodes, and returns once a quorum of them has answered and every other
-    /// node has answered or failed; see [`crate::QuorumBuilder::connect`].
+    /// Makes a client that only looks; see [`crate::QuorumBuilder::read_only`].
+    pub fn read_only(self) -> Self {
+        self.map(crate::QuorumBuilder::read_only)
+    }
+
+    /// Starts the quorum's thread, connects to the nodes, and returns once a quorum of them has answered; see [`crate::QuorumBuilder::connect`].
     ///
     /// # Errors
     ///
@@ -108,6 +122,16 @@ impl QuorumBuilder {
     /// As [`crate::QuorumBuilder::init`]; [`ConfigError::NoThread`](crate::ConfigError::NoThread) beside.
     pub fn init(self) -> Result<(), AdmissionError> {
         Runtime::start()?.wait(self.builder.init())
+    }
+
+    /// As [`init`](Self::init), but nothing is wrong with nodes that are this quorum already; not for the start of every service,
+    /// see [`crate::QuorumBuilder::init_if_needed`].
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::QuorumBuilder::init_if_needed`]; [`ConfigError::NoThread`](crate::ConfigError::NoThread) beside.
+    pub fn init_if_needed(self) -> Result<Initialized, AdmissionError> {
+        Runtime::start()?.wait(self.builder.init_if_needed())
     }
 
     /// Moves a quorum to these nodes and settings, from those of `old`; see [`crate::QuorumBuilder::reconfigure`]. It takes

@@ -11,7 +11,7 @@
 //! guard.ensure()?; // an error once the lease is over
 //! println!("charging invoice 42 with token {}", guard.fencing_token());
 //! guard.unlock()?;
-//! quorum.shutdown(); // at the end: waits for what is still owed to nodes
+//! quorum.shutdown(); // at the end: says which nodes have not confirmed
 //! # Ok(())
 //! # }
 //! ```
@@ -62,7 +62,8 @@
 //! # At the end of a program
 //!
 //! A process that ends takes the thread with it, and the unlocks of guards that were just dropped may not have been sent:
-//! then the ttl ends those locks. [`Quorum::shutdown`] waits for them; so does [`LockGuard::unlock`] for its own.
+//! then the ttl ends those locks. [`Quorum::shutdown`] waits until a quorum has confirmed each of them; so does
+//! [`LockGuard::unlock`] for its own.
 
 mod builder;
 mod election;

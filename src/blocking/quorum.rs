@@ -1,7 +1,9 @@
 //! A client of a quorum, for threads.
 
+use std::time::Duration;
+
 use crate::{
-    MemoryCluster,
+    MemoryCluster, Shutdown,
     blocking::{MultiLock, QuorumBuilder, RedLock, runtime::Runtime},
     error::ConnectError,
 };
@@ -50,14 +52,20 @@ impl Quorum {
         MultiLock::of_one(self.quorum.multi_lock(resources), self.runtime.clone())
     }
 
-    /// Ends every lease of this client, lets nothing new begin, waits for attempts under way to be taken back (at most
-    /// an attempt timeout), and returns when every unlock that is owed has been confirmed or is past its time (at most
-    /// `max_ttl`); see [`crate::Quorum::shutdown`].
+    /// Ends every lease of this client, lets nothing new begin, and waits for the nodes to confirm it; see
+    /// [`crate::Quorum::shutdown`]. Calls of other threads that wait end with [`Closed`](crate::LockError::Closed).
     ///
-    /// Guards that are alive lose their lease; calls of other threads that wait end with
-    /// [`Closed`](crate::LockError::Closed). A program that ends without it may leave locks to their ttl.
-    pub fn shutdown(&self) {
-        self.runtime.wait(self.quorum.shutdown());
+    /// A program that ends without it may leave locks to their ttl.
+    #[expect(clippy::must_use_candidate, reason = "the program may end whatever is open")]
+    pub fn shutdown(&self) -> Shutdown {
+        self.runtime.wait(self.quorum.shutdown())
+    }
+
+    /// As [`shutdown`](Self::shutdown), with another grace for nodes that do not answer; see
+    /// [`crate::Quorum::shutdown_within`].
+    #[expect(clippy::must_use_candidate, reason = "the program may end whatever is open")]
+    pub fn shutdown_within(&self, grace: Duration) -> Shutdown {
+        self.runtime.wait(self.quorum.shutdown_within(grace))
     }
 
     pub(super) fn parts(&self) -> (&crate::Quorum, &Runtime) {

@@ -13,7 +13,7 @@ use tokio::{
     sync::watch,
 };
 
-use crate::error::ConfigError;
+use crate::{error::ConfigError, lock::shutdown};
 
 /// A runtime on a thread of its own: everything of a quorum that goes on by itself (connections, watchdog, expiry,
 /// unlocks that are owed) goes on there, whatever the callers' threads do.
@@ -113,7 +113,9 @@ fn serve(
     runtime.block_on(async {
         while unused.changed().await.is_ok() {}
         if let Some(quorum) = served.get() {
-            quorum.shutdown().await;
+            quorum.shutdown_within(Duration::ZERO).await;
+            // Nobody waits for this thread, so what is owed has all its time.
+            shutdown::drained(&quorum.client().core).await;
         }
     });
 }

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(redquorum_portable)))]
 use crate::clock::timerfd::Timerfd;
 use crate::clock::{Instant, boot_time::boot_time, sleepers::Sleepers};
 
@@ -19,7 +19,7 @@ const SLICE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) enum Alarm {
     /// The kernel's timer, as long as the runtime that watches it lives.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(redquorum_portable)))]
     Timerfd(Timerfd),
     /// A thread that depends on no runtime and no file descriptor.
     Thread(Thread),
@@ -29,10 +29,13 @@ pub(super) enum Alarm {
 
 impl Alarm {
     /// Sets the alarm, whatever it was set for before. False if it will not ring.
-    #[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "the thread looks itself"))]
+    #[cfg_attr(
+        any(not(target_os = "linux"), redquorum_portable),
+        expect(unused_variables, reason = "the thread looks itself")
+    )]
     pub(super) fn set(&self, deadline: Instant) -> bool {
         match self {
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", not(redquorum_portable)))]
             Self::Timerfd(timer) => timer.set(deadline).is_ok(),
             Self::Thread(ringer) => {
                 // It looks for the earliest deadline, and does so anyway when it is done with this one.

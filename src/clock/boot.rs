@@ -27,7 +27,7 @@ pub(crate) struct BootClock {
 impl BootClock {
     /// A clock whose sleeps are served by a task on `runtime`, which must have its IO enabled, as for any socket: its
     /// task would panic otherwise, and the thread take over.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(redquorum_portable)))]
     pub(crate) fn start(runtime: &Handle) -> Self {
         use crate::clock::timerfd::{Driver, Timerfd};
 
@@ -45,7 +45,7 @@ impl BootClock {
     }
 
     /// A clock whose sleeps are served by a thread; the runtime is not needed on this system.
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(any(not(target_os = "linux"), redquorum_portable))]
     pub(crate) fn start(_runtime: &Handle) -> Self {
         Self::with_thread()
     }
@@ -113,7 +113,7 @@ mod tests {
             block_on(clock.sleep_until(deadline));
             assert!(clock.now() >= deadline);
         }
-        assert_eq!(clock.sleepers.has_thread(), cfg!(not(target_os = "linux")));
+        assert_eq!(clock.sleepers.has_thread(), cfg!(any(not(target_os = "linux"), redquorum_portable)));
     }
 
     #[tokio::test]

@@ -3,7 +3,7 @@
 use crate::clock::Instant;
 
 /// The time since the machine was started, `CLOCK_BOOTTIME`: it counts while the machine is suspended.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(redquorum_portable)))]
 pub(super) fn boot_time() -> Instant {
     use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(super) fn boot_time() -> Instant {
 ///
 /// Whether that includes suspended time depends on the system. Where it does not, as on macOS, a lease looks valid for
 /// as much longer as the machine slept.
-#[cfg(not(target_os = "linux"))]
+#[cfg(any(not(target_os = "linux"), redquorum_portable))]
 #[expect(clippy::disallowed_methods, reason = "this is where time comes from")]
 pub(super) fn boot_time() -> Instant {
     use std::sync::OnceLock;
@@ -41,7 +41,7 @@ mod tests {
         }
     }
 
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(redquorum_portable)))]
     /// Row S: monotonic, and a suspended machine's time counts too.
     #[test]
     fn the_kernel_calls_the_same_time_its_uptime() {

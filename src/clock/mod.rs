@@ -12,7 +12,7 @@ mod boot;
 mod boot_time;
 mod queue;
 mod sleepers;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(redquorum_portable)))]
 mod timerfd;
 mod virtual_time;
 

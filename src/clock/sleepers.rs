@@ -60,7 +60,7 @@ impl Sleepers {
     /// Wakes everyone, due or not: those who are still polled queue up again, behind an alarm that still rings.
     ///
     /// The others, most of all the tasks of the runtime that took the driver with it, are not worth a thread.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(redquorum_portable)))]
     pub(super) fn driver_is_gone(&self) {
         let mut state = lock(&self.state);
         if matches!(state.alarm, Alarm::Thread(_)) {

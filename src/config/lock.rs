@@ -30,6 +30,8 @@ pub(crate) struct CheckedLock {
     pub(crate) node_timeout: Duration,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) patience: Duration,
+    /// Whether it was set; otherwise nodes that have told for how long they will not vote are waited for.
+    pub(crate) is_patience_set: bool,
     pub(crate) pacing: Pacing,
     /// How long a waiter that is not heard of keeps its place in line.
     pub(crate) place_life: Duration,
@@ -62,6 +64,7 @@ impl LockSettings {
             node_timeout,
             max_hold: self.max_hold,
             patience: self.patience.unwrap_or(ttl),
+            is_patience_set: self.patience.is_some(),
             pacing,
             place_life: Queueing::life(pacing, quorum.max_ttl),
             is_renewed: !self.is_fixed,

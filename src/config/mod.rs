@@ -9,6 +9,8 @@ mod tls;
 pub use self::retry_policy::RetryPolicy;
 #[cfg(feature = "tls")]
 pub use self::tls::Tls;
+#[cfg(feature = "tls")]
+pub(crate) use self::tls::in_words;
 pub(crate) use self::{
     lock::{CheckedLock, LockSettings},
     quorum::{CheckedQuorum, QuorumSettings},

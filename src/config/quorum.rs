@@ -12,6 +12,15 @@ use crate::{
 /// votes again.
 const COUNTED_AS: Duration = Duration::from_secs(1);
 
+/// What all clients and nodes of a quorum agree on beside its settings: the names of keys, when a
+/// tombstone is left, who looks at a counter's ttl. It grows with every version of this crate that
+/// agrees on something else.
+const PROTOCOL: u32 = 1;
+
+/// The longest `max_ttl` and counter ttl: ten years. It keeps every sum of times far from what a
+/// [`Duration`] can hold.
+const LONGEST_TTL: Duration = Duration::from_secs(3650 * 24 * 3600);
+
 /// What was asked of a quorum, unchecked.
 #[derive(Clone, Debug)]
 pub(crate) struct QuorumSettings {
@@ -26,6 +35,7 @@ pub(crate) struct QuorumSettings {
     pub(crate) counter_ttl: Duration,
     pub(crate) restart_guard: RestartGuard,
     pub(crate) admits_new: bool,
+    pub(crate) is_read_only: bool,
 }
 
 /// Settings that can work.
@@ -40,8 +50,8 @@ pub(crate) struct CheckedQuorum {
     pub(crate) attempt_timeout: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) terms: Terms,
-    /// Whether nodes without a record are taken for new ones.
-    pub(crate) admits_new: bool,
+    /// What is thought of nodes without a record.
+    new_nodes: NewNodes,
 }
 
 impl QuorumSettings {
@@ -51,6 +61,8 @@ impl QuorumSettings {
         let validity = Validity::with_drift(self.drift)
             .ok_or_else(|| ConfigError::Drift { given: self.drift.to_string().into() })?;
         self.check_name()?;
+        check_longest("max_ttl", self.max_ttl, LONGEST_TTL)?;
+        check_longest("counter ttl", self.counter_ttl, LONGEST_TTL)?;
         check_ttl(self.ttl, self.max_ttl, validity)?;
         if let Some(given) = self.node_timeout {
             check_node_timeout(given, self.ttl)?;
@@ -81,7 +93,11 @@ impl QuorumSettings {
                 },
                 run: None,
             },
-            admits_new: self.admits_new,
+            new_nodes: match (self.is_read_only, self.admits_new) {
+                (true, _) => NewNodes::Leave,
+                (false, true) => NewNodes::Admit,
+                (false, false) => NewNodes::Quarantine,
+            },
         })
     }
 
@@ -110,7 +126,7 @@ impl QuorumSettings {
 
     fn fingerprint(&self, electorate: Electorate) -> Fingerprint {
         Fingerprint::new(&format!(
-            "name={} nodes={} needed={} max_ttl={}ms attempt_timeout={}ms drift={}",
+            "name={} nodes={} needed={} max_ttl={}ms attempt_timeout={}ms drift={} protocol={PROTOCOL}",
             self.name,
             electorate.nodes(),
             electorate.needed(),
@@ -135,6 +151,7 @@ impl Default for QuorumSettings {
             counter_ttl: Duration::from_secs(3600),
             restart_guard: RestartGuard::default(),
             admits_new: false,
+            is_read_only: false,
         }
     }
 }
@@ -143,7 +160,12 @@ impl CheckedQuorum {
     /// What a connection says first; nothing where no node is asked what it remembers.
     pub(crate) fn enrolment(&self) -> Option<NewNodes> {
         let is_guarded = self.terms.guard != RestartGuard::Off;
-        is_guarded.then_some(if self.admits_new { NewNodes::Admit } else { NewNodes::Quarantine })
+        is_guarded.then_some(self.new_nodes)
+    }
+
+    /// Whether its client only looks.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.new_nodes == NewNodes::Leave
     }
 
     /// How long a node is waited for where no lock says otherwise.
@@ -162,6 +184,15 @@ pub(super) fn check_ttl(given: Duration, most: Duration, validity: Validity) -> 
         return Err(ConfigError::TtlTooLong { given, most });
     }
     Ok(())
+}
+
+/// `setting` is what the error calls it.
+pub(super) fn check_longest(
+    setting: &'static str,
+    given: Duration,
+    most: Duration,
+) -> Result<(), ConfigError> {
+    if given > most { Err(ConfigError::TooLong { setting, given, most }) } else { Ok(()) }
 }
 
 pub(super) fn check_node_timeout(given: Duration, ttl: Duration) -> Result<(), ConfigError> {
@@ -223,7 +254,7 @@ mod tests {
     fn messages_say_the_value_and_the_way_out() {
         assert_eq!(
             error(|settings| settings.votes_needed = Some(2)).to_string(),
-            "2 votes needed of 5 nodes: a majority is 3, so 3 to 5 would be right"
+            "2 votes needed of 5 nodes: a majority is 3, so give 3 to 5"
         );
         assert_eq!(
             error(|settings| settings.ttl = Duration::ZERO).to_string(),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::{
     algorithm::{retry::Pacing, waiting_strategy::WaitingStrategy},
+    config::quorum::check_longest,
     error::ConfigError,
 };
 
@@ -22,9 +23,11 @@ pub struct RetryPolicy {
 impl RetryPolicy {
     const LEAST: Duration = Duration::from_millis(1);
 
-    /// The fallback polls: the first after `first` (default 500 ms), each next one after twice as long, up to `longest`
-    /// (default 5 s), all with a jitter of 50 %. Shorter costs every waiter more commands; longer delays those whose
-    /// notices are lost.
+    const LONGEST: Duration = Duration::from_secs(24 * 3600);
+
+    /// The fallback polls: the first after `first` (default 500 ms), each next one after twice as
+    /// long, up to `longest` (default 5 s, at most a day), all with a jitter of 50 %. Shorter costs
+    /// every waiter more commands; longer delays those whose notices are lost.
     #[must_use]
     pub fn polls(mut self, first: Duration, longest: Duration) -> Self {
         self.first_poll = first;
@@ -32,7 +35,8 @@ impl RetryPolicy {
         self
     }
 
-    /// The least delay between attempts that fail (default 5 ms). It doubles with every failure, up to the fallback poll.
+    /// The least delay between attempts that fail (default 5 ms, at most a day). It doubles with
+    /// every failure, up to the fallback poll.
     #[must_use]
     pub fn floor(mut self, floor: Duration) -> Self {
         self.floor = floor;
@@ -55,6 +59,8 @@ impl RetryPolicy {
         if floor < least {
             return Err(ConfigError::RetryFloor { given: floor, least });
         }
+        check_longest("retry floor", floor, Self::LONGEST)?;
+        check_longest("fallback poll", longest_poll, Self::LONGEST)?;
         if first_poll < least || longest_poll < first_poll {
             return Err(ConfigError::Retry { first: first_poll, most: longest_poll, least });
         }

@@ -78,7 +78,7 @@ impl Tls {
         let key = PrivateKeyDer::from_pem_slice(key.as_ref())
             .map_err(|_| refused("no private key can be read".to_owned()))?;
         let certified = CertifiedKey::from_der(chain, key, &provider());
-        self.certificate = Some(Arc::new(certified.map_err(|error| refused(error.to_string()))?));
+        self.certificate = Some(Arc::new(certified.map_err(|error| refused(in_words(&error)))?));
         Ok(self)
     }
 
@@ -118,6 +118,30 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     if read.is_empty() { Err("no certificate stands there".to_owned()) } else { Ok(read) }
 }
 
+/// What rustls gives as the name of a cause, and what it means. The name stays beside the words, as it is what one searches for.
+const CAUSES: [(&str, &str); 4] = [
+    (
+        "UnsupportedCertVersion",
+        "the certificate is X.509 version 1, and TLS needs version 3, which `openssl x509 -req` makes with `-extfile`",
+    ),
+    ("CaUsedAsEndEntity", "the certificate is that of a CA, and a server needs one of its own that is none"),
+    ("UnknownIssuer", "no CA that is trusted here vouches for the certificate"),
+    ("KeyMismatch", "the key is another certificate's"),
+];
+
+/// What is wrong with TLS, where rustls does not say it in words.
+pub(crate) fn in_words(error: &impl fmt::Display) -> String {
+    let text = error.to_string();
+    if let Some((cause, words)) = CAUSES.iter().find(|(cause, _)| text.contains(cause)) {
+        return format!("{words} ({cause})");
+    }
+    // What has no words is the name of a cause in two wrappers.
+    match text.split_once("Other(OtherError(") {
+        Some((before, rest)) => format!("{before}{}", rest.trim_end_matches(')')),
+        None => text,
+    }
+}
+
 /// The system's roots. One that cannot be read is left out: whoever it would have vouched for is not trusted.
 fn system_roots() -> Result<RootCertStore, ConfigError> {
     let CertificateResult { certs, errors, .. } = load_native_certs();
@@ -131,4 +155,27 @@ fn system_roots() -> Result<RootCertStore, ConfigError> {
         tracing::warn!(ignored, ?errors, "some of the system's CAs cannot be read and are not trusted");
     }
     Ok(roots)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_told_in_words_or_at_least_without_its_wrappers() {
+        let told = |cause: &str| in_words(&format!("invalid peer certificate: {cause}"));
+        assert_eq!(
+            told("Other(OtherError(CaUsedAsEndEntity))"),
+            "the certificate is that of a CA, and a server needs one of its own that is none (CaUsedAsEndEntity)"
+        );
+        assert_eq!(
+            told("UnknownIssuer"),
+            "no CA that is trusted here vouches for the certificate (UnknownIssuer)"
+        );
+        assert_eq!(
+            told("Other(OtherError(PathLenConstraintViolated))"),
+            "invalid peer certificate: PathLenConstraintViolated"
+        );
+        assert_eq!(told("certificate expired"), "invalid peer certificate: certificate expired");
+    }
 }

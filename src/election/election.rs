@@ -90,8 +90,8 @@ impl Election {
         self
     }
 
-    /// How long [`campaign`](Self::campaign) goes on while no quorum can be asked (default: one ttl). While another leads it
-    /// waits without limit.
+    /// How long [`campaign`](Self::campaign) goes on while no quorum can be asked (default: as for
+    /// [`RedLock::patience`](crate::RedLock::patience)). While another leads it waits without limit.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.claim.settings.patience = Some(patience);
         self
@@ -179,7 +179,7 @@ impl Election {
     ///
     /// It changes nothing.
     pub async fn leader(&self) -> Result<Option<Leader>, LockError> {
-        let view = canvass::ask(self.core(), &self.claim.target()?).await?;
+        let view = canvass::ask(self.core(), &self.claim.target_to_see()?).await?;
         Ok(view.leader.as_ref().map(Leader::new))
     }
 
@@ -189,7 +189,7 @@ impl Election {
     ///
     /// [`LockError::Config`] if the settings cannot work; [`LockError::Closed`] after a shutdown.
     pub fn observe(&self) -> Result<Observation, LockError> {
-        Ok(Observation::begin(&self.claim.client, self.claim.target()?))
+        Ok(Observation::begin(&self.claim.client, self.claim.target_to_see()?))
     }
 
     fn core(&self) -> &Core {

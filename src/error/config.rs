@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{node::Fingerprint, resource::Resource};
+use crate::{error::counted, node::Fingerprint, resource::Resource};
 
 /// A setting that cannot work: which, what was given, and what would be right.
 ///
@@ -13,6 +13,18 @@ pub enum ConfigError {
     /// A quorum of nothing.
     #[error("no nodes were given: name at least one, or an odd number such as 3 or 5 for a quorum")]
     NoNodes,
+    /// The environment names no nodes.
+    #[error(
+        "the environment variable REDQUORUM_NODES is not set, or empty: name the nodes, such as \
+         redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3"
+    )]
+    NoNodesVariable,
+    /// A client that only looks was to change something.
+    #[error(
+        "this quorum was built by `read_only`, so it only looks: to lock, to lead, to unlock by force or to make a quorum takes one \
+         that was built without"
+    )]
+    ReadOnly,
     /// More nodes than a quorum can count.
     #[error("{given} nodes were given: at most {most} make a quorum")]
     TooManyNodes {
@@ -57,15 +69,15 @@ pub enum ConfigError {
         url: Arc<str>,
     },
     /// The certificates of a CA cannot be read.
-    #[error("no certificates of a CA ({reason}): PEM with at least one would be right")]
+    #[error("the certificates of the CA cannot be used ({reason}): expected PEM with at least one")]
     CaCertificates {
         /// What is wrong with them.
         reason: Arc<str>,
     },
     /// A client certificate, or its key, cannot be used.
     #[error(
-        "no client certificate ({reason}): PEM of the certificate and its chain, and PEM of its own private key without a \
-         passphrase would be right"
+        "the client certificate cannot be used ({reason}): expected PEM of the certificate and its chain, and PEM of its own \
+         private key without a passphrase"
     )]
     ClientCertificate {
         /// What is wrong with it.
@@ -89,7 +101,9 @@ pub enum ConfigError {
     },
     /// Fewer votes than a majority, or more than there are nodes.
     #[error(
-        "{given} votes needed of {nodes} nodes: a majority is {majority}, so {majority} to {nodes} would be right"
+        "{} needed of {}: a majority is {majority}, so give {majority} to {nodes}",
+        counted(*given, "vote"),
+        counted(*nodes, "node")
     )]
     VotesNeeded {
         /// What was asked for.
@@ -137,6 +151,16 @@ pub enum ConfigError {
         /// The quorum's `max_ttl`.
         most: Duration,
     },
+    /// A time that is longer than any use of it.
+    #[error("a {setting} of {given:?} is too long: expected at most {most:?}")]
+    TooLong {
+        /// Of what.
+        setting: &'static str,
+        /// What was asked for.
+        given: Duration,
+        /// The most that is accepted.
+        most: Duration,
+    },
     /// A drift that is no share of time.
     #[error("a drift of {given} is out of range: give a share from 0 to below 0.5, such as 0.01")]
     Drift {
@@ -180,29 +204,29 @@ pub enum ConfigError {
         least: Duration,
     },
     /// A quorum name that is empty, too long, or not plain.
-    #[error(
-        "the quorum name \"{given}\" is not plain: 1 to 64 letters, digits, '-', '_' or '.' would be right"
-    )]
+    #[error("the quorum name \"{given}\" is not plain: expected 1 to 64 letters, digits, '-', '_' or '.'")]
     QuorumName {
         /// What was asked for, escaped.
         given: Arc<str>,
     },
     /// An empty or too long resource.
-    #[error("a resource of {length} bytes: 1 to 512 bytes would be right")]
+    #[error("a resource of {length} bytes: expected 1 to 512 bytes")]
     Resource {
         /// Its length.
         length: usize,
     },
-    /// A resource has a name under which nodes keep what they know of themselves.
+    /// A resource has a name under which nodes keep what they know of themselves, or of other
+    /// resources.
     #[error(
-        "the resource name {given:?} is reserved: any that does not begin with \"redquorum:\" would be right"
+        "the resource name {given:?} is reserved: expected one that does not begin with \"redquorum:\", \
+         \"redisson_lock_token:\" or \"redisson_lock__channel:\""
     )]
     ReservedResource {
         /// The name.
         given: Arc<str>,
     },
     /// What a leader is to proclaim is too long for every node to keep.
-    #[error("a leader's value of {length} bytes: at most {most} would be right")]
+    #[error("a leader's value of {length} bytes: expected {most} at most")]
     LeaderValue {
         /// Its length.
         length: usize,
@@ -212,6 +236,14 @@ pub enum ConfigError {
     /// A group of nothing.
     #[error("a group of no resources was to be locked: name at least one")]
     EmptyGroup,
+    /// More resources of one quorum in a group than its nodes can take at once.
+    #[error("a group of {given} resources of one quorum was to be locked: expected at most {most}")]
+    GroupTooLarge {
+        /// How many were given.
+        given: usize,
+        /// How many are possible.
+        most: usize,
+    },
     /// One resource stands twice in a group.
     #[error("{resource} stands twice in one group: name each resource of a quorum once")]
     DuplicateResource {

@@ -2,7 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{error::ConfigError, node::Fingerprint, vote::Votes};
+use crate::{
+    error::{ConfigError, counted},
+    node::Fingerprint,
+    vote::Votes,
+};
 
 /// Why a quorum could not be connected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -12,7 +16,7 @@ pub enum ConnectError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// Fewer nodes than a quorum answered.
-    #[error("no quorum could be connected: {needed} nodes needed; {votes}")]
+    #[error("no quorum could be connected: {} needed; {votes}", counted(*needed, "node"))]
     NoQuorum {
         /// How many nodes would have been enough.
         needed: usize,
@@ -38,11 +42,14 @@ pub enum ConnectError {
         /// How far they are apart.
         by: Duration,
     },
-    /// A node belongs to a quorum that is configured otherwise: all clients must agree on name, nodes, votes needed,
-    /// `max_ttl`, attempt timeout and drift. As with the two before, it is an error only where the other nodes are no quorum;
-    /// otherwise the node is left out, with a warning.
+    /// A node belongs to a quorum that is configured otherwise: all clients must agree on name,
+    /// nodes, votes needed, `max_ttl`, attempt timeout, drift and the version of the protocol. As
+    /// with the two before, it is an error only where the other nodes are no quorum; otherwise the
+    /// node is left out, with a warning.
     #[error(
-        "{node} belongs to another quorum: it has ({theirs}), this client ({ours}); see QuorumBuilder::reconfigure"
+        "{node} belongs to another quorum: {}; give all clients the same settings; only a program moves a \
+         quorum to others, by the library's `QuorumBuilder::reconfigure`",
+        ours.beside(theirs)
     )]
     OtherQuorum {
         /// The node's address.
@@ -105,6 +112,16 @@ pub enum AdmissionError {
     /// One server answers at two addresses.
     #[error(transparent)]
     SameServer(#[from] SameServer),
+    /// A node's clock and the client's are further apart than an hour: fencing tokens begin at the node's time.
+    #[error(
+        "the clocks of {node} and of this client are {by:?} apart: set them right, an hour is the most that may be"
+    )]
+    ClockOff {
+        /// The node's address.
+        node: Arc<str>,
+        /// How far they are apart.
+        by: Duration,
+    },
     /// The nodes are other ones, but the configurations are called the same: an old node that is not reached could not be told
     /// from a new one, and nothing would keep clients with the old list from it.
     #[error(
@@ -115,11 +132,11 @@ pub enum AdmissionError {
         /// What nodes know of either.
         fingerprint: Fingerprint,
     },
-    /// A node belongs to a quorum already, so it is none that is new.
+    /// A node belongs to a quorum already, or may have voted in one, so it is none that is new.
     #[error(
-        "{node} has a record already ({theirs}), from an earlier quorum, or because a client has connected before: `init` is \
-         for a quorum of new nodes alone; a node that replaces another waits out its quarantine, and another configuration \
-         is a matter of `reconfigure`"
+        "{node} has a record already ({theirs}), so it is not new: `init` is for servers that were in no quorum before; a node \
+         that replaces another votes by itself after a quarantine, and a program moves a quorum to another configuration by the \
+         library's `QuorumBuilder::reconfigure`"
     )]
     NotNew {
         /// The node's address.

@@ -2,7 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{error::ConfigError, resource::Resource, vote::Votes};
+use crate::{
+    error::{ConfigError, counted},
+    resource::Resource,
+    vote::Votes,
+};
 
 /// Why a resource was not locked. That somebody else holds it is no error of `try_lock`.
 ///
@@ -15,7 +19,7 @@ pub enum LockError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// Fewer nodes than a quorum gave an answer.
-    #[error("no quorum for {resource}: {needed} votes needed; {votes}")]
+    #[error("no quorum for {resource}: {} needed; {votes}", counted(*needed, "vote"))]
     NoQuorum {
         /// What was to be locked.
         resource: Resource,
@@ -29,9 +33,10 @@ pub enum LockError {
     /// A new quorum is admitted by [`QuorumBuilder::init`](crate::QuorumBuilder::init). Otherwise the nodes vote again when
     /// every lease is over that they may have forgotten.
     #[error(
-        "no quorum for {resource}: {needed} votes needed, and nodes are in quarantine for {} more, as they \
-         restarted, were flushed, or are new (a whole new quorum is admitted by `init`); {votes}",
-        .remaining.map_or("some time".to_owned(), |remaining| format!("{remaining:?}"))
+        "no quorum for {resource}: {} needed, and nodes are in quarantine for {} more, as they \
+         restarted, were flushed, or are new (if all nodes are new, `redquorum init` or `QuorumBuilder::init` makes them vote at once); {votes}",
+        counted(*needed, "vote"),
+        .remaining.map_or("some time".to_owned(), |remaining| format!("{remaining:.1?}"))
     )]
     Quarantined {
         /// What was to be locked.
@@ -44,7 +49,7 @@ pub enum LockError {
         votes: Votes,
     },
     /// The time to wait was over while others held the resource.
-    #[error("{resource} was not free within {waited:?}; {votes}")]
+    #[error("{resource} was not free within {waited:.1?}; {votes}")]
     TimedOut {
         /// What was to be locked.
         resource: Resource,
@@ -129,7 +134,9 @@ impl RenewError {
     }
 }
 
-/// Why an unlock is not confirmed. It goes on in the background until the last key of the lease is over.
+/// Why an unlock is not confirmed. It goes on in the background until the last key of the lease is
+/// over, except at nodes that will always refuse it: with the key of another type, with a
+/// permission or an authentication that is missing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnlockError {
@@ -142,7 +149,7 @@ pub enum UnlockError {
         votes: Votes,
     },
     /// Fewer nodes than a quorum have confirmed so far.
-    #[error("no quorum confirmed the unlock of {resource} yet; open: {}", .open.join(", "))]
+    #[error("no quorum confirmed the unlock of {resource} yet; {votes}")]
     NoQuorum {
         /// What was locked.
         resource: Resource,

@@ -13,3 +13,9 @@ pub use self::{
     lock::{LeaseLost, LockError, LossReason, RenewError, UnlockError},
     run::RunError,
 };
+
+/// So many of something, in words.
+fn counted(number: usize, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
+}

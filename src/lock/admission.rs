@@ -5,17 +5,32 @@ use std::{collections::BTreeSet, sync::Arc};
 use crate::{
     error::AdmissionError,
     lock::{
-        connecting::refuse_same_server,
+        connecting::{Next, gather, is_lasting, refuse_same_server},
         core::{Client, Core},
         inspection::{ask_all, ask_entry, hear_all},
     },
-    node::{Answer, Enrol, Entry, Fingerprint, NewNodes, Reconfigure},
+    node::{Answer, Enrol, Entry, Fault, Fingerprint, Init, NewNodes, Reconfigure, answer::Enrolment},
     resource::Resource,
-    vote::Vote,
+    vote::{Refusal, Vote, Votes},
 };
 
 /// How often a move begins anew because an old node came back to its old configuration meanwhile.
 const MOST_ROUNDS: usize = 3;
+
+/// What [`QuorumBuilder::init_if_needed`](crate::QuorumBuilder::init_if_needed) has done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Initialized {
+    /// It has made a quorum of these nodes, all of which were new.
+    Now,
+    /// The nodes are this quorum already.
+    Before {
+        /// What each node said: [`Vote::Granted`] if it knows the quorum,
+        /// [`Refusal::Quarantined`](crate::Refusal::Quarantined) if it knew nothing and joins after a quarantine, anything else if
+        /// it could not be asked.
+        votes: Votes,
+    },
+}
 
 /// Makes a quorum of nodes none of which belongs to one.
 ///
@@ -24,10 +39,42 @@ const MOST_ROUNDS: usize = 3;
 /// Some nodes may be made already. They keep their record.
 pub(super) async fn init(client: &Client) -> Result<(), AdmissionError> {
     let core = &client.core;
-    refuse_known(core, &look(core).await?)?;
-    let made = ask_all_nodes(core, Entry::Init).await;
-    refuse_known(core, &made)?;
+    every_looked_at(core, &look(core).await?)?;
+    let said = rehearse(core).await?;
+    refuse_known(core, &said, None)?;
+    every_looked_at(core, &said)?;
+    let made = ask_all_nodes(core, init_entry(core, false)).await;
+    refuse_known(core, &made, None)?;
     every(core, &made)
+}
+
+/// Makes a quorum of nodes none of which belongs to one, unless they are this quorum already. Where a single node knows the
+/// quorum, those that know nothing may have forgotten it: they are enrolled, as by a client.
+///
+/// # Cancel safety
+///
+/// Some nodes may be made already. They keep their record.
+pub(super) async fn init_if_needed(client: &Client) -> Result<Initialized, AdmissionError> {
+    let core = &client.core;
+    let ours = fingerprint(core);
+    let looked = look(core).await?;
+    let said = rehearse(core).await?;
+    refuse_known(core, &said, Some(&ours))?;
+    if said.iter().any(is_known) {
+        let joined = ask_all_nodes(core, enrol(core)).await;
+        let votes = said
+            .iter()
+            .zip(&joined)
+            .map(|(said, joined)| if is_known(said) { Vote::Granted } else { joining(joined) });
+        return Ok(Initialized::Before { votes: core.votes(votes) });
+    }
+    every_looked_at(core, &looked)?;
+    every_looked_at(core, &said)?;
+    let made = ask_all_nodes(core, init_entry(core, false)).await;
+    // Another one like this may go on at the same time.
+    refuse_known(core, &made, Some(&ours))?;
+    let is_done = made.iter().all(|answer| is_done(answer) || is_known(answer));
+    if is_done { Ok(Initialized::Now) } else { Err(incomplete(core, &made)) }
 }
 
 /// Moves nodes from one configuration to another.
@@ -73,7 +120,7 @@ pub(super) async fn reconfigure(old: &Client, new: &Client) -> Result<(), Admiss
     // One that is silent may be open.
     let may_be_open = |answer: &Answer| !has_answered(answer) || fingerprint_in(answer) == Some(&to);
     let has_begun = inspect_all(after).await?.iter().any(may_be_open);
-    let admit = if has_begun { enrol(after) } else { Entry::Init };
+    let admit = if has_begun { enrol(after) } else { init_entry(after, false) };
     let made = ask_all_nodes(after, admit).await;
     let open = Reconfigure { from: closed, to };
     let opened = ask_all_nodes(after, Entry::Reconfigure(open)).await;
@@ -114,14 +161,44 @@ fn enrol(core: &Core) -> Entry {
     Entry::Enrol(Enrol { new_nodes: NewNodes::Quarantine, time: core.clock.time_of_day() })
 }
 
-/// What every node knows about itself; all have to answer.
-async fn look(core: &Core) -> Result<Vec<Answer>, AdmissionError> {
-    let answers = inspect_all(core).await?;
-    if answers.iter().all(has_answered) {
-        return Ok(answers);
+fn init_entry(core: &Core, is_rehearsal: bool) -> Entry {
+    Entry::Init(Init { is_rehearsal, time: core.clock.time_of_day() })
+}
+
+/// What every node would say to be made one of the quorum; nothing is changed. Clocks are compared, as by an enrolment.
+async fn rehearse(core: &Core) -> Result<Vec<Answer>, AdmissionError> {
+    let answers = ask_all_nodes(core, init_entry(core, true)).await;
+    for (node, answer) in core.nodes.iter().zip(&answers) {
+        if let Answer::Fault(Fault::ClockOff(by)) = answer {
+            return Err(AdmissionError::ClockOff { node: Arc::clone(node.address()), by: *by });
+        }
     }
-    // Nothing was asked of those that answered but to be looked at.
-    let vote = |answer: &Answer| if has_answered(answer) { Vote::NotAsked } else { Vote::of(answer) };
+    Ok(answers)
+}
+
+/// What every node knows about itself. Those that are about to start are waited for.
+async fn look(core: &Core) -> Result<Vec<Answer>, AdmissionError> {
+    let resource = Resource::internal(*b"redquorum:init");
+    let answers = gather(core, resource, |gathered| {
+        let answers = &gathered.answers;
+        match answers.iter().all(has_answered) {
+            true => Next::Done,
+            false if answers.iter().any(is_lasting) => gathered.end(),
+            false => Next::Wait,
+        }
+    });
+    let answers = answers.await;
+    refuse_same_server(core, &answers)?;
+    Ok(answers)
+}
+
+/// Refuses to go on unless every node has answered. Nothing was asked of those that did but to be looked at.
+fn every_looked_at(core: &Core, answers: &[Answer]) -> Result<(), AdmissionError> {
+    let is_fine = |answer: &Answer| has_answered(answer) || is_done(answer);
+    if answers.iter().all(is_fine) {
+        return Ok(());
+    }
+    let vote = |answer: &Answer| if is_fine(answer) { Vote::NotAsked } else { Vote::of(answer) };
     Err(AdmissionError::Incomplete { votes: core.votes(answers.iter().map(vote)) })
 }
 
@@ -146,9 +223,34 @@ fn fingerprint_in(answer: &Answer) -> Option<&Fingerprint> {
     }
 }
 
-fn refuse_known(core: &Core, answers: &[Answer]) -> Result<(), AdmissionError> {
+/// Whether a node that was to be made belongs to a quorum.
+fn is_known(answer: &Answer) -> bool {
+    matches!(answer, Answer::Known { .. })
+}
+
+/// Whether a node is in.
+fn is_done(answer: &Answer) -> bool {
+    matches!(answer, Answer::Enrolled(_))
+}
+
+/// What the enrolment of a node that knew nothing amounts to.
+fn joining(answer: &Answer) -> Vote {
+    match answer {
+        Answer::Enrolled(Enrolment { quarantine: Some(remaining), .. }) => {
+            Vote::Refused(Refusal::Quarantined { remaining: Some(*remaining) })
+        }
+        other => Vote::of(other),
+    }
+}
+
+/// Refuses nodes that belong to a quorum, unless it is the one that is allowed.
+fn refuse_known(
+    core: &Core,
+    answers: &[Answer],
+    allowed: Option<&Fingerprint>,
+) -> Result<(), AdmissionError> {
     for (node, answer) in core.nodes.iter().zip(answers) {
-        if let Some(theirs) = fingerprint_in(answer) {
+        if let Some(theirs) = fingerprint_in(answer).filter(|theirs| Some(*theirs) != allowed) {
             let (node, theirs) = (Arc::clone(node.address()), theirs.clone());
             return Err(AdmissionError::NotNew { node, theirs });
         }
@@ -163,12 +265,11 @@ async fn ask_all_nodes(core: &Core, entry: Entry) -> Vec<Answer> {
 
 /// The answer that says that a node is in, if one of the two does.
 fn better(opened: Answer, made: Answer) -> Answer {
-    if matches!(made, Answer::Enrolled(_)) { made } else { opened }
+    if is_done(&made) { made } else { opened }
 }
 
 fn every(core: &Core, answers: &[Answer]) -> Result<(), AdmissionError> {
-    let is_done = answers.iter().all(|answer| matches!(answer, Answer::Enrolled(_)));
-    if is_done { Ok(()) } else { Err(incomplete(core, answers)) }
+    if answers.iter().all(is_done) { Ok(()) } else { Err(incomplete(core, answers)) }
 }
 
 fn incomplete(core: &Core, answers: &[Answer]) -> AdmissionError {

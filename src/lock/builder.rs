@@ -11,7 +11,7 @@ use crate::{
     config::{CheckedQuorum, QuorumSettings},
     error::{AdmissionError, ConfigError, ConnectError},
     lock::{
-        admission, connecting,
+        Initialized, admission, connecting,
         core::{Client, Surroundings},
         observer::{Observer, Unobserved},
         quorum::Quorum,
@@ -19,14 +19,18 @@ use crate::{
     node::{
         Fingerprint, NewNodes, Node, RestartGuard,
         memory::MemoryCluster,
-        redis::{NodeConnector, RedisTransport, Route, Security, without_password},
+        redis::{
+            NODES_VARIABLE, NodeConnector, RedisTransport, Route, Security, node_urls, without_password,
+        },
         remote::{Census, Setup},
     },
 };
 
 /// The nodes of a quorum and the settings that all of its locks share.
 ///
-/// All clients of a quorum must agree on name, nodes, votes needed, `max_ttl` and attempt timeout.
+/// All clients of a quorum must agree on name, nodes, votes needed, `max_ttl`, attempt timeout and
+/// drift, and be of versions of this crate that speak the same protocol: nodes check these. They
+/// must agree on the restart guard too, which nodes do not check.
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is connected"]
 pub struct QuorumBuilder {
@@ -72,6 +76,16 @@ impl QuorumBuilder {
         self
     }
 
+    /// Adds the nodes that the environment variable `REDQUORUM_NODES` names, by urls as [`node_urls`] reads them.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError::NoNodesVariable`] if it is not set, or names none. The urls are looked at when it is connected.
+    pub fn nodes_from_env(self) -> Result<Self, ConfigError> {
+        let urls = node_urls(&std::env::var_os(NODES_VARIABLE).unwrap_or_default().to_string_lossy());
+        if urls.is_empty() { Err(ConfigError::NoNodesVariable) } else { Ok(self.nodes(urls)) }
+    }
+
     /// Adds nodes by clients of the `redis` crate: with their addresses, credentials, databases and TLS. Each node is given
     /// connections of its own; the settings of TCP sockets are not taken over.
     ///
@@ -110,8 +124,8 @@ impl QuorumBuilder {
         self
     }
 
-    /// The longest ttl that any lock may have (default: 60 s). How long a node has to stay out of votes after it forgot
-    /// them follows from this.
+    /// The longest ttl that any lock may have (default: 60 s, at most ten years). How long a node
+    /// has to stay out of votes after it forgot them follows from this.
     pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
         self.settings.max_ttl = max_ttl;
         self
@@ -136,14 +150,14 @@ impl QuorumBuilder {
         self
     }
 
-    /// How long [`connect`](Self::connect) waits for the nodes (default: 5 s).
+    /// How long [`connect`](Self::connect) and [`init`](Self::init) wait for nodes that do not answer yet (default: 5 s).
     pub fn connect_timeout(mut self, connect_timeout: Duration) -> Self {
         self.settings.connect_timeout = connect_timeout;
         self
     }
 
     /// How long a node remembers a resource's fencing counter at least after its last vote, raise or renewal (default: 1 h;
-    /// no less than `max_ttl` and 1 s).
+    /// no less than `max_ttl` and 1 s, at most ten years).
     pub fn counter_ttl(mut self, counter_ttl: Duration) -> Self {
         self.settings.counter_ttl = counter_ttl;
         self
@@ -162,6 +176,14 @@ impl QuorumBuilder {
     /// exclusion is broken unseen. A quorum that matters is made by [`init`](Self::init), once.
     pub fn admit_new_nodes(mut self) -> Self {
         self.settings.admits_new = true;
+        self
+    }
+
+    /// Makes a client that only looks: it inspects locks and observes elections, makes no record on a node that has none, and so
+    /// begins no quarantine there, either. To lock, to campaign, to unlock by force and to make a quorum is
+    /// [`ConfigError::ReadOnly`] before anything is sent.
+    pub fn read_only(mut self) -> Self {
+        self.settings.is_read_only = true;
         self
     }
 
@@ -184,13 +206,15 @@ impl QuorumBuilder {
         Ok(routes.into_iter().map(|route| NodeConnector::new(route, runtime.clone())).collect())
     }
 
-    /// Connects to the nodes and returns once a quorum of them has answered and every other node has answered or failed; nodes
-    /// that are not there yet are tried again in the background.
+    /// Connects to the nodes and returns once a quorum of them has answered. The others are given as long again, at most an eighth
+    /// of the node timeout, and are tried again in the background. While there is no quorum yet, nodes that cannot be reached are
+    /// tried again until the connect timeout: so a program may start together with its servers.
     ///
     /// # Errors
     ///
     /// [`ConnectError::Config`] if the settings cannot work, before anything is sent; [`ConnectError::NoQuorum`] if fewer nodes
-    /// than a quorum answered within the connect timeout, with what each said; [`ConnectError::SameServer`] if two addresses
+    /// than a quorum answered within the connect timeout, with what each said, or at once if so many refuse it for reasons that do
+    /// not pass by themselves, such as a wrong password; [`ConnectError::SameServer`] if two addresses
     /// lead to one server that answers now and tells its `run_id`; [`ConnectError::OtherQuorum`], [`ConnectError::ClockOff`],
     /// [`ConnectError::RunIdForbidden`], [`ConnectError::ClusterMode`] or [`ConnectError::SentinelMode`] if a node is refused
     /// for that, and the others are no quorum.
@@ -206,24 +230,47 @@ impl QuorumBuilder {
         Ok(Quorum::new(client))
     }
 
-    /// Makes a new quorum of these nodes: an administrator's act, once, before any client connects. Every node has to be
-    /// there, and none may belong to a quorum already.
+    /// Makes a new quorum of these nodes: an administrator's act, once. Every node has to be there (those that are about to start
+    /// are waited for, up to the connect timeout), and none may have been in a quorum before.
     ///
     /// It is what tells new nodes from nodes that have lost everything, which no client can. Nodes that no `init` has
-    /// admitted vote only after a quarantine of `max_ttl` and a little more.
+    /// admitted vote only after a quarantine of `max_ttl` and a little more; those of this configuration that are still in the
+    /// quarantine which began with their first client are admitted, too.
     ///
     /// # Errors
     ///
-    /// [`AdmissionError::NotNew`] if a node has a record: with nothing changed, unless another `init` went on at the same time;
-    /// [`AdmissionError::Incomplete`] if a node did not answer. Nodes are looked at first, so others have been admitted only if
-    /// it failed in between; then it waits out its quarantine. [`AdmissionError::SameServer`] if two addresses lead to one server.
+    /// [`AdmissionError::NotNew`] if a node belongs to a quorum, or may have voted in this one: with nothing changed, unless
+    /// another `init` went on at the same time; [`AdmissionError::ClockOff`] if a node's clock is off by more than an hour, with
+    /// nothing changed; [`AdmissionError::Incomplete`] if a node did not answer. Nodes are looked at first, so others have been
+    /// admitted only if it failed in between; then it waits out its quarantine. [`AdmissionError::SameServer`] if two addresses
+    /// lead to one server.
     ///
     /// # Cancel safety
     ///
     /// Nodes that were admitted stay so.
     pub async fn init(self) -> Result<(), AdmissionError> {
-        let settings = self.settings.check(self.nodes.len())?;
+        let settings = self.settings_to_change()?;
         admission::init(&*self.start(settings, None, unobserved)?).await
+    }
+
+    /// As [`init`](Self::init), but nothing is wrong with nodes that are this quorum already: for jobs that are repeated, such as a
+    /// deployment.
+    ///
+    /// Where any node knows the quorum, those that know nothing may have forgotten it: they are enrolled, and wait out a
+    /// quarantine. **It is not for the start of every service.** Where no node knows the quorum (there is one node, or all have lost
+    /// their data at once), nothing tells forgotten nodes from new ones: they vote at once, beside the leases that they forgot.
+    ///
+    /// # Errors
+    ///
+    /// As [`init`](Self::init); [`AdmissionError::NotNew`] only for nodes of another quorum, and [`AdmissionError::Incomplete`] only
+    /// where no node knows this one.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nodes that were admitted or enrolled stay so.
+    pub async fn init_if_needed(self) -> Result<Initialized, AdmissionError> {
+        let settings = self.settings_to_change()?;
+        admission::init_if_needed(&*self.start(settings, None, unobserved)?).await
     }
 
     /// Moves a quorum to these nodes and settings, from those of `old`: other nodes, another number of votes, another
@@ -239,9 +286,15 @@ impl QuorumBuilder {
     ///
     /// Nodes that are closed stay closed; the same call again goes on from there.
     pub async fn reconfigure(self, old: Self) -> Result<(), AdmissionError> {
-        let new = self.start(self.settings.check(self.nodes.len())?, None, unobserved)?;
-        let old = old.start(old.settings.check(old.nodes.len())?, None, unobserved)?;
+        let new = self.start(self.settings_to_change()?, None, unobserved)?;
+        let old = old.start(old.settings_to_change()?, None, unobserved)?;
         admission::reconfigure(&old, &new).await
+    }
+
+    /// The settings of a client that makes or remakes a quorum.
+    fn settings_to_change(&self) -> Result<CheckedQuorum, ConfigError> {
+        let settings = self.settings.check(self.nodes.len())?;
+        if settings.is_read_only() { Err(ConfigError::ReadOnly) } else { Ok(settings) }
     }
 
     /// Begins to connect to the nodes.
@@ -270,7 +323,7 @@ impl QuorumBuilder {
     /// [`ConnectError::Config`] if the settings cannot work, or there is no tokio runtime.
     pub fn in_memory(self, cluster: &MemoryCluster) -> Result<Quorum, ConnectError> {
         let settings = self.settings.check(cluster.nodes())?;
-        let nodes = cluster.connect(&settings.terms);
+        let nodes = cluster.connect(&settings.terms, settings.is_read_only());
         let observer = self.observer(nodes.iter().map(|node| Arc::clone(node.address())).collect());
         let surroundings = Surroundings::new(cluster.clock(), runtime()?, observer);
         Ok(Quorum::new(Client::start(nodes, settings, surroundings)))
@@ -328,6 +381,7 @@ pub(crate) fn setup(
         enrols,
         census: Census::default(),
         node_timeout: settings.node_timeout_for(settings.ttl),
+        quarantine: settings.terms.quarantine.lasts,
         monitor: Arc::clone(&surroundings.observer) as _,
         clock: Arc::clone(&surroundings.clock),
         spawner: Arc::clone(&surroundings.spawner),

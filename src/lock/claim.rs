@@ -117,6 +117,14 @@ impl Claim {
 
     /// Everything checked, ready to be asked for.
     pub(crate) fn target(&self) -> Result<Target, LockError> {
+        if self.core().settings.is_read_only() {
+            return Err(ConfigError::ReadOnly.into());
+        }
+        self.target_to_see()
+    }
+
+    /// The same for whoever only asks about it.
+    pub(crate) fn target_to_see(&self) -> Result<Target, LockError> {
         if self.core().is_closed() {
             return Err(LockError::Closed);
         }

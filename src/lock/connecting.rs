@@ -1,27 +1,115 @@
 //! Finding out whether there is a quorum.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
+    algorithm::{attempt::HEDGE_SHARE, node_set::NodeSet},
     error::{ConnectError, SameServer},
-    lock::{core::Core, inspection::ask_all},
-    node::{Answer, Fault, Run},
+    lock::{
+        core::Core,
+        fanout::Heard,
+        inspection::{ask, ask_node},
+    },
+    node::{Answer, Fault, RestartGuard, Run},
     resource::Resource,
     vote::Vote,
 };
 
-/// Waits until every node has answered or failed, and refuses anything that is no quorum of different servers.
+/// How soon a node that cannot be asked is asked again.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// How long the others are waited for at least when a quorum is there.
+const SHORTEST_GRACE: Duration = Duration::from_millis(50);
+
+/// What every node has said so far.
+pub(super) struct Gathered {
+    /// The last answer of each; none within the time for those that have not been heard.
+    pub(super) answers: Vec<Answer>,
+    heard: NodeSet,
+}
+
+/// What a client that gathers answers does next.
+pub(super) enum Next {
+    Wait,
+    /// Waits a little longer for the others.
+    Grace,
+    Done,
+}
+
+impl Gathered {
+    /// Whether every node has answered or failed.
+    fn is_complete(&self) -> bool {
+        self.heard.len() == self.answers.len()
+    }
+
+    /// What is next where there is no hope: nodes that answer as quickly as those that were heard are heard, or they would be
+    /// told as silent.
+    pub(super) fn end(&self) -> Next {
+        if self.is_complete() { Next::Done } else { Next::Grace }
+    }
+}
+
+/// Asks every node what it knows about itself, and those that fail again until they answer. Ends when `next` says so, or when the
+/// connect timeout is over.
+pub(super) async fn gather(core: &Core, resource: Resource, next: impl Fn(&Gathered) -> Next) -> Vec<Answer> {
+    let start = core.now();
+    let deadline = start + core.settings.connect_timeout;
+    let mut asked = ask(core, &resource, deadline);
+    let answers = vec![Answer::Fault(Fault::TimedOut); core.nodes.len()];
+    let mut gathered = Gathered { answers, heard: NodeSet::EMPTY };
+    let (mut failed, mut again_at, mut end_of_grace) = (NodeSet::EMPTY, None, None);
+    loop {
+        let now = core.now();
+        match next(&gathered) {
+            Next::Done => break,
+            Next::Grace if end_of_grace.is_none() => {
+                end_of_grace = Some(now + grace(core, now.saturating_duration_since(start)))
+            }
+            Next::Grace | Next::Wait => {}
+        }
+        let until = [again_at, end_of_grace].into_iter().flatten().fold(deadline, std::cmp::min);
+        if let Heard::Answer { node, answer, .. } = asked.next(&*core.clock, until).await {
+            if !matches!(answer, Answer::Inspected(_)) {
+                failed.insert(node);
+                again_at = again_at.or_else(|| Some(core.now() + AGAIN));
+            }
+            gathered.heard.insert(node);
+            if let Some(slot) = gathered.answers.get_mut(node) {
+                *slot = answer;
+            }
+            continue;
+        }
+        let now = core.now();
+        if deadline <= now || end_of_grace.is_some_and(|end| end <= now) {
+            break;
+        }
+        again_at = None;
+        for node in std::mem::replace(&mut failed, NodeSet::EMPTY).iter() {
+            ask_node(core, &mut asked, node, &resource, deadline);
+        }
+    }
+    gathered.answers
+}
+
+/// How much longer the others are waited for when a quorum has answered after so long: a node that is as quick is heard, and a
+/// silent one costs little.
+fn grace(core: &Core, took: Duration) -> Duration {
+    let node_timeout = core.settings.node_timeout_for(core.settings.ttl);
+    took.max(SHORTEST_GRACE).min(node_timeout / HEDGE_SHARE)
+}
+
+/// Waits until a quorum of different servers has answered, and refuses what can be none.
+///
+/// The other nodes are given a little longer. Whoever comes later enrols, which refuses what does not fit; where nobody enrols
+/// nothing would, so every node is waited for.
 pub(crate) async fn wait_for_quorum(core: &Core) -> Result<(), ConnectError> {
-    let deadline = core.now() + core.settings.connect_timeout;
-    let answers = ask_all(core, &Resource::internal(*b"redquorum:connect"), deadline).await;
+    let resource = Resource::internal(*b"redquorum:connect");
+    let answers = gather(core, resource, |gathered| next(core, gathered)).await;
     refuse_same_server(core, &answers)?;
     let misfits: Vec<_> =
         answers.iter().enumerate().map(|(node, answer)| misfit(core, node, answer)).collect();
-    let fits = |(answer, misfit): &(&Answer, &Option<ConnectError>)| {
-        matches!(answer, Answer::Inspected(_)) && misfit.is_none()
-    };
     let needed = core.settings.electorate.needed();
-    let has_quorum = answers.iter().zip(&misfits).filter(fits).count() >= needed;
+    let has_quorum = fitting(core, &answers) >= needed;
     for misfit in misfits.into_iter().flatten() {
         // What does not pass by itself is better said at once, unless the others can do without.
         if !has_quorum {
@@ -32,7 +120,59 @@ pub(crate) async fn wait_for_quorum(core: &Core) -> Result<(), ConnectError> {
     if has_quorum {
         return Ok(());
     }
-    Err(ConnectError::NoQuorum { needed, votes: core.votes(answers.iter().map(Vote::of)) })
+    let vote = |answer: &Answer| match answer {
+        Answer::Inspected(_) => Vote::Connected,
+        answer => Vote::of(answer),
+    };
+    Err(ConnectError::NoQuorum { needed, votes: core.votes(answers.iter().map(vote)) })
+}
+
+fn next(core: &Core, gathered: &Gathered) -> Next {
+    let Gathered { answers, .. } = gathered;
+    let electorate = core.settings.electorate;
+    let is_misfit = |(node, answer): (usize, &Answer)| misfit(core, node, answer).is_some();
+    if refuse_same_server(core, answers).is_err() {
+        return Next::Done;
+    }
+    if fitting(core, answers) >= electorate.needed() {
+        return match core.settings.terms.guard {
+            _ if gathered.is_complete() => Next::Done,
+            RestartGuard::Off => Next::Wait,
+            RestartGuard::PerConnection | RestartGuard::PerVote => Next::Grace,
+        };
+    }
+    let lasting = answers.iter().enumerate().filter(|node| is_lasting(node.1) || is_misfit(*node)).count();
+    if lasting > electorate.nodes() - electorate.needed() { gathered.end() } else { Next::Wait }
+}
+
+/// How many nodes have answered and fit.
+fn fitting(core: &Core, answers: &[Answer]) -> usize {
+    let fits = |(node, answer): &(usize, &Answer)| {
+        matches!(answer, Answer::Inspected(_)) && misfit(core, *node, answer).is_none()
+    };
+    answers.iter().enumerate().filter(fits).count()
+}
+
+/// Whether a node was not asked for a reason that does not pass by itself. A server that is still starting refuses connections,
+/// or loads its data.
+pub(super) fn is_lasting(answer: &Answer) -> bool {
+    let Answer::Fault(fault) = answer else { return false };
+    let fault = if let Fault::Handshake(fault) = fault { fault } else { fault };
+    if let Fault::Server(said) = fault {
+        return said.starts_with("ERR") && !said.contains("max number of clients");
+    }
+    matches!(
+        fault,
+        Fault::NoAuth(_)
+            | Fault::NoPermission(_)
+            | Fault::RunIdForbidden
+            | Fault::Tls(_)
+            | Fault::Protocol(_)
+            | Fault::ClusterMode
+            | Fault::SentinelMode
+            | Fault::ClockOff(_)
+            | Fault::OtherQuorum(_)
+    )
 }
 
 /// What is wrong with a node, if something is that does not pass by itself.

@@ -180,12 +180,13 @@ impl Core {
         let under_way = won.under_way.take();
         let id = self.next_lease.fetch_add(1, Ordering::Relaxed);
         let held = Arc::new(Held::new(id, won, self.now(), Arc::clone(&self.observer)));
+        // First, since it may be anybody's code: if that panics, nobody has a guard, and nothing may renew the lease.
+        self.observer.lease_granted(&held);
         lock(&self.leases).insert(id, Arc::clone(&held));
         self.expiries.set(id, held.valid_until());
         if held.is_renewed {
             self.renewals.set(id, held.renewal_due());
         }
-        self.observer.lease_granted(&held);
         // Shut down between the attempt and now: nobody else would end it.
         if self.is_closed() {
             self.lose(&held, LossReason::Shutdown);

@@ -35,13 +35,17 @@ impl Gauge {
         UnderWay { shared: Arc::clone(&self.shared) }
     }
 
+    pub(crate) fn count(&self) -> usize {
+        self.shared.under_way.load(Ordering::SeqCst)
+    }
+
     /// Ready when nothing is under way.
     pub(crate) async fn none(&self) {
         loop {
             let none = self.shared.none.notified();
             let mut none = std::pin::pin!(none);
             none.as_mut().enable();
-            if self.shared.under_way.load(Ordering::SeqCst) == 0 {
+            if self.count() == 0 {
                 return;
             }
             none.await;

@@ -52,7 +52,6 @@ pub(crate) struct Held {
     /// How long a node's answer to a renewal or an unlock is waited for.
     pub(crate) node_timeout: Duration,
     /// Since when it is in care.
-    #[cfg_attr(not(feature = "metrics"), expect(dead_code, reason = "only metrics tell how long it lasts"))]
     pub(crate) since: Instant,
     observer: Arc<dyn Observer>,
     state: Mutex<State>,
@@ -218,20 +217,24 @@ impl Held {
     /// [`lose`]: Self::lose
     /// [`leave`]: Self::leave
     pub(crate) fn submit_unlock(&self, nodes: &[Arc<dyn Node>], until: Instant) -> Vec<(usize, Reply)> {
+        let mut state = lock(&self.state);
+        let heard = state.hear_late();
+        type Kind = (Leave, u64, Option<Instant>);
         // Mostly one is for all nodes.
-        let mut requests: Vec<((Leave, u64), Request)> = Vec::with_capacity(1);
-        let mut unlock = |leave, token| {
-            if let Some((_, request)) = requests.iter().find(|(kind, _)| *kind == (leave, token)) {
+        let mut requests: Vec<(Kind, Request)> = Vec::with_capacity(1);
+        let mut unlock = |leave, token, renewed_at: Option<Instant>| {
+            let kind = (leave, token, renewed_at);
+            if let Some((_, request)) = requests.iter().find(|(known, _)| *known == kind) {
                 return request.clone();
             }
             let (resources, owner) = (Arc::clone(&self.resources), self.owner.clone());
             let unlock = Unlock { resources, owner, token, real: true, leave };
+            let executed_by = renewed_at.unwrap_or(self.since) + self.node_timeout;
             let request = Request::one(Entry::Unlock(unlock), until);
-            requests.push(((leave, token), request.clone()));
+            let request = request.blocks_until(state.lease.key_over(executed_by));
+            requests.push((kind, request.clone()));
             request
         };
-        let mut state = lock(&self.state);
-        let heard = state.hear_late();
         let targets = nodes.iter().zip(&state.standing).enumerate();
         let replies = targets
             .filter(|(_, (_, standing))| standing.is_touched || standing.unanswered > 0)
@@ -244,7 +247,7 @@ impl Held {
                 // Where its own vote was the token or more, the counter is there already.
                 let token = self.token.as_u64();
                 let carried = if standing.counter < token { token } else { 0 };
-                (index, node.call(unlock(leave, carried)))
+                (index, node.call(unlock(leave, carried, standing.renewed_at)))
             })
             .collect();
         drop(state);
@@ -253,7 +256,7 @@ impl Held {
     }
 
     /// The renewal for one node, noted as unanswered there; `None` once the lease is not held any more.
-    pub(crate) fn begin_renewal(&self, node: usize, ttl: Duration) -> Option<Renew> {
+    pub(crate) fn begin_renewal(&self, node: usize, ttl: Duration, now: Instant) -> Option<Renew> {
         let mut state = lock(&self.state);
         if state.phase != Phase::Held {
             return None;
@@ -264,6 +267,9 @@ impl Held {
         if let Some(standing) = state.standing.get_mut(node).filter(|_| is_noted) {
             standing.unanswered += 1;
             standing.was_renewed = true;
+            // One that is not answered yet may still be executed, whatever becomes of this one.
+            standing.sent_at = standing.renewed_at;
+            standing.renewed_at = Some(now);
         }
         let holds = state.holds;
         drop(state);
@@ -273,13 +279,13 @@ impl Held {
     }
 
     /// Tells the nodes the number of holds, without waiting for them.
-    pub(crate) fn submit_holds(&self, nodes: &[Arc<dyn Node>], ttl: Duration, until: Instant) {
+    pub(crate) fn submit_holds(&self, nodes: &[Arc<dyn Node>], ttl: Duration, now: Instant) {
         for (index, node) in nodes.iter().enumerate() {
-            let Some(mut renew) = self.begin_renewal(index, ttl) else { return };
+            let Some(mut renew) = self.begin_renewal(index, ttl, now) else { return };
             if mutation::is_on(Mutation::HoldsAsIncrements) {
                 renew.holds = 0;
             }
-            let reply = node.call(Request::one(Entry::Renew(renew), until));
+            let reply = node.call(Request::one(Entry::Renew(renew), now + self.node_timeout));
             lock(&self.state).late.push((index, Question::Renew, reply));
         }
     }

@@ -11,10 +11,10 @@ use crate::{
         locking::Target,
         node_inspection::NodeInspection,
     },
-    node::{Answer, Entry, Fault, Inspect, Request},
+    node::{Answer, Entry, Fault, Inspect, Inspection as Inspected, Request},
     owner_id::OwnerId,
     resource::Resource,
-    vote::Vote,
+    vote::{Refusal, Vote},
 };
 
 /// What the nodes say about a resource, from [`RedLock::inspect`](crate::RedLock::inspect): the quorum's view, and each
@@ -192,7 +192,7 @@ pub(crate) async fn inspect(core: &Core, target: &Target) -> Result<Inspection, 
     let answered = heard.iter().filter(|(answer, _)| matches!(answer, Answer::Inspected(_))).count();
     let needed = core.settings.electorate.needed();
     if answered < needed {
-        let votes = core.votes(heard.iter().map(|(answer, _)| Vote::of(answer)));
+        let votes = core.votes(heard.iter().map(|(answer, _)| vote(answer)));
         return Err(LockError::NoQuorum { resource: target.resource.clone(), needed, votes });
     }
     let nodes = core.nodes.iter().zip(heard).map(|(node, (answer, at))| {
@@ -200,6 +200,17 @@ pub(crate) async fn inspect(core: &Core, target: &Target) -> Result<Inspection, 
         NodeInspection::new(Arc::clone(node.address()), answer, latency)
     });
     Ok(Inspection { nodes: nodes.collect(), needed })
+}
+
+/// The vote that an answer to a question shows: that of a lock, which the node would refuse in
+/// quarantine.
+fn vote(answer: &Answer) -> Vote {
+    match answer {
+        Answer::Inspected(Inspected { abstention: Some(abstention), .. }) => {
+            Vote::Refused(Refusal::of_abstention(*abstention))
+        }
+        answer => Vote::of(answer),
+    }
 }
 
 /// Asks every node about a resource and waits until each has answered or the deadline has come.
@@ -211,6 +222,18 @@ pub(super) async fn ask_all(core: &Core, resource: &Resource, deadline: Instant)
 /// Asks every node about a resource, at the call.
 pub(super) fn ask(core: &Core, resource: &Resource, deadline: Instant) -> Fanout<()> {
     ask_entry(core, Entry::Inspect(Inspect { resource: resource.clone() }), deadline)
+}
+
+/// Asks one node more, at the call.
+pub(super) fn ask_node(
+    core: &Core,
+    asked: &mut Fanout<()>,
+    node: usize,
+    resource: &Resource,
+    deadline: Instant,
+) {
+    let inspect = Entry::Inspect(Inspect { resource: resource.clone() });
+    asked.send(&core.nodes, node, (), Request::one(inspect, deadline));
 }
 
 /// Asks every node the same, at the call.
@@ -249,7 +272,7 @@ async fn hear_with_times(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::{HeldBy, Inspection as Inspected};
+    use crate::node::HeldBy;
 
     /// One word a node: a letter and a digit for an owner and its remaining seconds, `-` free, `?` silent.
     fn view(nodes: &str) -> Inspection {
@@ -258,8 +281,9 @@ mod tests {
             holds: 1,
             remaining: held[1..].parse().ok().map(Duration::from_secs),
         };
-        let inspected =
-            |held| Answer::Inspected(Inspected { held, counter: 0, run: None, fingerprint: None });
+        let inspected = |held| {
+            Answer::Inspected(Inspected { held, counter: 0, run: None, fingerprint: None, abstention: None })
+        };
         let answer = |word: &str| match word {
             "-" => inspected(None),
             "?" => Answer::Fault(Fault::TimedOut),

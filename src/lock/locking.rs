@@ -257,7 +257,7 @@ impl<'a> Run<'a> {
             }
             Answer::Queued(_) => (Ballot::Refused, Sighting::Unknown),
             Answer::Fault(fault) if fault.is_unsent() => (Ballot::Unsent, Sighting::Unknown),
-            Answer::Fault(fault) if !fault.is_answer() => (Ballot::Silent, Sighting::Unknown),
+            Answer::Fault(fault) if fault.may_land_yet() => (Ballot::Silent, Sighting::Unknown),
             _ => (Ballot::Failed, Sighting::Unknown),
         };
         self.attempt.on_lock(node, ballot);
@@ -296,10 +296,11 @@ impl<'a> Run<'a> {
         }
         self.core.observer.attempt_lost(self.number);
         let real = mutation::is_on(Mutation::NoticeOnRollback);
+        let keys_over = self.core.now() + self.core.settings.validity.seen_by_any(self.target.settings.ttl);
         let unlock = |leave| {
             let (resources, owner) = (Arc::clone(&self.target.resources), self.owner.clone());
             let entry = Entry::Unlock(Unlock { resources, owner, token: 0, real, leave });
-            Request::one(entry, self.core.owed_until())
+            Request::one(entry, self.core.owed_until()).blocks_until(keys_over)
         };
         let is_left = !mutation::is_on(Mutation::NoTombstoneForLock);
         let leaving = unlock(if is_left { Leave::UnlessDeleted } else { Leave::Nothing });
@@ -372,6 +373,8 @@ fn standing((ballot, vote): (&Ballot, &Vote)) -> Standing {
         is_touched: *ballot != Ballot::Unsent,
         unanswered: u32::from(is_silent),
         was_renewed: false,
+        renewed_at: None,
+        sent_at: None,
     }
 }
 

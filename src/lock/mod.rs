@@ -31,12 +31,14 @@ mod release;
 pub(crate) mod renewal;
 mod rule;
 mod schedule;
+pub(crate) mod shutdown;
 #[cfg(test)]
 pub(crate) mod tests;
 mod waiting;
 mod watchdog;
 
 pub use self::{
+    admission::Initialized,
     builder::QuorumBuilder,
     closure::{Done, Lease},
     guard::{LockGuard, Verification},
@@ -48,4 +50,5 @@ pub use self::{
     quorum::Quorum,
     red_lock::RedLock,
     release::Unlocked,
+    shutdown::Shutdown,
 };

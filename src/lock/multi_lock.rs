@@ -15,13 +15,16 @@ use crate::{
         owner::Owner,
         red_lock::RedLock,
     },
+    node::request::LARGEST_GROUP,
     resource::Resource,
 };
 
 /// A lock on several resources, all or none, of one quorum or of several.
 ///
-/// The resources of one quorum are taken together: one question to each node, one lease, one fencing token. So there is
-/// no order to keep to and no deadlock, but a large group waits until all its resources are free at once.
+/// The resources of one quorum are taken together: one question to each node, one lease, one
+/// fencing token. So there is no order to keep to and no deadlock, but a large group waits until
+/// all its resources are free at once. At most 1,000 resources of each quorum make a group: each
+/// node takes all of them in one step, in which it serves nobody else.
 ///
 /// Several quorums are taken one after the other, in an order that all clients share, so that no two groups wait for each
 /// other in a circle; if one of them cannot be had, the others are given back. Each has a lease and a token of its own.
@@ -125,8 +128,8 @@ impl MultiLock {
     ///
     /// # Errors
     ///
-    /// As [`RedLock::lock`]; [`ConfigError::EmptyGroup`] and [`ConfigError::DuplicateResource`] beside. Whatever the
-    /// error, nothing stays locked.
+    /// As [`RedLock::lock`]; [`ConfigError::EmptyGroup`], [`ConfigError::GroupTooLarge`] and
+    /// [`ConfigError::DuplicateResource`] beside. Whatever the error, nothing stays locked.
     ///
     /// # Cancel safety
     ///
@@ -163,7 +166,8 @@ impl MultiLock {
     ///
     /// # Errors
     ///
-    /// As [`RedLock::try_lock`]; [`ConfigError::EmptyGroup`] and [`ConfigError::DuplicateResource`] beside.
+    /// As [`RedLock::try_lock`]; [`ConfigError::EmptyGroup`], [`ConfigError::GroupTooLarge`] and
+    /// [`ConfigError::DuplicateResource`] beside.
     ///
     /// # Cancel safety
     ///
@@ -230,6 +234,9 @@ fn grouped(claims: impl Iterator<Item = Claim>) -> Result<Vec<Claim>, ConfigErro
 }
 
 fn sorted(mut resources: Vec<Resource>) -> Result<Arc<[Resource]>, ConfigError> {
+    if resources.len() > LARGEST_GROUP {
+        return Err(ConfigError::GroupTooLarge { given: resources.len(), most: LARGEST_GROUP });
+    }
     resources.sort_unstable();
     match resources.iter().zip(resources.iter().skip(1)).find(|(one, next)| one == next) {
         Some((resource, _)) => Err(ConfigError::DuplicateResource { resource: resource.clone() }),

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     lock::inspection::Seen,
     node::{Answer, Fault},
+    vote::Refusal,
 };
 
 /// What one node said about a resource, from [`Inspection::answers`](crate::Inspection::answers): who holds it there, its
@@ -14,17 +15,21 @@ pub struct NodeInspection {
     address: Arc<str>,
     seen: Seen,
     counter: Option<u64>,
+    abstention: Option<Refusal>,
     latency: Option<Duration>,
 }
 
 impl NodeInspection {
     pub(super) fn new(address: Arc<str>, answer: Answer, latency: Option<Duration>) -> Self {
-        let counter = match &answer {
-            Answer::Inspected(inspection) => Some(inspection.counter).filter(|counter| *counter > 0),
-            _ => None,
+        let (counter, abstention) = match &answer {
+            Answer::Inspected(inspection) => (
+                Some(inspection.counter).filter(|counter| *counter > 0),
+                inspection.abstention.map(Refusal::of_abstention),
+            ),
+            _ => (None, None),
         };
         let has_answered = !matches!(&answer, Answer::Fault(fault) if !fault.is_answer());
-        Self { address, seen: seen(answer), counter, latency: latency.filter(|_| has_answered) }
+        Self { address, seen: seen(answer), counter, abstention, latency: latency.filter(|_| has_answered) }
     }
 
     /// The node's address, without a password.
@@ -45,6 +50,13 @@ impl NodeInspection {
     #[must_use]
     pub fn counter(&self) -> Option<u64> {
         self.counter
+    }
+
+    /// Why the node would not vote for a lock of this client now: [`Refusal::Quarantined`] after a
+    /// restart, a flush or a promotion, and while it is new. `None` if it votes, or did not say.
+    #[must_use]
+    pub fn abstention(&self) -> Option<&Refusal> {
+        self.abstention.as_ref()
     }
 
     /// From the question to the node's answer: a round trip, what waited before it on the connection, and what this client had
@@ -77,7 +89,8 @@ mod tests {
 
     #[test]
     fn only_what_a_node_itself_said_took_it_time() {
-        let inspection = Inspection { held: None, counter: 7, run: None, fingerprint: None };
+        let inspection =
+            Inspection { held: None, counter: 7, run: None, fingerprint: None, abstention: None };
         let answered = of(Answer::Inspected(inspection));
         assert_eq!((answered.counter(), answered.latency()), (Some(7), Some(Duration::from_millis(3))));
         let refused = of(Answer::Fault(Fault::Busy));

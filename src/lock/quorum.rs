@@ -1,12 +1,14 @@
 //! A client of a quorum.
 
-use std::{pin::pin, sync::Arc};
-
-use futures::future::{join_all, select};
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     error::ConnectError,
-    lock::{MultiLock, QuorumBuilder, RedLock, core::Client},
+    lock::{
+        MultiLock, QuorumBuilder, RedLock, Shutdown,
+        core::Client,
+        shutdown::{self, GRACE},
+    },
     node::memory::MemoryCluster,
     resource::Resource,
 };
@@ -48,28 +50,38 @@ impl Quorum {
 
     /// The lock of several resources, all or none, with the quorum's settings; nothing is sent yet.
     ///
-    /// Their order does not matter. An empty group, or one with a resource twice, is an error of the first use.
+    /// Their order does not matter. An empty group, one of more than 1,000 resources, or one with a
+    /// resource twice is an error of the first use.
     pub fn multi_lock<R: AsRef<[u8]>>(&self, resources: impl IntoIterator<Item = R>) -> MultiLock {
         MultiLock::of_one(&self.client, resources)
     }
 
-    /// Ends every lease of this client, lets nothing new begin, waits for attempts under way to be taken back (at most
-    /// an attempt timeout), and returns when every unlock that is owed has been confirmed or is past its time (at most
-    /// `max_ttl`).
+    /// Ends every lease of this client, lets nothing new begin, and waits for the nodes to confirm it, as
+    /// [`shutdown_within`](Self::shutdown_within) does with a grace of three seconds.
     ///
-    /// Guards that are alive lose their lease; calls that wait end with [`Closed`](crate::LockError::Closed).
+    /// # Cancel safety
+    ///
+    /// As [`shutdown_within`](Self::shutdown_within).
+    pub async fn shutdown(&self) -> Shutdown {
+        self.shutdown_within(GRACE).await
+    }
+
+    /// Ends every lease of this client, lets nothing new begin, and says which nodes have not confirmed it.
+    ///
+    /// Guards that are alive lose their lease; calls that wait end with [`Closed`](crate::LockError::Closed). Attempts under
+    /// way are taken back, and waited for as long as nobody polls or drops them, at most an attempt timeout.
+    ///
+    /// It returns at once when every unlock is confirmed. Nodes that do not answer are waited for until `grace` is over,
+    /// counted from the call; beyond that, only while a lease may keep others from its resource because no quorum is free of
+    /// it. Such a lease is over by its own ttl, a node timeout after its last renewal.
+    ///
+    /// What is open then goes on in the background as long as the runtime runs, for `max_ttl` at most.
     ///
     /// # Cancel safety
     ///
     /// The leases end at the first poll; dropped later, the unlocks go on in the background.
-    pub async fn shutdown(&self) {
-        let core = &self.client.core;
-        core.close();
-        // What is under way has something to take back, and closed nodes would not listen. Calls that wait end by
-        // themselves, if somebody polls them; no attempt is older than this.
-        let patience = core.clock.sleep_until(core.now() + core.settings.attempt_timeout);
-        select(pin!(core.attempts.none()), patience).await;
-        join_all(core.nodes.iter().map(|node| node.close())).await;
+    pub async fn shutdown_within(&self, grace: Duration) -> Shutdown {
+        shutdown::shutdown(&self.client.core, grace).await
     }
 
     pub(crate) fn client(&self) -> &Arc<Client> {

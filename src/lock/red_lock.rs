@@ -67,8 +67,8 @@ impl RedLock {
         self
     }
 
-    /// How long `lock` goes on while no quorum can be asked (default: one ttl). For a resource that is held by others it
-    /// waits without limit.
+    /// How long `lock` goes on while no quorum can be asked (default: one ttl, or until the nodes vote again that are in quarantine
+    /// and have told for how long, if that is later). For a resource that is held by others it waits without limit.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.claim.settings.patience = Some(patience);
         self
@@ -224,7 +224,7 @@ impl RedLock {
     ///
     /// It changes nothing.
     pub async fn inspect(&self) -> Result<Inspection, LockError> {
-        inspection::inspect(self.claim.core(), &self.claim.target()?).await
+        inspection::inspect(self.claim.core(), &self.claim.target_to_see()?).await
     }
 
     /// Unlocks the resource whoever holds it, at every node that answers.

@@ -27,7 +27,9 @@ use crate::{
 pub struct Unlocked {
     /// Nodes that have confirmed, by address.
     pub confirmed: Vec<Arc<str>>,
-    /// Nodes that have not yet; the unlock is on its way to them, and goes on until the lease's last key is over.
+    /// Nodes that have not yet; the unlock is on its way to them, and goes on until the lease's
+    /// last key is over. Only a node that will always refuse it (a key of another type, a
+    /// permission that is missing) is not told again.
     pub open: Vec<Arc<str>>,
 }
 
@@ -67,7 +69,7 @@ async fn hear_unlock(
         core.courtesies.owe(&held.resources, now, courtesy);
     }
     let Held { resource, owner, token, .. } = held;
-    tracing::debug!(%resource, %owner, %token, confirmed = ?release.confirmed(), "unlock");
+    tracing::debug!(%resource, %owner, %token, confirmed = ?release.report(core).confirmed, "unlock");
     if release.found_nothing() {
         Err(UnlockError::LeaseLost { lost: held.lost(LossReason::TakenAway), votes: release.votes(core) })
     } else if release.is_confirmed() {
@@ -100,8 +102,7 @@ async fn tell_holds(core: &Core, held: &Arc<Held>) -> Result<Unlocked, UnlockErr
 /// Tells the nodes that there is one hold less, without waiting.
 pub(crate) fn submit_holds(core: &Core, held: &Held) {
     let now = core.now();
-    let until = now + held.node_timeout;
-    held.submit_holds(&core.nodes, held.valid_until().saturating_duration_since(now), until);
+    held.submit_holds(&core.nodes, held.valid_until().saturating_duration_since(now), now);
 }
 
 /// Unlocks whoever holds the resource, and waits until every node has answered or its time is over.
@@ -121,7 +122,7 @@ pub(crate) async fn force_unlock(core: &Core, target: &Target) -> Result<Unlocke
         core.nodes.iter().for_each(|node| drop(node.call(unlock.clone())));
     }
     let release = Release::heard(core, replies, deadline, |release| release.open.is_empty()).await;
-    tracing::warn!(resource = %target.resource, confirmed = ?release.confirmed(), "unlocked by force");
+    tracing::warn!(resource = %target.resource, confirmed = ?release.report(core).confirmed, "unlocked by force");
     if release.is_confirmed() {
         return Ok(release.report(core));
     }

@@ -172,7 +172,7 @@ pub(crate) async fn renew_now(core: &Core, held: &Arc<Held>, purpose: Purpose) -
     renewal.extends = purpose != Purpose::Holds;
     let mut fanout = Fanout::new();
     for node in 0..electorate.nodes() {
-        match held.begin_renewal(node, ttl) {
+        match held.begin_renewal(node, ttl, start) {
             Some(renew) => fanout.send(&core.nodes, node, (), Request::one(Entry::Renew(renew), deadline)),
             None => held.ensure(core.now())?,
         }

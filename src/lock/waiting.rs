@@ -14,6 +14,7 @@ use crate::{
         waiting_strategy::WaitingStrategy,
     },
     clock::Instant,
+    config::CheckedLock,
     error::LockError,
     lock::{
         bell::{Bell, NodeBell, Topic},
@@ -63,6 +64,8 @@ struct Turn {
     hint: u64,
     /// When the first of the attempts began that could ask no quorum; `None` once one could.
     failing_since: Option<Instant>,
+    /// When the quarantines are over for which the last attempt had no quorum, as the nodes told it.
+    quarantined_until: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -118,7 +121,7 @@ async fn take_turns(
         turn.line.get_or_insert_with(|| InLine::new(core, &target.resources, life));
     }
     loop {
-        let end_of_patience = turn.end_of_patience(start, target.settings.patience);
+        let end_of_patience = turn.end_of_patience(start, &target.settings);
         let plan = turn.until_next_attempt(core, target, bell, end_of_patience).await;
         let (begun, hint) = (core.now(), turn.hint);
         match attempt(core, target, plan, hint, turn.line.as_mut()).await {
@@ -128,7 +131,7 @@ async fn take_turns(
             }
             Attempted::Lost(lost) => {
                 turn.lost(core, target, bell, &lost, begun);
-                let end_of_patience = turn.end_of_patience(start, target.settings.patience);
+                let end_of_patience = turn.end_of_patience(start, &target.settings);
                 if end_of_patience.is_some_and(|end| end <= core.now()) {
                     return Err(lost.into_error(core, target));
                 }
@@ -158,13 +161,10 @@ impl Lost {
 fn no_quorum(core: &Core, resource: Resource, votes: Votes) -> LockError {
     let electorate = core.settings.electorate;
     let (needed, spare) = (electorate.needed(), electorate.nodes() - electorate.needed());
-    let mut quarantines: Vec<Option<Duration>> = votes.quarantines().collect();
-    if quarantines.len() <= spare {
+    if votes.quarantined() <= spare {
         return LockError::NoQuorum { resource, needed, votes };
     }
-    // When enough of them are out of it again; unknown is later than anything.
-    quarantines.sort_unstable_by_key(|remaining| remaining.unwrap_or(Duration::MAX));
-    let remaining = quarantines.into_iter().rev().nth(spare).flatten();
+    let remaining = votes.quarantined_for(needed);
     LockError::Quarantined { resource, needed, remaining, votes }
 }
 
@@ -198,8 +198,8 @@ impl Drop for Place<'_> {
 }
 
 impl Turn {
-    /// Waits for the time of the next attempt, and says how to make it. While no quorum can be asked, the last one is made at
-    /// the end of the patience.
+    /// Waits for the time of the next attempt, and says how to make it. One is made as soon as quarantines are over for which
+    /// there was no quorum; while none can be asked, the last one is made at the end of the patience.
     async fn until_next_attempt(
         &mut self,
         core: &Core,
@@ -214,10 +214,8 @@ impl Turn {
             let rung = bell.rung.notified();
             let now = core.now();
             rule.hear(bell.take(), now);
-            let Wake { mut at, plan } = rule.next_wake();
-            if let Some(end) = end_of_patience {
-                at = at.min(end);
-            }
+            let Wake { at, plan } = rule.next_wake();
+            let at = [end_of_patience, self.quarantined_until].into_iter().flatten().fold(at, Instant::min);
             if at <= now {
                 rule.attempt_begins(&plan, now);
                 return plan;
@@ -254,6 +252,8 @@ impl Turn {
             Loss::Contended => None,
             Loss::NoQuorum | Loss::Expired => self.failing_since.or(Some(begun)),
         };
+        let quarantine = lost.votes.quarantined_for(core.settings.electorate.needed());
+        self.quarantined_until = quarantine.map(|remaining| now + remaining + target.settings.pacing.floor);
         let waiting =
             self.waiting.get_or_insert_with(|| Waiting::begin(core, target, bell, now, self.let_go));
         waiting.rule.attempt_lost(lost, bell, now, core.jitter());
@@ -278,14 +278,17 @@ impl Turn {
         queueing.looked(&sightings, now.saturating_duration_since(start), now);
     }
 
-    /// When a task that began at `start` has waited for a quorum as long as it may, if there is none at present.
-    fn end_of_patience(&self, start: Instant, patience: Duration) -> Option<Instant> {
-        self.failing_since.map(|since| since.max(start) + patience)
+    /// When a task that began at `start` has waited for a quorum as long as it may, if there is none at present. By default that is
+    /// not before the nodes will vote that have told when.
+    fn end_of_patience(&self, start: Instant, settings: &CheckedLock) -> Option<Instant> {
+        let end = self.failing_since?.max(start) + settings.patience;
+        let until = self.quarantined_until.filter(|_| !settings.is_patience_set);
+        Some(until.map_or(end, |until| until.max(end)))
     }
 
     /// The next in the queue waits for what this one has won.
     fn won(&mut self, now: Instant, ttl: Duration, bell: &Bell) {
-        self.failing_since = None;
+        (self.failing_since, self.quarantined_until) = (None, None);
         if let Some(line) = &mut self.line {
             line.won();
         }

@@ -21,7 +21,7 @@ use crate::{
     },
     mutation::{self, Mutation},
     mutex::lock,
-    node::{Answer, Entry, Fault, Reply, Request, request::MOST_ENTRIES},
+    node::{Answer, Entry, Fault, Reply, Request, request::Load},
 };
 
 /// Leases due within this share of a ttl travel together.
@@ -85,7 +85,7 @@ struct UnderWay {
     deadline: Instant,
 }
 
-/// Everything that is due, or almost, in runs that fit into one call.
+/// Everything that is due, or almost, in runs that fit into one call each.
 fn due_batches(core: &Core, now: Instant) -> Vec<Arc<Batch>> {
     let window = core.settings.ttl / WINDOW_SHARE;
     let first = core.renewals.take_due(now);
@@ -96,7 +96,8 @@ fn due_batches(core: &Core, now: Instant) -> Vec<Arc<Batch>> {
     let along = core.renewals.take_due(now + window);
     let due: Vec<Arc<Held>> = first.into_iter().chain(along).filter_map(|id| core.lease(id)).collect();
     let electorate = core.settings.electorate;
-    due.chunks(MOST_ENTRIES)
+    in_calls(due)
+        .iter()
         .map(|leases| {
             let renewals =
                 leases.iter().map(|held| Renewal::new(Arc::clone(held), electorate, now)).collect();
@@ -106,6 +107,23 @@ fn due_batches(core: &Core, now: Instant) -> Vec<Arc<Batch>> {
         .collect()
 }
 
+/// These leases in runs, each of which is renewed by one call.
+fn in_calls(due: Vec<Arc<Held>>) -> Vec<Vec<Arc<Held>>> {
+    let mut calls = Vec::new();
+    let mut leases = Vec::new();
+    let mut load = Load::default();
+    for held in due {
+        if !load.take(1, held.resources.len()) {
+            calls.push(std::mem::take(&mut leases));
+            load = Load::default();
+            load.take(1, held.resources.len());
+        }
+        leases.push(held);
+    }
+    calls.extend((!leases.is_empty()).then_some(leases));
+    calls
+}
+
 impl Lane {
     /// Sends the next batch if nothing is under way.
     fn send_next(&mut self, core: &Core, node: usize) {
@@ -113,17 +131,18 @@ impl Lane {
             let (Some(batch), Some(to)) = (self.waiting.pop_front(), core.nodes.get(node)) else { return };
             let mut sent = Vec::new();
             let mut entries = Vec::new();
-            let mut deadline = core.now();
+            let now = core.now();
+            let mut deadline = now;
             for (index, renewal) in lock(&batch.renewals).iter().enumerate() {
-                if let Some(renew) = renewal.held.begin_renewal(node, renewal.held.ttl()) {
-                    deadline = deadline.max(core.now() + renewal.held.node_timeout);
+                if let Some(renew) = renewal.held.begin_renewal(node, renewal.held.ttl(), now) {
+                    deadline = deadline.max(now + renewal.held.node_timeout);
                     entries.push(Entry::Renew(renew));
                     sent.push(index);
                 }
             }
             if !entries.is_empty() {
-                let reply = if core.now() < batch.stale_at {
-                    to.call(Request { entries: entries.into(), until: deadline })
+                let reply = if now < batch.stale_at {
+                    to.call(Request::new(entries, deadline))
                 } else {
                     Reply::fault(entries.len(), &Fault::Unresponsive)
                 };

@@ -10,6 +10,23 @@ use crate::{
     node::{Answer, Fault},
 };
 
+/// Every end of an attempt.
+pub(super) const ATTEMPT_ENDS: [AttemptEnd; 5] = [
+    AttemptEnd::Won,
+    AttemptEnd::Lost(Loss::Contended),
+    AttemptEnd::Lost(Loss::NoQuorum),
+    AttemptEnd::Lost(Loss::Expired),
+    AttemptEnd::Cancelled,
+];
+
+/// Every reason for which a lease is lost: to unlock it is none.
+pub(super) const LOSS_REASONS: [LossReason; 4] =
+    [LossReason::Expired, LossReason::MaxHold, LossReason::TakenAway, LossReason::Shutdown];
+
+/// Every end of a renewal.
+pub(super) const RENEWAL_ENDS: [Outcome; 4] =
+    [Outcome::Renewed, Outcome::Failed, Outcome::Gone, Outcome::TooLate];
+
 pub(super) fn of_attempt(end: AttemptEnd) -> &'static str {
     match end {
         AttemptEnd::Won => "won",
@@ -108,11 +125,13 @@ fn of_fault(fault: &Fault) -> &'static str {
         Fault::CannotPersist => "cannot_persist",
         Fault::Busy => "busy",
         Fault::Counter(_) => "counter",
+        Fault::Flooded { .. } => "flooded",
         Fault::Protocol(_) => "protocol",
         Fault::ClusterMode => "cluster_mode",
         Fault::SentinelMode => "sentinel_mode",
         Fault::NoMaster(_) => "no_master",
         Fault::Tls(_) => "tls",
         Fault::Server(_) => "server",
+        Fault::CallFailed(_) => "call_failed",
     }
 }

@@ -10,9 +10,11 @@ use super::{
 };
 use crate::{
     clock::Instant,
+    error::LossReason,
     lock::{
         held::Held,
         observer::{AttemptEnd, CallEnd, LeaseEnd, Observer, Question, Renewed},
+        renewal::Outcome,
     },
     node::{Answer, remote::Monitor},
 };
@@ -35,11 +37,32 @@ impl Meter {
         gauge!(LEASES, "quorum" => meter.quorum()).increment(0.0);
         gauge!(WAITING, "quorum" => meter.quorum()).increment(0.0);
         counter!(ABANDONED, "quorum" => meter.quorum()).increment(0);
+        meter.count_attempts(label::ATTEMPT_ENDS, 0);
+        meter.count_renewals(label::RENEWAL_ENDS, 0);
+        meter.count_losses(label::LOSS_REASONS, 0);
         meter
     }
 
     fn quorum(&self) -> Arc<str> {
         Arc::clone(&self.quorum)
+    }
+
+    fn count_attempts(&self, ends: impl IntoIterator<Item = AttemptEnd>, by: u64) {
+        for end in ends {
+            counter!(ATTEMPTS, "quorum" => self.quorum(), "outcome" => label::of_attempt(end)).increment(by);
+        }
+    }
+
+    fn count_renewals(&self, ends: impl IntoIterator<Item = Outcome>, by: u64) {
+        for end in ends {
+            counter!(RENEWALS, "quorum" => self.quorum(), "outcome" => label::of_renewal(end)).increment(by);
+        }
+    }
+
+    fn count_losses(&self, reasons: impl IntoIterator<Item = LossReason>, by: u64) {
+        for reason in reasons {
+            counter!(LOSSES, "quorum" => self.quorum(), "reason" => label::of_loss(reason)).increment(by);
+        }
     }
 
     fn quarantined(&self, node: &Arc<str>, is_quarantined: bool) {
@@ -81,7 +104,7 @@ impl Monitor for Meter {
 
 impl Observer for Meter {
     fn attempt_ended(&self, end: AttemptEnd) {
-        counter!(ATTEMPTS, "quorum" => self.quorum(), "outcome" => label::of_attempt(end)).increment(1);
+        self.count_attempts([end], 1);
     }
 
     fn answered(&self, node: usize, question: Question, answer: &Answer) {
@@ -110,7 +133,7 @@ impl Observer for Meter {
 
     fn renewed(&self, renewed: &Renewed) {
         let Renewed { outcome, took, margin } = *renewed;
-        counter!(RENEWALS, "quorum" => self.quorum(), "outcome" => label::of_renewal(outcome)).increment(1);
+        self.count_renewals([outcome], 1);
         histogram!(RENEWAL, "quorum" => self.quorum()).record(took);
         if let Some(margin) = margin {
             histogram!(MARGIN, "quorum" => self.quorum()).record(margin);
@@ -124,9 +147,7 @@ impl Observer for Meter {
         match end {
             LeaseEnd::Unlocked => {}
             LeaseEnd::Dropped => counter!(ABANDONED, "quorum" => self.quorum()).increment(1),
-            LeaseEnd::Lost(reason) => {
-                counter!(LOSSES, "quorum" => self.quorum(), "reason" => label::of_loss(reason)).increment(1);
-            }
+            LeaseEnd::Lost(reason) => self.count_losses([reason], 1),
         }
     }
 

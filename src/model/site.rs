@@ -4,6 +4,7 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
     ops::Deref,
     sync::Arc,
+    time::Duration,
 };
 
 use crate::{
@@ -16,7 +17,7 @@ use crate::{
     },
     mutation::Mutation,
     node::{
-        Answer, Enrol, Entry, NewNodes, RestartGuard, Terms,
+        Answer, Enrol, Entry, Init, NewNodes, RestartGuard, Terms,
         state::{Counter, NodeState, NodeTime, Record},
     },
 };
@@ -73,7 +74,8 @@ impl Site {
     pub(super) fn new(terms: &Terms, counter: u64) -> Self {
         let mut node = NodeState::new(RUN);
         if terms.guard != RestartGuard::Off {
-            node.apply(terms, &Entry::Init, NodeTime::from_epoch(0));
+            let init = Init { is_rehearsal: false, time: Duration::ZERO };
+            node.apply(terms, &Entry::Init(init), NodeTime::from_epoch(0));
         }
         node.set_counter(resource(), Some(remembered(counter)));
         Self { node, ahead: 0, requests: Vec::new(), replies: Vec::new(), standing: Default::default() }
@@ -175,9 +177,10 @@ impl Site {
             let time = self.time(now);
             let enrol = Enrol { new_nodes: NewNodes::Quarantine, time: time.since_epoch() };
             self.node.apply(terms, &Entry::Enrol(enrol), time);
-            // Where tokens are not looked at, the floor would only make more states.
+            // Where tokens are not looked at, the floor would only make more states, and so would what `init` asks for.
             let record = self.node.record().cloned();
             self.node.set_record(record.map(|record| Record { floor: 0, ..record }));
+            self.node.set_new(None);
         }
         self.node.set_counter(resource(), counter);
     }

@@ -120,6 +120,8 @@ pub(crate) struct Inspection {
     pub(crate) run: Option<Run>,
     /// To which quorum the node belongs; `None` if it has no record.
     pub(crate) fingerprint: Option<Fingerprint>,
+    /// Why it would not vote for this client now, if it would not.
+    pub(crate) abstention: Option<Abstention>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

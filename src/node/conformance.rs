@@ -29,7 +29,7 @@ pub(crate) struct Subject {
 
 impl Subject {
     fn request(&self, entries: Vec<Entry>) -> Request {
-        Request { entries: entries.into(), until: self.clock.now() + Duration::from_secs(60) }
+        Request::new(entries, self.clock.now() + Duration::from_secs(60))
     }
 
     async fn ask(&self, entry: Entry) -> Answer {

@@ -63,8 +63,8 @@ pub enum Fault {
     },
     /// The server is part of a Redis Cluster: a system that moves keys and promotes replicas, and would be one vote at most.
     #[error(
-        "the server is part of a Redis Cluster, which moves keys and promotes replicas and so cannot vote: a standalone \
-         master would be right (`cluster-enabled no`)"
+        "the server is part of a Redis Cluster, which moves keys and promotes replicas and so cannot vote: expected a \
+         standalone master (`cluster-enabled no`)"
     )]
     ClusterMode,
     /// The server is a Sentinel, which keeps no keys.
@@ -91,12 +91,26 @@ pub enum Fault {
     /// The fencing counter is used up or unreadable: the value stands here.
     #[error("the fencing counter cannot be used: {0}")]
     Counter(Arc<str>),
+    /// Not asked: the server sent more than so many bytes without completing an answer or a notice
+    /// that was asked for. The connection was closed, and the next one is opened after a delay that
+    /// grows to 30 s.
+    #[error(
+        "the server sent more than {most} bytes without completing an answer or a notice that was asked for"
+    )]
+    Flooded {
+        /// The most bytes that were allowed.
+        most: usize,
+    },
     /// The node sent what the protocol does not allow.
     #[error("protocol error: {0}")]
     Protocol(Arc<str>),
-    /// Any other error reply of the server.
+    /// Any other error of the server, in a script that has ended.
     #[error("server error: {0}")]
     Server(Arc<str>),
+    /// Any other error instead of all answers to a call: a proxy says such things too, and may have
+    /// passed the call on.
+    #[error("the whole call failed: {0}")]
+    CallFailed(Arc<str>),
 }
 
 impl Fault {
@@ -108,13 +122,26 @@ impl Fault {
         )
     }
 
-    /// Whether the node refused for the state that it is in, which may pass: the same call may be executed a moment later.
-    pub(crate) fn is_passing(&self) -> bool {
-        matches!(self, Self::Busy | Self::Loading | Self::ReadOnly | Self::CannotPersist | Self::OutOfMemory)
+    /// Whether the node will say the same whenever it is asked again. Of all other errors the cause
+    /// may pass.
+    pub(crate) fn is_for_good(&self) -> bool {
+        matches!(self, Self::WrongType | Self::NoPermission(_) | Self::NoAuth(_) | Self::Counter(_))
     }
 
-    /// Whether the node itself said this, so that nothing of the call is under way any more.
+    /// Whether the node has sent what it must not, so that it is dialled less and less often.
+    pub(crate) fn is_violation(&self) -> bool {
+        matches!(self, Self::Flooded { .. } | Self::Protocol(_))
+    }
+
+    /// Whether somebody at the other end said this.
     pub(crate) fn is_answer(&self) -> bool {
         !self.is_unsent() && !matches!(self, Self::TimedOut | Self::Disconnected)
+    }
+
+    /// Whether the call was sent and may be executed yet: it was not answered, or with an error
+    /// that is not known to be the node's own. A proxy that says such a thing may have passed the
+    /// call on.
+    pub(crate) fn may_land_yet(&self) -> bool {
+        matches!(self, Self::TimedOut | Self::Disconnected | Self::CallFailed(_) | Self::Protocol(_))
     }
 }

@@ -27,14 +27,14 @@ pub(crate) mod transport;
 pub(crate) mod ttl;
 
 #[cfg(test)]
-pub(crate) use self::answer::{HeldBy, Inspection};
+pub(crate) use self::answer::HeldBy;
 pub(crate) use self::{
-    answer::{Abstention, Answer, Holder, Observation, Queued},
-    proclamation::Proclamation,
+    answer::{Abstention, Answer, Holder, Inspection, Observation, Queued},
+    proclamation::{LONGEST_VALUE, Proclamation},
     reply::{Reply, Responder},
     request::{
-        Enrol, Entry, ForceUnlock, Inspect, Leave, LineUp, Lock, NewNodes, Observe, Proclaim, Raise,
-        Reconfigure, Renew, Request, Resources, Unlock, Withdraw,
+        Enrol, Entry, ForceUnlock, Init, Inspect, Leave, LineUp, Lock, NewNodes, Observe, Owed, Proclaim,
+        Raise, Reconfigure, Renew, Request, Resources, Unlock, Withdraw,
     },
     terms::{QuarantineTerms, Run, Terms},
 };
@@ -63,6 +63,9 @@ pub(crate) trait Node: fmt::Debug + Send + Sync {
 
     /// Sends the release notices of a resource to `listener` until the subscription is dropped.
     fn subscribe(&self, resource: &Resource, listener: Arc<dyn Listener>) -> Subscription;
+
+    /// The unlocks and withdrawals that are not confirmed yet, and whose time is not over.
+    fn owed(&self) -> Vec<Owed>;
 
     /// Takes no new requests but unlocks, sends what is owed, and ends. Ready when nothing is owed any more or all that
     /// is owed is past its time.

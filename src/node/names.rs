@@ -100,6 +100,24 @@ mod tests {
     }
 
     #[test]
+    fn no_resource_has_the_name_of_a_key_or_a_channel_that_belongs_to_another() {
+        let waiter = OwnerId::from_wire(b"me:1");
+        for other in ["a", "x{a}", "{a}"].map(resource) {
+            let topics = [leader(&other), turn(&other, &waiter)].map(|topic| topic.as_bytes().to_vec());
+            let told = topics.each_ref().map(|topic| notice_channel(&Resource::internal(topic.as_slice())));
+            let kept = [counter(&other), tombstone(&other, &waiter), line(&other), lives(&other)];
+            let marks = [RECORD, QUARANTINE, ANY].map(|name| name.as_bytes().to_vec());
+            for name in
+                topics.into_iter().chain(told).chain(kept).chain(marks).chain([notice_channel(&other)])
+            {
+                let shown = name.escape_ascii().to_string();
+                let refused = crate::ConfigError::ReservedResource { given: shown.clone().into() };
+                assert_eq!(Resource::new(name), Err(refused), "{shown}");
+            }
+        }
+    }
+
+    #[test]
     fn no_two_resources_share_the_record_of_a_leader() {
         assert_eq!(leader(&resource("a")).as_bytes(), b"redquorum:leader:{a}");
         assert_eq!(leader(&resource("{a}")).as_bytes(), b"redquorum:leader:{{a}}");

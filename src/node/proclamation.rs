@@ -4,6 +4,9 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use crate::owner_id::OwnerId;
 
+/// The longest value of a leader, in bytes: every node keeps it, and every observer is sent it.
+pub(crate) const LONGEST_VALUE: usize = 64 * 1024;
+
 /// What a leader says of itself, as nodes keep it beside its lock.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Proclamation {

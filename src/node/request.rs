@@ -15,6 +15,33 @@ pub(crate) type Resources = Arc<[Resource]>;
 /// The most entries that travel in one call, so that no call keeps a server busy for more than a few milliseconds.
 pub(crate) const MOST_ENTRIES: usize = 64;
 
+/// The most resources that the entries of one call name, for the same reason: each takes a server
+/// some 10 to 30 microseconds.
+pub(crate) const MOST_RESOURCES: usize = 256;
+
+/// The most resources that one entry names. More than travel together otherwise, so that it travels
+/// alone; and few enough for each node to be done with it far within a node timeout.
+pub(crate) const LARGEST_GROUP: usize = 1000;
+
+/// What is to travel in one call.
+#[derive(Debug, Default)]
+pub(crate) struct Load {
+    entries: usize,
+    resources: usize,
+}
+
+impl Load {
+    /// Takes so much more if that fits into the call, as whatever is the first always does.
+    pub(crate) fn take(&mut self, entries: usize, resources: usize) -> bool {
+        let taken = Self { entries: self.entries + entries, resources: self.resources + resources };
+        let fits = self.entries == 0 || (taken.entries <= MOST_ENTRIES && taken.resources <= MOST_RESOURCES);
+        if fits {
+            *self = taken;
+        }
+        fits
+    }
+}
+
 /// A run of entries for one node, executed in order, each with its own answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
@@ -23,11 +50,32 @@ pub(crate) struct Request {
     /// Until when the request is of use. What is still unsent by then is dropped; an unlock is owed (kept over
     /// reconnections) until then.
     pub(crate) until: Instant,
+    /// Until when that which an unlock deletes may be there without it, by its own ttl: a shutdown waits so long where a
+    /// quorum is not free of it. `None` if no shutdown need wait.
+    pub(crate) blocks_until: Option<Instant>,
+}
+
+/// What a node has not confirmed yet, of one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Owed {
+    pub(crate) resources: Resources,
+    /// As in the [`Request`].
+    pub(crate) blocks_until: Option<Instant>,
 }
 
 impl Request {
     pub(crate) fn one(entry: Entry, until: Instant) -> Self {
-        Self { entries: Arc::new([entry]), until }
+        Self::new([entry], until)
+    }
+
+    pub(crate) fn new(entries: impl Into<Arc<[Entry]>>, until: Instant) -> Self {
+        Self { entries: entries.into(), until, blocks_until: None }
+    }
+
+    /// For an unlock: when its keys are over without it.
+    #[must_use]
+    pub(crate) fn blocks_until(self, end: Instant) -> Self {
+        Self { blocks_until: Some(end), ..self }
     }
 }
 
@@ -56,8 +104,8 @@ pub(crate) enum Entry {
     Observe(Observe),
     /// Tell which run of the server this is; if it is not the one of the record, begin a quarantine.
     Enrol(Enrol),
-    /// Become a node of a new quorum, unless there is a record.
-    Init,
+    /// Become a node of a new quorum, unless the node belongs to one or may have forgotten one.
+    Init(Init),
     /// Become a node of another configuration.
     Reconfigure(Reconfigure),
 }
@@ -173,6 +221,16 @@ pub(crate) enum NewNodes {
     Admit,
     /// It may have been flushed.
     Quarantine,
+    /// Nothing: it is only looked at, and nothing is written.
+    Leave,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Init {
+    /// Whether to say what would come of it, and change nothing.
+    pub(crate) is_rehearsal: bool,
+    /// The client's time of day, since the epoch: counters begin at the node's.
+    pub(crate) time: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -189,6 +247,23 @@ impl Lock {
 }
 
 impl Entry {
+    /// The resources that it names.
+    pub(crate) fn resources(&self) -> &[Resource] {
+        match self {
+            Self::Lock(lock) => &lock.resources,
+            Self::LineUp(line_up) => &line_up.lock.resources,
+            Self::Withdraw(withdraw) => std::slice::from_ref(&withdraw.resource),
+            Self::Raise(raise) => &raise.resources,
+            Self::Renew(renew) => &renew.resources,
+            Self::Unlock(unlock) => &unlock.resources,
+            Self::ForceUnlock(unlock) => &unlock.resources,
+            Self::Inspect(inspect) => std::slice::from_ref(&inspect.resource),
+            Self::Proclaim(proclaim) => std::slice::from_ref(&proclaim.resource),
+            Self::Observe(observe) => std::slice::from_ref(&observe.resource),
+            Self::Enrol(_) | Self::Init(_) | Self::Reconfigure(_) => &[],
+        }
+    }
+
     /// Whether a node still owes the execution of this entry after its connection broke.
     pub(crate) fn is_owed(&self) -> bool {
         matches!(self, Self::Unlock(_) | Self::Withdraw(_))

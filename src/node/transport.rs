@@ -4,6 +4,7 @@ use std::{
     fmt,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use futures::future::BoxFuture;
@@ -18,10 +19,20 @@ pub(crate) trait Transport: fmt::Debug + Send + Sync {
     /// Connects and shakes hands: what comes back is ready for calls. Dropping the future gives up.
     fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Link>, Fault>>;
 
+    /// Why a dial that was given up after some time came to nothing.
+    fn late(&self, patience: Duration) -> Fault {
+        late(patience)
+    }
+
     /// Whether the next dial may lead to another server, so that a connection to what has become a replica is of no use.
     fn follows_master(&self) -> bool {
         false
     }
+}
+
+/// What there is to say of a dial of which nobody knows more than that it took too long.
+pub(crate) fn late(patience: Duration) -> Fault {
+    Fault::Unreachable(format!("no connection within {patience:?}").into())
 }
 
 /// A connection that has shaken hands. Dropping it closes it, without waiting.

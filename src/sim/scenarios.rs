@@ -20,6 +20,7 @@ mod forgetting;
 mod guarded;
 mod holds_and_renewals;
 mod messages;
+mod shutdown;
 mod time;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -169,8 +169,8 @@ impl Case {
     /// By then, everybody must have had a turn.
     fn horizon(&self) -> Duration {
         let steps = self.programs.iter().flatten();
-        let work: Duration = steps.map(|step| step.rest + step.hold + TURN).sum();
-        self.schedule.calm_from() + work + 4 * TURN
+        let work = steps.flat_map(|step| [step.rest, step.hold, TURN]);
+        work.fold(self.schedule.calm_from(), Duration::saturating_add).saturating_add(4 * TURN)
     }
 }
 
@@ -326,5 +326,28 @@ async fn or_cancel<T>(
     match select(pin!(lock), pin!(client.sleep(after))).await {
         Either::Left((locked, _)) => locked.map(Some),
         Either::Right(_) => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_rests_without_end_has_a_horizon_all_the_same() {
+        let step = Step {
+            rest: Duration::MAX,
+            what: What::One,
+            how: How::Lock,
+            is_renewed: true,
+            is_fair: false,
+            hold: Duration::MAX,
+            reenters: false,
+            verifies: false,
+            ending: Ending::Drop,
+        };
+        let schedule = Schedule::calm(1, 3, 1);
+        let case = Case { schedule, programs: vec![vec![step.clone(), step]], is_unguarded: false };
+        assert_eq!(case.horizon(), Duration::MAX);
     }
 }

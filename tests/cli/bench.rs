@@ -43,7 +43,7 @@ async fn a_table_has_a_line_for_locks_unlocks_and_each_node() {
     let node = |index: usize| format!("127.0.0.1:{}", cluster.server(index).port());
     assert_eq!(first[..6], ["what", "lock", "unlock", &*node(0), &*node(1), &*node(2)], "{text}");
     assert!(
-        text.trim_end().lines().last().unwrap().contains("locks and unlocks per second, by 1 tasks"),
+        text.trim_end().lines().last().unwrap().contains("locks and unlocks per second, by 1 task in"),
         "{text}"
     );
 }

@@ -47,7 +47,13 @@ async fn what_is_wrong_with_a_file_is_told_with_its_place() {
     for (text, exit, named) in [
         (Some("nodes = []\nnode = 1\n"), 78, "unknown field `node`"),
         (Some("nodes = [\"redis://a\"]\nttl = \"30\"\n"), 78, "write it like 30s"),
-        (Some("nodes = [\"redis://a\"]\nvotes_needed = 3\n"), 78, "3 votes needed of 1 nodes"),
+        (Some("nodes = [\"redis://a\"]\nttl = 10\n"), 78, "the unit is missing: write it like \"10s\""),
+        (
+            Some("nodes = [\"redis://a\"]\n[tls]\nca = \"redquorum.toml\"\n"),
+            78,
+            "redquorum.toml: the certificates of the CA",
+        ),
+        (Some("nodes = [\"redis://a\"]\nvotes_needed = 3\n"), 78, "3 votes needed of 1 node: "),
         (Some("nodes = []\n"), 78, "--node URL"),
         (None, 74, "redquorum.toml"),
     ] {

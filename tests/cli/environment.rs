@@ -55,3 +55,25 @@ async fn a_leader_is_told_its_term() {
     assert_eq!((words[0], words[1]), ("e", words[2]));
     assert!(words[2].parse::<u64>().is_ok(), "{shown}");
 }
+
+#[tokio::test]
+async fn logs_are_what_the_environment_asks_for_unless_a_flag_does() {
+    let cluster = Cluster::start(1).await;
+    let logged = async |variable: &str, flags: &[&str]| {
+        let mut run = run(&cluster, flags, "true");
+        run.env("RUST_LOG", variable);
+        let run = output(run).await;
+        assert_eq!(code(&run), 0, "{}", stderr(&run));
+        stderr(&run)
+    };
+    let node = format!("node=127.0.0.1:{}", cluster.server(0).port());
+    let all = logged("redquorum=debug", &["job"]).await;
+    assert!(all.lines().any(|line| line.contains("enrolled") && line.contains(&node)), "{all}");
+    assert!(all.contains("won resource=job owner="), "{all}");
+    let some = logged("redquorum::lock=debug", &["job"]).await;
+    assert!(some.contains("won resource=job") && !some.contains("enrolled"), "{some}");
+    assert_eq!(logged("", &["job"]).await, "");
+    assert_eq!(logged("redquorum=debug", &["job", "-v"]).await, "", "a flag wins");
+    let wrong = logged("redquorum=loud", &["job"]).await;
+    assert!(wrong.starts_with("redquorum: RUST_LOG=\"redquorum=loud\" is ignored: "), "{wrong}");
+}

@@ -3,6 +3,7 @@
 use super::{
     redquorum::{SOON, code, ended, is_free, on, output, plainly, redquorum, run, stderr, stdout},
     scratch::Scratch,
+    terminal::on_a_terminal,
 };
 use crate::support::{Cluster, eventually};
 
@@ -61,6 +62,27 @@ async fn what_others_hold_is_told_at_once_or_after_the_wait() {
 }
 
 #[tokio::test]
+async fn what_others_hold_is_told_in_a_line_and_on_a_terminal_node_by_node() {
+    let cluster = Cluster::start(3).await;
+    let scratch = Scratch::new();
+    let holder = format!("touch {}; exec sleep 1000", scratch.file("held"));
+    let holder = run(&cluster, &["Grüße"], &holder).spawn().unwrap();
+    eventually(SOON, "it is held", async || scratch.path().join("held").exists()).await;
+    let waiter = run(&cluster, &["Grüße", "--wait", "1s"], "true");
+    let in_terminal = on_a_terminal(&waiter);
+    let line = stderr(&output(waiter).await);
+    assert!(line.starts_with("redquorum: Grüße was not free within 1.0s; 127.0.0.1:"), "{line}");
+    assert_eq!(line.lines().count(), 1, "{line}");
+    let shown = stdout(&output(in_terminal).await);
+    let of_nodes = shown.lines().filter(|line| line.starts_with("  127.0.0.1:"));
+    assert_eq!(of_nodes.count(), 3, "{shown}");
+    assert!(shown.lines().any(|line| line.ends_with("redquorum: Grüße was not free within 1.0s")), "{shown}");
+    let inspected = stdout(&output(on(&cluster, ["inspect", "Grüße"])).await);
+    assert!(inspected.contains("Grüße is held by "), "{inspected}");
+    drop(holder);
+}
+
+#[tokio::test]
 async fn a_wait_that_ends_while_nobody_holds_it_is_no_quorum() {
     let cluster = Cluster::start(3).await;
     // Nobody has made them a quorum, so they are in quarantine.
@@ -101,7 +123,9 @@ async fn arguments_that_cannot_work_are_a_usage_error() {
     for (arguments, named) in [
         (&["run", "--no-such-option"][..], "--no-such-option"),
         (&["run", "job"], "COMMAND"),
-        (&["run", "job", "--ttl", "30", "--", "true"], "write it like 30s"),
+        (&["run", "job", "make", "report"], "tip: put `--` before the command"),
+        (&["elect", "job", "--value", "v"], "tip: put `--` before the command"),
+        (&["run", "job", "--ttl", "30", "--", "true"], "the unit is missing: write it like 30s"),
         (&["run", "job", "--kill-after", "20s", "--", "true"], "14s is the most"),
         (&["run", "job", "--on-loss", "kill", "--kill-after", "1s", "--", "true"], "--on-loss term"),
         (&["elect", "job", "--value", "v", "--on-loss", "ignore", "--", "true"], "ignore"),

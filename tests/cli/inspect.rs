@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{
     redquorum::{SOON, code, ended, json, output, plainly, stderr, stdout},
-    terminal::on_a_terminal,
+    terminal::{on_a_terminal, on_a_terminal_of},
 };
 use crate::support::Cluster;
 
@@ -87,6 +87,39 @@ async fn what_depends_on_a_silent_node_is_unclear_and_what_is_split_is_free() {
     assert_eq!(verdict().await, "job is free: 2 of 3 nodes have a holder, but no 2 the same one");
     cluster.server(2).kill().await;
     assert!(verdict().await.starts_with("job is unclear"), "{}", verdict().await);
+}
+
+#[tokio::test]
+async fn what_is_shown_fits_a_terminal_of_80_columns() {
+    let cluster = Cluster::start(5).await;
+    let guard = client(&cluster).await.red_lock("nightly-report").lock().await.unwrap();
+    cluster.server(4).kill().await;
+    for command in ["inspect", "force-unlock"] {
+        let arguments = [command, "nightly-report"];
+        let mut shown = on_a_terminal_of(24, 80, &plainly(&cluster, arguments)).spawn().unwrap();
+        shown.stdin.take().unwrap().write_all(b"no\n").await.unwrap();
+        let shown = stdout(&ended(shown).await);
+        assert!(shown.lines().all(|line| line.trim_end().chars().count() <= 80), "{shown}");
+        for server in cluster.servers() {
+            let row = format!("127.0.0.1:{} ", server.port());
+            assert_eq!(shown.lines().filter(|line| line.contains(&row)).count(), 1, "{shown}");
+        }
+        assert_eq!(shown.matches(&guard.owner().to_string()).count(), 1, "{shown}");
+        assert!(shown.contains(&format!("127.0.0.1:{}: ", cluster.server(4).port())), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_node_in_quarantine_is_told_so() {
+    let cluster = Cluster::start(3).await;
+    // Nobody has made them a quorum, and nobody has enrolled with them either.
+    let shown = stdout(&output(plainly(&cluster, ["inspect", "job"])).await);
+    assert_eq!(shown.matches(": abstains: no client has enrolled with it ").count(), 3, "{shown}");
+    drop(Quorum::builder().nodes(cluster.urls()).connect().await.unwrap());
+    let shown = stdout(&output(plainly(&cluster, ["inspect", "job"])).await);
+    assert_eq!(shown.matches(": in quarantine for ").count(), 3, "{shown}");
+    let told = json(&output(plainly(&cluster, ["--json", "inspect", "job"])).await);
+    assert!(told[0]["nodes"][0]["abstains"].as_str().unwrap().starts_with("in quarantine for "), "{told:?}");
 }
 
 #[tokio::test]

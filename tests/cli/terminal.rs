@@ -2,21 +2,36 @@
 
 use std::process::Stdio;
 
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{
-    redquorum::{SOON, ended, redquorum, run, state, stdout},
+    redquorum::{SOON, ended, on, redquorum, run, state, stdout},
     scratch::Scratch,
 };
 use crate::support::{Cluster, eventually};
 
 /// The command on a terminal of its own, in the foreground, as `script` makes one.
 pub(super) fn on_a_terminal(command: &tokio::process::Command) -> tokio::process::Command {
+    on_a_terminal_of(24, 100, command)
+}
+
+/// The same with so many rows and columns.
+pub(super) fn on_a_terminal_of(
+    rows: u16,
+    columns: u16,
+    command: &tokio::process::Command,
+) -> tokio::process::Command {
     let words = std::iter::once(command.as_std().get_program()).chain(command.as_std().get_args());
     let quoted: Vec<String> =
         words.map(|word| format!("'{}'", word.to_str().unwrap().replace('\'', r"'\''"))).collect();
     let mut script = tokio::process::Command::new("script");
-    script.args(["-q", "-e", "-c", &format!("exec {}", quoted.join(" ")), "/dev/null"]);
+    script.args([
+        "-q",
+        "-e",
+        "-c",
+        &format!("stty rows {rows} cols {columns}; exec {}", quoted.join(" ")),
+        "/dev/null",
+    ]);
     script.envs(command.as_std().get_envs().filter_map(|(name, value)| Some((name, value?))));
     script.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     script
@@ -55,6 +70,50 @@ async fn who_waits_on_a_terminal_is_told_what_for() {
     drop(holder);
     let help = on_a_terminal(&redquorum(["--help"])).spawn().unwrap();
     assert!(stdout(&ended(help).await).contains("\x1b["), "the help has colours on a terminal");
+}
+
+/// What stands on a terminal of 24 rows after all that was written to it.
+fn screen(columns: u16, written: &[u8]) -> String {
+    let mut terminal = vt100::Parser::new(24, columns, 0);
+    terminal.process(written);
+    terminal.screen().contents()
+}
+
+#[tokio::test]
+async fn who_gives_up_a_wait_finds_the_terminal_as_it_was() {
+    let cluster = Cluster::start(1).await;
+    let scratch = Scratch::new();
+    let holder = format!("echo $$ > {}; exec sleep 1000", scratch.file("ready"));
+    let holder = run(&cluster, &["held"], &holder).spawn().unwrap();
+    scratch.lines("ready", 1).await;
+    for columns in [50, 100, 200] {
+        let waiter = run(&cluster, &["held"], "true");
+        let mut waiter = on_a_terminal_of(24, columns, &waiter).spawn().unwrap();
+        let (mut keys, mut written) = (waiter.stdin.take().unwrap(), waiter.stdout.take().unwrap());
+        let mut said = Vec::new();
+        let is_shown = async {
+            while !String::from_utf8_lossy(&said).contains("held by") {
+                assert_ne!(written.read_buf(&mut said).await.unwrap(), 0, "{columns}: it is shown");
+            }
+        };
+        tokio::time::timeout(SOON, is_shown).await.unwrap();
+        keys.write_all(b"\x03").await.unwrap();
+        tokio::time::timeout(SOON, written.read_to_end(&mut said)).await.unwrap().unwrap();
+        assert_eq!(ended(waiter).await.status.code(), Some(128 + 2));
+        assert_eq!(screen(columns, &said).trim(), "", "{columns} columns");
+    }
+    drop(holder);
+}
+
+#[tokio::test]
+async fn a_message_is_written_above_the_line_that_moves() {
+    let cluster = Cluster::start(1).await;
+    let bench = on(&cluster, ["bench", "--duration", "1s", "--tasks", "1"]);
+    let shown = ended(on_a_terminal(&bench).spawn().unwrap()).await;
+    assert!(stdout(&shown).contains("measuring for"), "the line was drawn: {}", stdout(&shown));
+    let screen = screen(100, &shown.stdout);
+    assert!(screen.starts_with("redquorum: 1 task loads the servers for 1.0s\n"), "{screen}");
+    assert!(!screen.contains("measuring for"), "{screen}");
 }
 
 /// The same command below a shell, with what that does around it.

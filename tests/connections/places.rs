@@ -1,6 +1,8 @@
 //! Databases, sockets, and clients that are handed in.
 
-use redis::{Client, cmd};
+use std::time::Duration;
+
+use redis::{AsyncConnectionConfig, Client, cmd};
 use redquorum::{AdmissionError, ConfigError, ConnectError, Quorum};
 
 use super::{made, works};
@@ -114,4 +116,19 @@ async fn a_builder_shows_no_password() {
     let builder = Quorum::builder().nodes(urls).clients([client]);
     let shown = format!("{builder:?}");
     assert!(shown.contains("10.0.0.1") && shown.contains("10.0.0.2") && !shown.contains("secret"), "{shown}");
+}
+
+#[tokio::test]
+async fn a_node_can_be_asked_at_one_address_of_its_host() {
+    let cluster = Cluster::processes(1).await;
+    let server = cluster.server(0);
+    let named = server.url().replace("127.0.0.1", "localhost");
+    let node =
+        Quorum::builder().nodes([named]).connectors().unwrap().remove(0).at([127, 0, 0, 1].into()).unwrap();
+    assert_eq!(node.address(), format!("127.0.0.1:{}", server.port()));
+    let mut connection = node.connect(AsyncConnectionConfig::new(), Duration::from_secs(5)).await.unwrap();
+    let info: String = cmd("INFO").arg("server").query_async(&mut connection).await.unwrap();
+    assert!(info.contains(&server.run_id().await), "{info}");
+    let socket = Quorum::builder().nodes(["unix:///run/redis.sock"]).connectors().unwrap().remove(0);
+    assert!(socket.at([127, 0, 0, 1].into()).is_none(), "a socket has no other address");
 }

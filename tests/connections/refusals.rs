@@ -78,3 +78,40 @@ async fn what_is_no_sentinel_or_does_not_know_the_name_is_told() {
         assert!(error.to_string().to_ascii_lowercase().contains(hint), "{error}");
     }
 }
+
+/// Why the first node could not be connected, in words.
+async fn why(url: &str) -> String {
+    let error = Quorum::builder().nodes([url]).connect().await.unwrap_err();
+    assert!(matches!(error, ConnectError::NoQuorum { .. }), "{error}");
+    error.to_string()
+}
+
+#[tokio::test]
+async fn a_server_that_wants_a_password_says_how_to_give_one() {
+    let cluster = Cluster::start_as(Kind::Processes, 1, ServerOptions::default().password("word")).await;
+    let node = address(cluster.server(0));
+    let told = why(&format!("redis://{node}")).await;
+    assert_eq!(
+        told,
+        format!(
+            "no quorum could be connected: 1 node needed; {node}: the connection cannot be used: authentication failed: the \
+             server wants a password: write redis://:PASSWORD@HOST:PORT"
+        )
+    );
+}
+
+#[tokio::test]
+async fn a_web_server_is_told_to_be_none_of_redis() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = tokio::spawn(async move {
+        loop {
+            let (mut client, _) = listener.accept().await.unwrap();
+            let page = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
+            tokio::io::AsyncWriteExt::write_all(&mut client, page).await.unwrap();
+        }
+    });
+    let told = why(&format!("redis://{address}")).await;
+    assert!(told.ends_with("the server does not speak the protocol of Redis"), "{told}");
+    server.abort();
+}

@@ -29,8 +29,13 @@ impl Authority {
     }
 
     fn certify(&self, name: &str) -> Certificate {
+        self.certify_as(IsCa::NoCa, name)
+    }
+
+    fn certify_as(&self, is_ca: IsCa, name: &str) -> Certificate {
         let key = KeyPair::generate().unwrap();
-        let params = named(name, vec![name.to_owned()]);
+        let mut params = named(name, vec![name.to_owned()]);
+        params.is_ca = is_ca;
         Certificate { chain: params.signed_by(&key, &self.issuer).unwrap().pem(), key: key.serialize_pem() }
     }
 }
@@ -124,6 +129,18 @@ async fn a_quorum_behind_tls_locks_with_passwords_and_databases() {
 }
 
 #[tokio::test]
+async fn a_port_that_is_taken_for_one_with_tls_or_without_is_told_with_the_scheme_that_would_be_right() {
+    let scene = Scene::start(1, false, ServerOptions::default()).await;
+    let with_tls = Quorum::builder().nodes([format!("redis://localhost:{}", scene.ports[0].number())]);
+    let told = with_tls.connect().await.unwrap_err().to_string();
+    assert!(told.ends_with("if the port has TLS, write rediss://"), "{told}");
+    let plain = format!("rediss://localhost:{}", scene.cluster.server(0).port());
+    let plain = Quorum::builder().nodes([plain]).tls(scene.trusting());
+    let told = plain.connect().await.unwrap_err().to_string();
+    assert!(told.ends_with("if the port has no TLS, write redis:// instead of rediss://"), "{told}");
+}
+
+#[tokio::test]
 async fn a_server_whose_certificate_nobody_vouches_for_is_refused() {
     let scene = Scene::start(1, false, ServerOptions::default()).await;
     let other = Tls::new().ca(&Authority::new().pem).unwrap();
@@ -141,6 +158,23 @@ async fn a_server_whose_certificate_nobody_vouches_for_is_refused() {
     // Of several authorities, one is enough.
     let either = Tls::new().ca(&Authority::new().pem).unwrap().ca(&scene.authority.pem).unwrap();
     drop(works(&made(scene.builder().tls(either)).await).await);
+}
+
+#[tokio::test]
+async fn a_server_that_shows_the_certificate_of_a_ca_is_refused_in_words() {
+    let scene = Scene::start(1, false, ServerOptions::default()).await;
+    let shown = scene.authority.certify_as(IsCa::Ca(BasicConstraints::Unconstrained), "localhost");
+    let [chain, key] = [("other.pem", &shown.chain), ("other.key", &shown.key)].map(|(name, pem)| {
+        let path = scene.cluster.directory().join(name);
+        std::fs::write(&path, pem).unwrap();
+        path.display().to_string()
+    });
+    let server = scene.cluster.server(0);
+    server.command(&["CONFIG", "SET", "tls-cert-file", &chain, "tls-key-file", &key]).await;
+    let fault = reason(scene.builder().tls(scene.trusting())).await;
+    let words = "TLS failed: the certificate is that of a CA, and a server needs one of its own that is none \
+                 (CaUsedAsEndEntity)";
+    assert_eq!(fault.to_string(), words);
 }
 
 #[tokio::test]

@@ -46,6 +46,25 @@ fn a_lock_and_its_unlock_are_one_attempt_one_call_and_one_lease() {
     });
 }
 
+/// Else, the first loss of a process would be a series that begins at 1, in which nobody sees an increase.
+#[test]
+fn whatever_may_be_counted_is_there_from_the_start_as_nothing() {
+    measure(async |figures| {
+        let _quorum = client(&MemoryCluster::new(3));
+        let page = figures.page();
+        for (metric, label, values) in [
+            (ATTEMPTS, "outcome", &["won", "held", "no_quorum", "expired", "cancelled"][..]),
+            (RENEWALS, "outcome", &["renewed", "failed", "gone", "too_late"]),
+            (LOSSES, "reason", &["expired", "max_hold", "taken_away", "shutdown"]),
+        ] {
+            for value in values {
+                let line = format!("{metric}{{quorum=\"redquorum\",{label}=\"{value}\"}} 0");
+                assert!(page.lines().any(|told| told == line), "no {line} in\n{page}");
+            }
+        }
+    });
+}
+
 #[test]
 fn what_others_hold_is_counted_by_how_the_call_ended() {
     measure(async |figures| {

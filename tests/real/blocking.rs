@@ -1,10 +1,13 @@
 //! The blocking API on real servers, from inside of the runtimes of these tests.
 
-use std::{thread, time::Duration};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 use redquorum::{ConnectError, blocking::Quorum};
 
-use crate::support::{Cluster, eventually};
+use crate::support::{Cluster, ServerOptions, eventually};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -54,6 +57,26 @@ async fn a_shutdown_returns_when_the_unlocks_of_dropped_guards_are_confirmed() {
         quorum.shutdown();
         assert!(!is_locked_anywhere(&cluster).await);
     }
+}
+
+#[tokio::test]
+async fn one_dead_server_of_five_keeps_a_shutdown_for_its_grace_and_is_unlocked_when_it_is_back() {
+    let cluster = Cluster::start_with(5, ServerOptions::persistent()).await;
+    let quorum = connected(&cluster);
+    let guard = quorum.red_lock("lock:r").lock().unwrap();
+    let dead = cluster.server(4);
+    eventually(SOON, "it has it", async || dead.keys().await.iter().any(|key| key == "lock:r")).await;
+    dead.kill().await;
+    drop(guard);
+    let start = Instant::now();
+    let shutdown = quorum.shutdown_within(Duration::from_millis(500));
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+    assert_eq!(shutdown.open.len(), 1, "{shutdown}");
+    assert!(shutdown.to_string().contains(&format!(":{} has not confirmed", dead.port())), "{shutdown}");
+    // The quorum's thread stays for what is owed, without anybody who waits for it.
+    drop(quorum);
+    dead.restart_keeping_data().await;
+    eventually(SOON, "unlocked there, too", async || !is_locked_anywhere(&cluster).await).await;
 }
 
 #[tokio::test]

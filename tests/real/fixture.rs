@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use redis::{Client, Value, cmd};
 
-use crate::support::{Cluster, Direction, Kind, Proxy, Server, ServerOptions, eventually};
+use crate::support::{Cluster, Direction, Kind, Port, Proxy, Server, ServerOptions, eventually};
 
 /// Far longer than anything here takes on an idle machine.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -23,6 +23,14 @@ async fn servers_of_a_cluster_know_nothing_of_each_other() {
     assert!(cluster.server(1).keys().await.is_empty());
     assert!(cluster.server(2).keys().await.is_empty());
     assert_eq!(cluster.urls(), cluster.servers().iter().map(Server::url).collect::<Vec<_>>());
+}
+
+#[test]
+fn no_other_process_gets_a_port_whose_clients_may_still_dial_it() {
+    let number = Port::reserve().number();
+    let user = rustix::process::getuid().as_raw();
+    let lock = std::env::temp_dir().join(format!("redquorum-test-locks-{user}/port-{number}"));
+    assert!(std::fs::File::open(lock).unwrap().try_lock().is_err(), "port {number} is free for others");
 }
 
 #[tokio::test]

@@ -24,7 +24,8 @@ async fn attempts_that_are_under_way_are_taken_back() {
     for round in 0..40 {
         let quorum = Quorum::builder().admit_new_nodes().nodes(cluster.urls()).connect().await.unwrap();
         let lock = quorum.red_lock(format!("lock:{round}"));
-        let (locked, ()) = tokio::join!(lock.try_lock(), quorum.shutdown());
+        let (locked, shutdown) = tokio::join!(lock.try_lock(), quorum.shutdown());
+        assert!(shutdown.is_complete(), "{shutdown}");
         match locked {
             Ok(Some(guard)) => assert!(!guard.is_valid(), "a lease outlived the shutdown"),
             Ok(None) => panic!("nobody else was there"),
@@ -86,4 +87,36 @@ async fn an_attempt_that_waits_for_frozen_servers_is_taken_back_at_once_where_it
 
 async fn is_granted(cluster: &Cluster) -> bool {
     cluster.server(0).keys().await.iter().any(|key| key == "lock:r")
+}
+
+/// Kubernetes kills after thirty seconds, and a rolling restart has one server down.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_server_of_five_that_is_killed_or_stopped_keeps_a_shutdown_for_its_grace_and_no_longer() {
+    for way in ["killed", "stopped"] {
+        let cluster = Cluster::start(5).await;
+        let quorum = Quorum::builder().admit_new_nodes().nodes(cluster.urls()).connect().await.unwrap();
+        let guard = quorum.red_lock("lock:r").lock().await.unwrap();
+        eventually(SOON, "the last server has granted", async || {
+            cluster.server(4).keys().await.iter().any(|key| key == "lock:r")
+        })
+        .await;
+        match way {
+            "killed" => cluster.server(4).kill().await,
+            _ => cluster.server(4).freeze().await,
+        }
+        guard.unlock().await.unwrap();
+        let grace = Duration::from_millis(500);
+        let shutdown = tokio::time::timeout(SOON, quorum.shutdown_within(grace)).await;
+        let shutdown = shutdown.unwrap_or_else(|_| panic!("{way}: no end within {SOON:?}"));
+        let open: Vec<(&str, String)> =
+            shutdown.open.iter().map(|(node, resources)| (&**node, format!("{resources:?}"))).collect();
+        let address = format!("127.0.0.1:{}", cluster.server(4).port());
+        assert_eq!(open, [(&*address, "[\"lock:r\"]".to_owned())], "{way}");
+        if way == "stopped" {
+            // What is owed goes on in the background.
+            cluster.server(4).thaw().await;
+            eventually(SOON, "it is unlocked there", async || !is_locked_anywhere(&cluster, "lock:").await)
+                .await;
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! The `docker` command line, for what testcontainers lacks: `import`, `kill -9`, `rm` by label.
 
-use super::program::output;
+use std::process::Command;
 
 /// Every container of the fixture carries it, with the [identity](super::stale::Identity) of its test process.
 pub(super) const PROCESS_LABEL: &str = "redquorum.test-process";
@@ -14,7 +14,21 @@ pub(super) const CLUSTER_LABEL: &str = "redquorum.test-cluster";
 ///
 /// There is no such program, or it fails; the text holds its standard error.
 pub(super) fn docker(arguments: &[&str]) -> Result<String, String> {
-    output(std::process::Command::new("docker").args(arguments))
+    output(Command::new("docker").args(arguments))
+}
+
+/// Runs a command to its end and returns what it printed, without the last line break.
+///
+/// # Errors
+///
+/// The command cannot be run or fails; the text holds its standard error.
+pub(super) fn output(command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+    } else {
+        Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim_end()))
+    }
 }
 
 /// [`docker`] without holding up the other tasks of the test.

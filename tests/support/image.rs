@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use super::docker::docker;
+use super::docker::{docker, output};
 use super::lock_file;
-use super::program::{HOW_TO_GET_ONE, find_server, output};
+use super::program::{HOW_TO_GET_ONE, find_server};
 
 /// The top-level domain `.invalid` is reserved (RFC 2606), so no registry can ever serve an image of this name.
 pub(super) const NAME: &str = "redquorum.invalid/test-redis";

@@ -98,9 +98,7 @@ fn log_of(directory: &Path) -> PathBuf {
 
 /// Starts a server that the kernel kills together with this test process.
 fn spawn(directory: &Path, arguments: &[String]) -> Child {
-    let program = program::find_server().unwrap_or_else(|| {
-        panic!("no Redis server to test against: {}", program::HOW_TO_GET_ONE);
-    });
+    let program = program::server();
     let mut command = match program::find("setpriv") {
         Some(setpriv) => {
             let mut command = Command::new(setpriv);

@@ -1,7 +1,6 @@
-//! The programs that the fixture finds on this machine.
+//! The programs that tests find on this machine.
 
 use std::path::PathBuf;
-use std::process::Command;
 
 /// What to say when there is no server program.
 pub(super) const HOW_TO_GET_ONE: &str = "install Redis (`apt-get install redis-server`) or Valkey";
@@ -12,21 +11,32 @@ pub(super) fn find(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|directory| directory.join(name)).find(|program| program.is_file())
 }
 
-/// The path of the installed Redis or Valkey server.
+/// The server program that tests run on: the one that `REDQUORUM_TEST_SERVER` names, or else the installed Redis or Valkey.
+///
+/// # Panics
+///
+/// The variable names something else than a file.
 pub(super) fn find_server() -> Option<PathBuf> {
-    find("redis-server").or_else(|| find("valkey-server"))
+    match std::env::var_os("REDQUORUM_TEST_SERVER") {
+        Some(path) => Some(named(path.into())),
+        None => find("redis-server").or_else(|| find("valkey-server")),
+    }
 }
 
-/// Runs a command to its end and returns what it printed, without the last line break.
+/// [`find_server`], where there has to be one.
 ///
-/// # Errors
+/// # Panics
 ///
-/// The command cannot be run or fails; the text holds its standard error.
-pub(super) fn output(command: &mut Command) -> Result<String, String> {
-    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
-    if output.status.success() {
-        Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
-    } else {
-        Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim_end()))
-    }
+/// There is none; the message says how to get one.
+pub(super) fn server() -> PathBuf {
+    find_server().unwrap_or_else(|| panic!("no Redis server to test against: {HOW_TO_GET_ONE}"))
+}
+
+pub(super) fn named(path: PathBuf) -> PathBuf {
+    assert!(
+        path.is_file(),
+        "REDQUORUM_TEST_SERVER names {path:?}, where there is no server: {HOW_TO_GET_ONE}, or name what \
+         `tests/servers.sh redis-6.2`, `redis-8` or `valkey` prints"
+    );
+    path
 }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use redquorum::{ConfigError, ConnectError, LockError, Quorum, QuorumBuilder, RedLock, RetryPolicy};
+use redquorum::{
+    ConfigError, ConnectError, LockError, MemoryCluster, MultiLock, Quorum, QuorumBuilder, RedLock,
+    RetryPolicy,
+};
 
 const URLS: [&str; 3] = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
 
@@ -36,6 +39,14 @@ fn three() -> QuorumBuilder {
 
 fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
+}
+
+#[test]
+fn an_environment_that_names_no_nodes_is_refused_with_the_name_of_the_variable() {
+    assert_eq!(std::env::var_os("REDQUORUM_NODES"), None, "this test is about an environment without it");
+    let error = Quorum::builder().nodes_from_env().unwrap_err();
+    assert_eq!(error, ConfigError::NoNodesVariable);
+    assert!(error.to_string().contains("REDQUORUM_NODES is not set"), "{error}");
 }
 
 #[tokio::test]
@@ -101,7 +112,8 @@ async fn a_url_that_cannot_be_read_is_refused_without_its_password() {
 async fn votes_needed_out_of_range_are_refused() {
     for given in [0, 1, 4] {
         let error = refused(three().votes_needed(given)).await;
-        let expected = format!("{given} votes needed of 3 nodes: a majority is 2, so 2 to 3 would be right");
+        let votes = if given == 1 { "vote" } else { "votes" };
+        let expected = format!("{given} {votes} needed of 3 nodes: a majority is 2, so give 2 to 3");
         assert_eq!(error.to_string(), expected);
     }
 }
@@ -181,17 +193,86 @@ async fn retry_policies_that_would_spin_are_refused() {
 }
 
 #[tokio::test]
+async fn times_beyond_any_use_are_refused() {
+    let quorum = Quorum::in_memory(3).unwrap();
+    let day = Duration::from_secs(24 * 3600);
+    for given in [day + millis(1), Duration::MAX] {
+        let floor = refused_lock(quorum.red_lock("r").retry(RetryPolicy::default().floor(given))).await;
+        assert_eq!(floor, ConfigError::TooLong { setting: "retry floor", given, most: day });
+        let polls = RetryPolicy::default().polls(millis(1), given);
+        let polls = refused_lock(quorum.red_lock("r").retry(polls)).await;
+        assert_eq!(polls, ConfigError::TooLong { setting: "fallback poll", given, most: day });
+        assert_eq!(
+            polls.to_string(),
+            format!("a fallback poll of {given:?} is too long: expected at most 86400s")
+        );
+    }
+    let decade = 3650 * day;
+    for given in [decade + millis(1), Duration::MAX] {
+        let max_ttl = refused(three().max_ttl(given).counter_ttl(given)).await;
+        assert_eq!(max_ttl, ConfigError::TooLong { setting: "max_ttl", given, most: decade });
+        let counter_ttl = refused(three().counter_ttl(given)).await;
+        assert_eq!(counter_ttl, ConfigError::TooLong { setting: "counter ttl", given, most: decade });
+    }
+}
+
+/// What a group is refused for.
+async fn refused_group(group: MultiLock) -> ConfigError {
+    match group.try_lock().await {
+        Err(LockError::Config(error)) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A server can do nothing else while it takes a group.
+#[tokio::test]
+async fn groups_that_are_too_large_for_one_quorum_are_refused() {
+    let names = |count: usize| (0..count).map(|number| format!("r{number}")).collect::<Vec<_>>();
+    let [eu, us] =
+        ["eu", "us"].map(|name| Quorum::builder().name(name).in_memory(&MemoryCluster::new(3)).unwrap());
+    for given in [1001, 8000] {
+        let error = refused_group(eu.multi_lock(names(given))).await;
+        assert_eq!(error, ConfigError::GroupTooLarge { given, most: 1000 });
+        let message =
+            format!("a group of {given} resources of one quorum was to be locked: expected at most 1000");
+        assert_eq!(error.to_string(), message);
+    }
+    let locks = |count: usize| {
+        let names = names(count);
+        [&eu, &us].map(|quorum| names.iter().map(|name| quorum.red_lock(name)).collect::<Vec<_>>()).concat()
+    };
+    let error = refused_group(MultiLock::new(locks(1001))).await;
+    assert_eq!(error, ConfigError::GroupTooLarge { given: 1001, most: 1000 });
+    let largest = MultiLock::new(locks(1000)).try_lock().await.unwrap().expect("nobody else is there");
+    largest.unlock().await.unwrap();
+}
+
+#[tokio::test]
+async fn names_under_which_nodes_keep_what_they_know_are_refused() {
+    let quorum = Quorum::in_memory(3).unwrap();
+    for given in ["redquorum:node", "redisson_lock_token:{a}", "redisson_lock__channel:{a}"] {
+        let error = refused_lock(quorum.red_lock(given)).await;
+        assert_eq!(error, ConfigError::ReservedResource { given: given.into() });
+        let message = format!(
+            "the resource name {given:?} is reserved: expected one that does not begin with \"redquorum:\", \
+             \"redisson_lock_token:\" or \"redisson_lock__channel:\""
+        );
+        assert_eq!(error.to_string(), message);
+    }
+}
+
+#[tokio::test]
 async fn resources_and_names_that_cannot_be_are_refused() {
     let quorum = Quorum::in_memory(3).unwrap();
     for length in [0, 513, 100_000] {
         let error = refused_lock(quorum.red_lock(vec![b'x'; length])).await;
         assert_eq!(error, ConfigError::Resource { length });
-        assert_eq!(error.to_string(), format!("a resource of {length} bytes: 1 to 512 bytes would be right"));
+        assert_eq!(error.to_string(), format!("a resource of {length} bytes: expected 1 to 512 bytes"));
     }
     for (name, shown) in [("", ""), ("a b", "a b"), ("a\nb", "a\\nb"), ("späte", "späte")] {
         let error = refused(three().name(name)).await;
         let message = format!(
-            "the quorum name \"{shown}\" is not plain: 1 to 64 letters, digits, '-', '_' or '.' would be right"
+            "the quorum name \"{shown}\" is not plain: expected 1 to 64 letters, digits, '-', '_' or '.'"
         );
         assert_eq!(error.to_string(), message);
     }

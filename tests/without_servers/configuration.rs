@@ -27,7 +27,7 @@ fn without_a_runtime_there_are_no_connections_to_be_made() {
 fn a_builder_tells_the_fingerprint_of_its_settings() {
     let builder = || Quorum::builder().nodes(["redis://a", "redis://b", "redis://c"]);
     let fingerprint = builder().name("ours").max_ttl(Duration::from_secs(40)).fingerprint().unwrap();
-    let expected = "name=ours nodes=3 needed=2 max_ttl=40000ms attempt_timeout=2000ms drift=0.01";
+    let expected = "name=ours nodes=3 needed=2 max_ttl=40000ms attempt_timeout=2000ms drift=0.01 protocol=1";
     assert_eq!(fingerprint.as_str(), expected);
     let wrong = builder().votes_needed(1).fingerprint();
     assert_eq!(wrong, Err(ConfigError::VotesNeeded { given: 1, nodes: 3, majority: 2 }));

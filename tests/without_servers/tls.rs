@@ -47,6 +47,35 @@ fn client_certificates_that_cannot_be_used_are_refused_without_showing_the_key()
     assert_eq!(format!("{tls:?}"), "Tls { cas: None, has_certificate: true }");
 }
 
+/// A certificate of X.509 version 1, which rcgen does not make, and its key.
+const OLD: (&str, &str) = (
+    "-----BEGIN CERTIFICATE-----
+MIIBIzCBywIUQfzev4ewEE0G4ZAT3F5hDB7Pw0kwCgYIKoZIzj0EAwIwFDESMBAG
+A1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMjE5NDMzNVoYDzIxMjYxMDI5MTk0MzM1
+WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNC
+AAREaddTriT65CyX89wwDXbCrALoF4u9+3DhrpHY6tF89+SXS80iLbf5uBPIP89y
+ief6LE1+q4+BgFHWd2GHjr24MAoGCCqGSM49BAMCA0cAMEQCIAdCQIcxPuT/CzqM
+AMjpTZkX0KaQgnTU6TXnhdGtl0vWAiAqHrhV1+ucXTJm4UJeYhfhJotQBEjI46xv
+JSZyuu3Rew==
+-----END CERTIFICATE-----
+",
+    "-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg8c7mIWeJMnYPLArC
+O7L3Mr7dHLlBzcFClAbfCIFDDFChRANCAAREaddTriT65CyX89wwDXbCrALoF4u9
++3DhrpHY6tF89+SXS80iLbf5uBPIP89yief6LE1+q4+BgFHWd2GHjr24
+-----END PRIVATE KEY-----
+",
+);
+
+#[test]
+fn a_certificate_of_x509_version_1_is_refused_with_what_would_be_right() {
+    let error = Tls::new().client_certificate(OLD.0, OLD.1).unwrap_err().to_string();
+    for words in ["the client certificate cannot be used", "X.509 version 1", "needs version 3", "`-extfile`"]
+    {
+        assert!(error.contains(words), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn a_secured_url_is_never_trusted_blindly() {
     for url in ["rediss://10.0.0.1/#insecure", "rediss://10.0.0.1#other"] {

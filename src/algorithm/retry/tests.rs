@@ -325,7 +325,7 @@ fn failures_are_tried_again_no_sooner_than_the_floor_and_ever_later() {
         retry.attempt_lost(Loss::NoQuorum, &vec![Sighting::Unknown; 5], ROUND_TRIP, at(0), 0.0);
         delays.push(retry.next_wake().at.since_origin().as_millis());
     }
-    assert_eq!(delays, [5, 10, 20, 40, 80, 160, 320, 500, 500]);
+    assert_eq!(delays, [5, 5, 10, 20, 40, 80, 160, 250, 250], "half of each, at the least jitter");
 }
 
 #[test]
@@ -333,4 +333,18 @@ fn a_holder_about_to_expire_does_not_make_a_busy_loop() {
     let mut retry = retry();
     lose(&mut retry, &[0; 5].map(|remaining| held("a", remaining)), 0);
     assert_eq!(retry.next_wake().at, at(5));
+}
+
+#[test]
+fn a_failure_is_tried_again_after_a_delay_that_grows_with_a_jitter_of_a_half_and_keeps_the_floor() {
+    for (jitter, delays) in
+        [(0.0, [5_000, 5_000, 10_000]), (0.5, [5_000, 10_000, 20_000]), (1.0, [7_500, 15_000, 30_000])]
+    {
+        let mut retry = retry();
+        for delay in delays {
+            retry.attempt_begins(&Plan::Parallel, at(0));
+            retry.attempt_lost(Loss::NoQuorum, &[const { Sighting::Unknown }; 5], ROUND_TRIP, at(0), jitter);
+            assert_eq!(retry.next_wake().at.saturating_duration_since(at(0)), Duration::from_micros(delay));
+        }
+    }
 }

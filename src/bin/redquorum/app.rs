@@ -5,10 +5,13 @@ use std::time::Duration;
 use redquorum::{Quorum, QuorumBuilder};
 
 use crate::{
-    arguments::General, exit::Exit, failure::Failure, messages::Messages, output::Output, settings::Settings,
+    arguments::General, exit::Exit, failure::Failure, messages::Messages, narration::narrate_connecting,
+    output::Output, settings::Settings,
 };
 
-/// How long the process stays for unlocks that are still owed to nodes. What is left then ends with its ttl.
+/// How long the process stays for nodes that do not confirm an unlock, and for a lease that no quorum has unlocked. What is left
+/// then ends with its ttl.
+const GRACE: Duration = Duration::from_secs(2);
 const END: Duration = Duration::from_secs(3);
 
 /// What every command has at hand.
@@ -43,7 +46,7 @@ impl App {
         settings: &Settings,
         work: impl AsyncFnOnce(&Quorum) -> Result<Exit, Failure>,
     ) -> Result<Exit, Failure> {
-        self.with_quorum_of(settings.builder(), work).await
+        self.with_quorum_of(settings, settings.builder(), work).await
     }
 
     /// The same with settings that are not all those of the configuration.
@@ -51,18 +54,25 @@ impl App {
     /// # Errors
     ///
     /// Why it cannot be connected, or that of the work.
-    pub(crate) async fn with_quorum_of(
+    pub(crate) async fn with_quorum_of<T>(
         &self,
+        settings: &Settings,
         builder: QuorumBuilder,
-        work: impl AsyncFnOnce(&Quorum) -> Result<Exit, Failure>,
-    ) -> Result<Exit, Failure> {
-        let quorum = builder.connect().await?;
+        work: impl AsyncFnOnce(&Quorum) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let nodes = builder.connectors()?;
+        let quorum = tokio::select! {
+            biased;
+            quorum = builder.connect() => quorum?,
+            never = narrate_connecting(&nodes, settings.votes_needed(), &self.messages) => match never {},
+        };
         let done = work(&quorum).await;
         #[expect(clippy::disallowed_methods, reason = "no lease depends on it, and a suspend may prolong it")]
-        let ended = tokio::time::timeout(END, quorum.shutdown()).await;
-        if ended.is_err() {
-            self.messages
-                .notice("some nodes have not confirmed the unlock: what they keep ends with its ttl");
+        let ended = tokio::time::timeout(END, quorum.shutdown_within(GRACE)).await;
+        match ended {
+            Ok(shutdown) if shutdown.is_complete() => {}
+            Ok(shutdown) => self.messages.notice(&shutdown.to_string()),
+            Err(_) => self.messages.notice("no quorum has confirmed the unlock: the lock ends with its ttl"),
         }
         done
     }

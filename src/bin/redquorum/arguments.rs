@@ -32,7 +32,8 @@ pub(crate) struct General {
     /// Print results, and say errors and notices, as one JSON object to a line.
     #[arg(long, global = true, help_heading = "Output")]
     pub(crate) json: bool,
-    /// Say on standard error what happens in the background; -vv and -vvv say more.
+    /// Say on standard error what happens in the background; -vv and -vvv say more. Wins over
+    /// RUST_LOG.
     #[arg(short, long, action = ArgAction::Count, global = true, help_heading = "Output")]
     pub(crate) verbose: u8,
 }

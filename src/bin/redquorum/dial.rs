@@ -3,7 +3,7 @@
 use std::{net::IpAddr, time::Duration};
 
 use redis::{AsyncConnectionConfig, Cmd, FromRedisValue, PushInfo, RedisError, aio::MultiplexedConnection};
-use redquorum::NodeConnector;
+use redquorum::{Fault, NodeConnector};
 use tokio::{net::lookup_host, sync::mpsc};
 
 use crate::stopwatch;
@@ -17,7 +17,17 @@ pub(crate) struct Line {
 
 /// There is no connection (any more), for this reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Gone(pub(crate) String);
+pub(crate) struct Gone {
+    pub(crate) why: String,
+    /// What connecting failed with; `None` where nothing was said for too long, or a connection broke.
+    pub(crate) fault: Option<Fault>,
+}
+
+impl Gone {
+    fn silent(patience: Duration) -> Self {
+        Self { why: format!("no answer within {patience:?}"), fault: None }
+    }
+}
 
 /// What a node said, or the error that it gave instead.
 pub(crate) type Told<T> = Result<T, String>;
@@ -36,8 +46,8 @@ impl Line {
             .set_push_sender(sender);
         match stopwatch::within(patience, node.connect(config, patience)).await {
             Some(Ok(connection)) => Ok(Self { connection, pushes, patience }),
-            Some(Err(fault)) => Err(Gone(fault.to_string())),
-            None => Err(Gone(format!("no answer within {patience:?}"))),
+            Some(Err(fault)) => Err(Gone { why: fault.to_string(), fault: Some(fault) }),
+            None => Err(Gone::silent(patience)),
         }
     }
 
@@ -69,10 +79,10 @@ impl Line {
 
 fn told<T>(patience: Duration, answer: Option<Result<T, RedisError>>) -> Result<Told<T>, Gone> {
     match answer {
-        None => Err(Gone(format!("no answer within {patience:?}"))),
+        None => Err(Gone::silent(patience)),
         Some(Ok(value)) => Ok(Ok(value)),
         Some(Err(error)) if error.is_unrecoverable_error() || error.is_io_error() => {
-            Err(Gone(error.to_string()))
+            Err(Gone { why: error.to_string(), fault: None })
         }
         Some(Err(error)) => Ok(Err(words(&error))),
     }

@@ -1,8 +1,12 @@
 //! Durations as people write them.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
-use serde::{Deserialize, Deserializer, de::Error};
+use humantime::DurationError;
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, Visitor},
+};
 
 /// Reads a duration such as `30s`, `500ms` or `1m 30s`; a number alone needs a unit, except for `0`.
 ///
@@ -10,7 +14,12 @@ use serde::{Deserialize, Deserializer, de::Error};
 ///
 /// What is wrong with it, and what would be right.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text).map_err(|error| format!("{error}: write it like 30s or 500ms"))
+    humantime::parse_duration(text).map_err(|error| match error {
+        DurationError::UnknownUnit { unit, .. } if unit.is_empty() => {
+            "the unit is missing: write it like 30s or 500ms".to_owned()
+        }
+        error => format!("{error}: write it like 30s or 500ms"),
+    })
 }
 
 /// A duration as tables show it: no more than a figure behind the point.
@@ -29,8 +38,26 @@ pub(crate) struct Written(pub(crate) Duration);
 
 impl<'de> Deserialize<'de> for Written {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        parse(&text).map(Self).map_err(|error| D::Error::custom(format!("{text:?} is no duration, {error}")))
+        deserializer.deserialize_any(Text).map(Self)
+    }
+}
+
+/// Reads a duration from a text, and tells whoever wrote a number what it lacks.
+struct Text;
+
+impl Visitor<'_> for Text {
+    type Value = Duration;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a duration such as \"30s\" or \"500ms\"")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Duration, E> {
+        parse(text).map_err(|error| E::custom(format!("{text:?} is no duration, {error}")))
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Duration, E> {
+        Err(E::custom(format!("{number} is no duration, the unit is missing: write it like \"{number}s\"")))
     }
 }
 
@@ -43,7 +70,7 @@ mod tests {
         assert_eq!(parse("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(parse("1m 30s"), Ok(Duration::from_secs(90)));
         assert_eq!(parse("0"), Ok(Duration::ZERO));
-        assert!(parse("30").unwrap_err().contains("write it like 30s"));
+        assert_eq!(parse("30").unwrap_err(), "the unit is missing: write it like 30s or 500ms");
         assert!(parse("-1s").is_err());
     }
 }

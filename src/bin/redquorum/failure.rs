@@ -4,18 +4,44 @@ use std::{fmt, io, path::Path};
 
 use redquorum::{AdmissionError, ConfigError, ConnectError, LeaseLost, LockError, Refusal, Vote, Votes};
 
-use crate::exit::Exit;
+use crate::{duration, exit::Exit};
 
 /// Why a command did not do what was asked: what is said of it, and how the process ends.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
     pub(crate) message: String,
+    /// What each node said, where that is why.
+    pub(crate) votes: Vec<String>,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl fmt::Display) -> Self {
-        Self { exit, message: message.to_string() }
+        Self { exit, message: message.to_string(), votes: Vec::new() }
+    }
+
+    /// What is said of it, in one line.
+    pub(crate) fn in_one_line(&self) -> String {
+        self.told("; ")
+    }
+
+    /// The same with a line for each node.
+    pub(crate) fn in_lines(&self) -> String {
+        self.told("\n  ")
+    }
+
+    fn told(&self, separator: &str) -> String {
+        let parts = std::iter::once(&self.message).chain(&self.votes);
+        parts.map(String::as_str).collect::<Vec<_>>().join(separator)
+    }
+
+    /// The same failure, of which an error says at its end what each node said.
+    fn with_votes(exit: Exit, error: impl fmt::Display, votes: &Votes) -> Self {
+        let text = error.to_string();
+        let message =
+            text.strip_suffix(&votes.to_string()).map_or(&*text, |rest| rest.trim_end_matches("; "));
+        let votes = votes.iter().map(|(node, vote)| format!("{node}: {vote}"));
+        Self { votes: votes.collect(), ..Self::new(exit, message) }
     }
 
     /// Arguments that cannot work.
@@ -45,7 +71,12 @@ impl Failure {
     pub(crate) fn waited(error: LockError, needed: usize) -> Self {
         match error {
             LockError::TimedOut { resource, waited, votes } if !is_held(&votes, needed) => {
-                Self::new(Exit::NoQuorum, format!("no quorum for {resource} within {waited:?}; {votes}"))
+                let waited = duration::shown(waited);
+                Self::with_votes(
+                    Exit::NoQuorum,
+                    format!("no quorum for {resource} within {waited}; {votes}"),
+                    &votes,
+                )
             }
             error => error.into(),
         }
@@ -65,10 +96,18 @@ fn is_held(votes: &Votes, needed: usize) -> bool {
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
         let exit = match error {
+            ConfigError::NoSystemCas { reason } => {
+                let message = format!(
+                    "this system has no certificates of CAs to trust ({reason}): install them, or name a file with those of your \
+                     own as `ca` in the table [tls] of the configuration file"
+                );
+                return Self::new(Exit::Config, message);
+            }
             ConfigError::Resource { .. }
             | ConfigError::ReservedResource { .. }
             | ConfigError::DuplicateResource { .. }
             | ConfigError::EmptyGroup
+            | ConfigError::GroupTooLarge { .. }
             | ConfigError::LeaderValue { .. } => Exit::Usage,
             ConfigError::NoRuntime => Exit::Internal,
             _ => Exit::Config,
@@ -81,7 +120,7 @@ impl From<ConnectError> for Failure {
     fn from(error: ConnectError) -> Self {
         match error {
             ConnectError::Config(error) => error.into(),
-            ConnectError::NoQuorum { .. } => Self::new(Exit::NoQuorum, error),
+            ConnectError::NoQuorum { ref votes, .. } => Self::with_votes(Exit::NoQuorum, &error, votes),
             // Servers, users and clocks that have to be set right before any quorum can be had.
             _ => Self::new(Exit::Config, error),
         }
@@ -100,16 +139,15 @@ impl From<AdmissionError> for Failure {
 
 impl From<LockError> for Failure {
     fn from(error: LockError) -> Self {
-        let exit = match error {
-            LockError::Config(error) => return error.into(),
-            LockError::LeaseLost(lost) => return lost.into(),
-            LockError::NoQuorum { .. } | LockError::Quarantined { .. } | LockError::Expired { .. } => {
-                Exit::NoQuorum
-            }
-            LockError::TimedOut { .. } => Exit::Held,
-            _ => Exit::Internal,
-        };
-        Self::new(exit, error)
+        match error {
+            LockError::Config(error) => error.into(),
+            LockError::LeaseLost(lost) => lost.into(),
+            LockError::Quarantined { ref votes, .. }
+            | LockError::NoQuorum { ref votes, .. }
+            | LockError::Expired { ref votes, .. } => Self::with_votes(Exit::NoQuorum, &error, votes),
+            LockError::TimedOut { ref votes, .. } => Self::with_votes(Exit::Held, &error, votes),
+            _ => Self::new(Exit::Internal, error),
+        }
     }
 }
 

@@ -2,22 +2,38 @@
 
 use std::io::IsTerminal;
 
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{EnvFilter, LevelFilter};
 
 use crate::messages::Messages;
 
-/// Writes what happens in the background to standard error: warnings and notices with one `-v`, more with each other.
+/// Writes what happens in the background to standard error: warnings and notices with one `-v`,
+/// more with each other; without any, what `RUST_LOG` asks for.
 pub(crate) fn start(verbose: u8, messages: &Messages) {
+    let Some(filter) = filter(verbose, std::env::var(EnvFilter::DEFAULT_ENV).ok(), messages) else { return };
+    let messages = messages.clone();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
+        .with_writer(move || messages.clone())
+        .init();
+}
+
+/// What is to be written; `None` if nothing.
+fn filter(verbose: u8, variable: Option<String>, messages: &Messages) -> Option<EnvFilter> {
     let level = match verbose {
-        0 => return,
+        0 => {
+            let variable = variable.filter(|directives| !directives.trim().is_empty())?;
+            return match EnvFilter::try_new(&variable) {
+                Ok(filter) => Some(filter),
+                Err(error) => {
+                    messages.notice(&format!("{}={variable:?} is ignored: {error}", EnvFilter::DEFAULT_ENV));
+                    None
+                }
+            };
+        }
         1 => LevelFilter::INFO,
         2 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
     };
-    let messages = messages.clone();
-    tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
-        .with_writer(move || messages.clone())
-        .init();
+    Some(EnvFilter::default().add_directive(level.into()))
 }

@@ -8,7 +8,10 @@ compile_error!("the command `redquorum` needs the process groups and signals of 
 
 use std::process::ExitCode;
 
-use clap::{Parser, error::ErrorKind};
+use clap::{
+    Parser,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 
 use crate::{
     app::App,
@@ -23,6 +26,7 @@ mod app;
 mod arguments;
 mod bench;
 mod commands;
+mod counted;
 mod dial;
 mod doctor;
 mod duration;
@@ -30,8 +34,11 @@ mod exit;
 mod failure;
 mod logs;
 mod messages;
+mod name;
+mod narration;
 mod output;
 mod settings;
+mod shortage;
 mod sight;
 mod stopwatch;
 mod supervise;
@@ -47,7 +54,7 @@ fn main() -> ExitCode {
     }
     let Arguments { general, command } = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => return said_by_clap(&error).into(),
+        Err(error) => return said_by_clap(&advised(error)).into(),
     };
     end(general.json, |messages| {
         logs::start(general.verbose, messages);
@@ -75,6 +82,20 @@ fn perform(command: Command, app: &App) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::internal("a runtime", error))?;
     runtime.block_on(command.perform(app))
+}
+
+/// With the advice that clap does not have: a command that is run is told from names only by what
+/// stands before it.
+fn advised(mut error: clap::Error) -> clap::Error {
+    let lacks_command = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(missing)) => missing.iter().any(|argument| argument.contains("<COMMAND>")),
+        _ => false,
+    };
+    if error.kind() == ErrorKind::MissingRequiredArgument && lacks_command {
+        let tip = "put `--` before the command and its arguments: redquorum run NAME -- COMMAND";
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
 }
 
 /// Help and version go to standard output and are a success; all else that clap has to say is about arguments.

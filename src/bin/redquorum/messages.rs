@@ -7,10 +7,11 @@ use std::{
     time::Duration,
 };
 
+use indicatif::MultiProgress;
 use nix::sys::signal::{SigSet, Signal};
 use serde::Serialize;
 
-use crate::failure::Failure;
+use crate::{failure::Failure, waiting};
 
 /// How many messages may wait for a terminal that is stopped, or a reader that does not read. More are dropped.
 const MOST_WAITING: usize = 1024;
@@ -26,6 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(crate) struct Messages {
     is_json: bool,
     lines: SyncSender<Line>,
+    /// The lines that move below the messages.
+    bars: MultiProgress,
 }
 
 #[derive(Debug)]
@@ -50,12 +53,20 @@ impl Messages {
     ///
     /// If the system allows no more threads.
     pub(crate) fn start(is_json: bool) -> Result<Self, Failure> {
-        let (lines, waiting) = sync_channel(MOST_WAITING);
+        let (lines, written) = sync_channel(MOST_WAITING);
+        let bars = MultiProgress::with_draw_target(waiting::draw_target());
+        let below = bars.clone();
         thread::Builder::new()
             .name("messages".to_owned())
-            .spawn(move || write_all(&waiting))
+            .spawn(move || write_all(&written, &below))
             .map_err(|error| Failure::internal("a thread for messages", error))?;
-        Ok(Self { is_json, lines })
+        Ok(Self { is_json, lines, bars })
+    }
+
+    /// Where lines that move belong, so that messages are written above them; `None` where there
+    /// are to be none.
+    pub(crate) fn bars(&self) -> Option<&MultiProgress> {
+        (!self.is_json).then_some(&self.bars)
     }
 
     /// Says something that is no error.
@@ -65,9 +76,10 @@ impl Messages {
 
     /// Says why the command fails.
     pub(crate) fn failure(&self, failure: &Failure) {
-        let Failure { exit, message } = failure;
-        let said = Said::Error { kind: exit.name(), exit: exit.code(), message };
-        self.say(&said, format!("redquorum: {message}"));
+        let exit = failure.exit;
+        let said = Said::Error { kind: exit.name(), exit: exit.code(), message: &failure.in_one_line() };
+        let text = if waiting::is_terminal() { failure.in_lines() } else { failure.in_one_line() };
+        self.say(&said, format!("redquorum: {text}"));
     }
 
     fn say(&self, said: &Said<'_>, text: String) {
@@ -104,7 +116,7 @@ impl Write for Messages {
     }
 }
 
-fn write_all(waiting: &Receiver<Line>) {
+fn write_all(waiting: &Receiver<Line>, bars: &MultiProgress) {
     // While the terminal is lent to a command, we are in the background, from where a terminal with `tostop` lets nobody write:
     // SIGTTOU would stop the whole process, and with it whoever is to end the command. Where it is blocked, the write is done.
     let mut ttou = SigSet::empty();
@@ -113,7 +125,7 @@ fn write_all(waiting: &Receiver<Line>) {
     while let Ok(line) = waiting.recv() {
         match line {
             // There is nobody left to tell if standard error is closed.
-            Line::Text(text) => drop(anstream::stderr().write_all(&text)),
+            Line::Text(text) => bars.suspend(|| drop(anstream::stderr().write_all(&text))),
             Line::Mark(mark) => drop(mark.send(())),
         }
     }

@@ -1,19 +1,23 @@
 //! Who holds a resource, as it is shown.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, ffi::OsStr, fmt, os::unix::ffi::OsStrExt};
 
 use redquorum::{Inspection, LockState, NodeInspection, Seen};
 use serde::Serialize;
 
 use crate::{
     duration::{milliseconds, shown},
-    table::table,
+    name,
+    table::{table, width, wrapped},
 };
 
 /// Who holds a resource: each node's answer, and the quorum's verdict.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Sight {
     resource: String,
+    /// The resource as people read it.
+    #[serde(skip)]
+    name: String,
     state: State,
     /// How many nodes have to agree.
     needed: usize,
@@ -50,6 +54,9 @@ struct NodeSight {
     latency_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fault: Option<String>,
+    /// Why it would not vote for a lock now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    abstains: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -75,6 +82,7 @@ impl Sight {
         };
         Self {
             resource: String::from_utf8_lossy(resource).into_owned(),
+            name: name::shown(OsStr::from_bytes(resource)),
             state,
             needed: found.needed(),
             holder: (state == State::Held).then(holder),
@@ -103,9 +111,24 @@ impl Sight {
         is_of_the_same_quorum && self.nodes.iter().all(was_on_a_node)
     }
 
+    /// A row for each node, what keeps nodes from voting, and the verdict: for a terminal of this
+    /// width, or as whole lines.
+    pub(crate) fn shown(&self, width: Option<u16>) -> String {
+        let mut table = table(&["node", "owner", "holds", "remaining", "counter", "latency"], width);
+        let mut notes = Vec::new();
+        for node in &self.nodes {
+            table.add_row(node.row(width.is_some()));
+            let why = node.fault.as_ref().or(node.abstains.as_ref());
+            notes.extend(why.map(|why| format!("{}: {why}", node.node)));
+        }
+        notes.push(self.verdict());
+        let notes: Vec<String> = notes.iter().map(|note| wrapped(note, width)).collect();
+        format!("{}\n{}", table.trim_fmt(), notes.join("\n"))
+    }
+
     /// The quorum's verdict, in one line.
     pub(crate) fn verdict(&self) -> String {
-        let (resource, nodes, needed) = (&self.resource, self.nodes.len(), self.needed);
+        let (resource, nodes, needed) = (&self.name, self.nodes.len(), self.needed);
         let held = self.nodes.iter().filter(|node| node.state == NodeState::Held).count();
         match (self.state, &self.holder) {
             (State::Held, Some(holder)) => format!("{resource} is held by {holder}"),
@@ -139,15 +162,17 @@ impl NodeSight {
             counter: answer.counter(),
             latency_ms: answer.latency().map(milliseconds),
             fault,
+            abstains: answer.abstention().map(ToString::to_string),
         }
     }
 
-    fn row(&self) -> [Cow<'_, str>; 6] {
+    fn row(&self, is_short: bool) -> [Cow<'_, str>; 6] {
         let nothing = Cow::Borrowed("-");
-        let owner = match (&self.holder, &self.fault) {
-            (Some(holder), _) => holder.owner.as_deref().unwrap_or("(a lock of another kind)").into(),
-            (None, Some(fault)) => format!("({fault})").into(),
-            (None, None) => "(free)".into(),
+        let owner = match (&self.holder, self.state) {
+            (Some(Holder { owner: Some(owner), .. }), _) if is_short => short(owner),
+            (Some(holder), _) => holder.owner.as_deref().unwrap_or("(another kind)").into(),
+            (None, NodeState::Unknown) => "(unknown)".into(),
+            (None, _) => "(free)".into(),
         };
         [
             self.node.as_str().into(),
@@ -181,16 +206,92 @@ impl fmt::Display for Holder {
 
 impl fmt::Display for Sight {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut table = table(&["node", "owner", "holds", "remaining", "counter", "latency"]);
-        for node in &self.nodes {
-            table.add_row(node.row());
-        }
-        writeln!(f, "{}", table.trim_fmt())?;
-        f.write_str(&self.verdict())
+        f.write_str(&self.shown(width()))
     }
+}
+
+/// An owner in a row of a terminal: enough of it to tell one from another.
+fn short(owner: &str) -> Cow<'_, str> {
+    const WHOLE: usize = 16;
+    const BEGINNING: usize = 8;
+    if owner.chars().count() <= WHOLE {
+        return owner.into();
+    }
+    let beginning: String = owner.chars().take(BEGINNING).collect();
+    let number = owner.rfind(':').and_then(|colon| owner.get(colon..)).unwrap_or_default();
+    let number: String = number.chars().take(BEGINNING).collect();
+    format!("{beginning}…{number}").into()
 }
 
 fn from_milliseconds(milliseconds: f64) -> String {
     let duration = std::time::Duration::try_from_secs_f64(milliseconds / 1e3);
     duration.map_or_else(|_| "-".to_owned(), shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWNER: &str = "5f0c1f1e-4f0f-4b6f-8d55-0e2b7a3f8d10:1234";
+
+    fn node(number: u8, holder: Option<Holder>) -> NodeSight {
+        NodeSight {
+            node: format!("redis-{number}.internal:6379"),
+            state: if holder.is_some() { NodeState::Held } else { NodeState::Unknown },
+            counter: holder.is_some().then_some(1_763_751_600_000_001),
+            latency_ms: holder.is_some().then_some(0.412),
+            fault: holder
+                .is_none()
+                .then(|| "the connection cannot be used: ".to_owned() + &"word ".repeat(20)),
+            holder,
+            abstains: None,
+        }
+    }
+
+    fn sight() -> Sight {
+        let holder = Holder { owner: Some(OWNER.to_owned()), holds: 1, remaining_ms: Some(24_800.0) };
+        let nodes = (1..=5).map(|number| node(number, (number < 5).then(|| holder.clone())));
+        Sight {
+            resource: "nightly-report".to_owned(),
+            name: "nightly-report".to_owned(),
+            state: State::Held,
+            needed: 3,
+            holder: Some(holder.clone()),
+            nodes: nodes.collect(),
+        }
+    }
+
+    #[test]
+    fn on_a_terminal_of_80_columns_every_node_has_one_line_and_the_owner_stands_whole_once() {
+        let shown = sight().shown(Some(80));
+        assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+        for number in 1..=5 {
+            let rows =
+                shown.lines().filter(|line| line.starts_with(&format!("redis-{number}.internal:6379 ")));
+            assert_eq!(rows.count(), 1, "{shown}");
+        }
+        assert_eq!(
+            (shown.matches(OWNER).count(), shown.matches("5f0c1f1e…:1234").count()),
+            (1, 4),
+            "{shown}"
+        );
+    }
+
+    #[test]
+    fn elsewhere_lines_are_whole() {
+        let shown = sight().shown(None);
+        assert_eq!(shown.lines().count(), 1 + 5 + 1 + 1, "{shown}");
+        assert_eq!(shown.matches(OWNER).count(), 4 + 1, "{shown}");
+        assert!(
+            shown.lines().nth(6).unwrap().starts_with("redis-5.internal:6379: the connection"),
+            "{shown}"
+        );
+    }
+
+    #[test]
+    fn an_owner_of_any_length_is_shortened_to_its_beginning_and_its_number() {
+        assert_eq!(short("short:1"), "short:1");
+        assert_eq!(short(OWNER), "5f0c1f1e…:1234");
+        assert_eq!(short("ü".repeat(40).as_str()), "üüüüüüüü…");
+    }
 }

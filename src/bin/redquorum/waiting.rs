@@ -1,15 +1,14 @@
 //! What is waited for, shown on a terminal.
 
 use std::{
-    convert::Infallible,
-    ffi::OsString,
-    io::{IsTerminal, stderr},
-    os::unix::ffi::OsStrExt,
+    io::{self, IsTerminal, stderr},
     time::Duration,
 };
 
-use indicatif::{ProgressBar, ProgressStyle};
-use redquorum::Quorum;
+use console::Term;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
+
+use crate::messages::Messages;
 
 /// A line on standard error that says what is waited for, and is gone when this is dropped. Nothing unless that is a terminal.
 #[derive(Debug)]
@@ -21,19 +20,21 @@ impl Waiting {
     /// How often the line moves.
     const TICK: Duration = Duration::from_millis(120);
 
-    /// Begins to show it; `is_shown` is false where `--json` was asked for.
-    pub(crate) fn show(message: String, is_shown: bool) -> Self {
-        if !is_shown || !stderr().is_terminal() {
-            return Self { bar: ProgressBar::hidden() };
-        }
-        let style = ProgressStyle::with_template("{spinner} {msg} ({elapsed})");
-        let bar = ProgressBar::new_spinner().with_message(message);
+    /// Begins to show it, above which messages are written from now on. Nothing where `--json` was
+    /// asked for.
+    pub(crate) fn show(messages: &Messages, message: String) -> Self {
+        let hidden = || Self { bar: ProgressBar::hidden() };
+        let Some(bars) = messages.bars() else { return hidden() };
+        let bar = bars.add(ProgressBar::new_spinner().with_message(message));
+        // `wide_msg`: cut off at the end of the line, as a second one would have to be found again
+        // to be cleared.
+        let style = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
         bar.enable_steady_tick(Self::TICK);
         Self { bar }
     }
 
-    /// Whether anybody sees it: if not, there is no use in finding out what to say.
+    /// Whether anybody sees it.
     pub(crate) fn is_seen(&self) -> bool {
         !self.bar.is_hidden()
     }
@@ -55,24 +56,64 @@ impl Drop for Waiting {
     }
 }
 
-/// How often the nodes are asked who holds what is waited for.
-const INTERVAL: Duration = Duration::from_secs(2);
-
-/// Says who holds the first of these names that anybody holds, for as long as it is polled. Asks nobody if nobody sees it.
-pub(crate) async fn narrate(waiting: &Waiting, quorum: &Quorum, names: &[OsString]) -> Infallible {
-    if !waiting.is_seen() {
-        return std::future::pending().await;
+/// Where lines that move are drawn: on standard error, if that is a terminal on which they can.
+pub(crate) fn draw_target() -> ProgressDrawTarget {
+    let usual = ProgressDrawTarget::stderr();
+    if usual.is_hidden() {
+        return usual;
     }
-    loop {
-        for name in names {
-            if let Ok(found) = quorum.red_lock(name.as_bytes()).inspect().await
-                && let Some(owner) = found.owner()
-            {
-                waiting.say(format!("waiting for {}, held by {owner}", name.to_string_lossy()));
-                break;
-            }
-        }
-        #[expect(clippy::disallowed_methods, reason = "it is for the eye")]
-        tokio::time::sleep(INTERVAL).await;
+    ProgressDrawTarget::term_like(Box::new(Margin(Term::buffered_stderr())))
+}
+
+/// A terminal as if it had some columns fewer. A line that moves is filled up with blanks to the
+/// last column, and what the terminal echoes of Ctrl-C has to find room behind them: on the next
+/// line, nobody would clear it. A terminal that is gone is no error.
+#[derive(Debug)]
+struct Margin(Term);
+
+impl Margin {
+    /// For `^C`, and one column in which the cursor stays.
+    const COLUMNS: u16 = 4;
+}
+
+impl TermLike for Margin {
+    fn width(&self) -> u16 {
+        self.0.size().1.saturating_sub(Self::COLUMNS).max(1)
+    }
+
+    fn height(&self) -> u16 {
+        self.0.size().0
+    }
+
+    fn move_cursor_up(&self, n: usize) -> io::Result<()> {
+        self.0.move_cursor_up(n).or(Ok(()))
+    }
+
+    fn move_cursor_down(&self, n: usize) -> io::Result<()> {
+        self.0.move_cursor_down(n).or(Ok(()))
+    }
+
+    fn move_cursor_right(&self, n: usize) -> io::Result<()> {
+        self.0.move_cursor_right(n).or(Ok(()))
+    }
+
+    fn move_cursor_left(&self, n: usize) -> io::Result<()> {
+        self.0.move_cursor_left(n).or(Ok(()))
+    }
+
+    fn write_line(&self, text: &str) -> io::Result<()> {
+        self.0.write_line(text).or(Ok(()))
+    }
+
+    fn write_str(&self, text: &str) -> io::Result<()> {
+        self.0.write_str(text).or(Ok(()))
+    }
+
+    fn clear_line(&self) -> io::Result<()> {
+        self.0.clear_line().or(Ok(()))
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.0.flush().or(Ok(()))
     }
 }

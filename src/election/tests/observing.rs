@@ -73,7 +73,7 @@ async fn an_observation_ends_with_the_shutdown_and_with_nothing_else() {
     let _leadership = candidate(&cluster, "host-1").campaign().await.unwrap();
     let leader = tokio::time::timeout(Duration::from_secs(8), leaders.next()).await.unwrap();
     assert_eq!(leader.unwrap().value_str(), "host-1", "caught up with");
-    let (ended, ()) = tokio::join!(leaders.next(), quorum.shutdown());
+    let (ended, _) = tokio::join!(leaders.next(), quorum.shutdown());
     assert_eq!(ended, None);
     assert_eq!(StreamExt::next(&mut leaders).now_or_never(), Some(None));
     assert_eq!(Election::new(&quorum, "e", "").observe().unwrap_err(), LockError::Closed);

@@ -40,12 +40,17 @@ pub(crate) struct Standing {
     pub(crate) vote: Vote,
     /// Whether anything of the lease may have reached it.
     pub(crate) is_touched: bool,
-    /// Locks and renewals that it has not answered and may execute yet.
+    /// Locks and renewals that it may execute yet: it has not answered them, or with an error that
+    /// may be a proxy's.
     pub(crate) unanswered: u32,
     /// The fencing counter that came with its grant; 0 if no grant is known.
     pub(crate) counter: u64,
     /// Whether a renewal was sent there: then it may have the key and yet execute something that it has not answered.
     pub(crate) was_renewed: bool,
+    /// When the last renewal was submitted that was sent there or may yet be.
+    pub(crate) renewed_at: Option<Instant>,
+    /// The same of those of which something was heard: what `renewed_at` goes back to if the next was not sent.
+    pub(crate) sent_at: Option<Instant>,
 }
 
 impl State {
@@ -83,13 +88,14 @@ impl State {
         }
         match answer {
             Answer::Fault(fault) if fault.is_unsent() => {
-                standing.unanswered = standing.unanswered.saturating_sub(1)
-            }
-            Answer::Fault(fault) if !fault.is_answer() => standing.is_touched = true,
-            _ => {
-                standing.is_touched = true;
                 standing.unanswered = standing.unanswered.saturating_sub(1);
+                standing.renewed_at = standing.sent_at;
+                return;
             }
+            Answer::Fault(fault) if fault.may_land_yet() => {}
+            _ => standing.unanswered = standing.unanswered.saturating_sub(1),
         }
+        standing.is_touched = true;
+        standing.sent_at = standing.renewed_at;
     }
 }

@@ -44,7 +44,7 @@ const CALLS: [(&str, Call); 14] = [
     ("renew", |_quorum, guard| async move { drop(guard.renew().await) }.boxed()),
     ("verify", |_quorum, guard| async move { drop(guard.verify().await) }.boxed()),
     ("lost", |_quorum, guard| async move { drop(guard.lost().await) }.boxed()),
-    ("shutdown", |quorum, _guard| async move { quorum.shutdown().await }.boxed()),
+    ("shutdown", |quorum, _guard| async move { drop(quorum.shutdown().await) }.boxed()),
 ];
 
 /// More steps than any of the calls takes on five nodes.

@@ -1,13 +1,19 @@
 //! How leases end, and when their holders learn it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt;
+use tokio::runtime::Handle;
 
 use super::{NONE, all_behave, client, locked_nodes, pass, server, thaw_all};
 use crate::{
-    Fault, LossReason, MemoryCluster, RenewError, UnlockError, Verification, Vote,
-    node::{Entry, memory::Behaviour},
+    Fault, LossReason, MemoryCluster, Quorum, RenewError, UnlockError, Verification, Vote,
+    lock::{
+        core::{Client, Surroundings},
+        held::Held,
+        observer::Observer,
+    },
+    node::{Entry, memory::Behaviour, remote::Monitor},
 };
 
 const TTL: Duration = Duration::from_secs(30);
@@ -274,4 +280,28 @@ async fn votes_of_contenders_at_nodes_that_forgot_do_not_end_a_lease() {
     assert!(matches!(guard.renew().await, Err(RenewError::NoQuorum { .. })));
     pass(TTL * 2).await;
     assert!(guard.is_valid(), "renewed once their votes were over");
+}
+
+#[derive(Debug)]
+struct Panicking;
+
+impl Monitor for Panicking {}
+
+impl Observer for Panicking {
+    fn lease_granted(&self, held: &Arc<Held>) {
+        panic!("told of {}", held.resource);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_nobody_can_have_because_its_observer_panics_is_not_renewed() {
+    let cluster = MemoryCluster::new(3);
+    let settings = Quorum::builder().settings.check(3).unwrap();
+    let nodes = cluster.connect(&settings.terms, false);
+    let surroundings = Surroundings::new(cluster.clock(), Handle::current(), Arc::new(Panicking));
+    let quorum = Quorum::new(Client::start(nodes, settings, surroundings));
+    let lock = quorum.red_lock("r").ttl(TTL);
+    assert!(tokio::spawn(async move { lock.try_lock().await }).await.unwrap_err().is_panic());
+    pass(TTL * 2).await;
+    assert_eq!(locked_nodes(&cluster), NONE);
 }

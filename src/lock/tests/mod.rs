@@ -9,14 +9,17 @@ use crate::{
     node::memory::{Behaviour, MemoryServer},
 };
 
+mod admission;
 mod cancellation;
+mod connecting;
 mod expiring;
 mod fair;
 mod loss;
 mod masks;
 mod reentrancy;
 mod remembering;
-mod traces;
+mod residue;
+pub(crate) mod traces;
 mod waiting;
 mod watchdog;
 

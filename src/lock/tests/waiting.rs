@@ -174,3 +174,45 @@ async fn one_failure_after_a_long_wait_does_not_exhaust_the_patience() {
     drop(guard);
     waiting.await.unwrap().unwrap();
 }
+
+/// Of nodes that have told for how long they will not vote.
+#[tokio::test(start_paused = true)]
+async fn without_a_patience_of_its_own_a_lock_waits_out_the_quarantine_of_nodes_and_comes_as_it_ends() {
+    let quarantine = Duration::from_millis(60_602);
+    let late = Duration::from_millis(100);
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    for is_fair in [false, true] {
+        cluster.servers().iter().for_each(|server| server.forget());
+        let mut lock = quorum.red_lock("r");
+        if is_fair {
+            lock = lock.fair();
+        }
+        let start = tokio::time::Instant::now();
+        lock.lock().await.unwrap().unlock().await.unwrap();
+        let took = start.elapsed();
+        assert!(took >= quarantine && took <= quarantine + late, "fair: {is_fair}, {took:?}");
+    }
+    // With two of three nodes it is those two that matter, whatever the third says.
+    all_behave(&cluster, &Behaviour::Granting);
+    server(&cluster, 0).forget();
+    server(&cluster, 1).forget();
+    server(&cluster, 2).behave(Behaviour::Failing(Fault::Unreachable("gone".into())));
+    let start = tokio::time::Instant::now();
+    drop(quorum.red_lock("s").lock().await.unwrap());
+    assert!(start.elapsed() <= quarantine + late, "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_patience_that_was_set_ends_before_a_quarantine_and_the_error_has_what_is_left_of_it() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    cluster.servers().iter().for_each(|server| server.forget());
+    let start = tokio::time::Instant::now();
+    let Err(error) = quorum.red_lock("r").patience(Duration::from_secs(5)).lock().await else {
+        panic!("no node votes")
+    };
+    assert_eq!(start.elapsed(), Duration::from_secs(5));
+    let LockError::Quarantined { remaining: Some(remaining), .. } = error else { panic!("{error}") };
+    assert!(remaining > Duration::from_secs(55), "{remaining:?}");
+}

@@ -53,6 +53,25 @@ async fn sixty_four_leases_of_about_the_same_time_are_renewed_in_one_call_per_no
 }
 
 #[tokio::test(start_paused = true)]
+async fn groups_are_renewed_in_calls_of_no_more_than_so_many_resources() {
+    let cluster = MemoryCluster::new(NODES);
+    let quorum = client(&cluster);
+    let mut guards = Vec::new();
+    for (number, size) in [100, 100, 100, 1000, 1, 255].into_iter().enumerate() {
+        let group = quorum.multi_lock((0..size).map(|member| format!("{number}:{member}")));
+        guards.push(group.ttl(TTL).node_timeout(NODE_TIMEOUT).lock().await.unwrap());
+        pass(Duration::from_millis(5)).await;
+    }
+    for period in 1..=3 {
+        pass(TTL / 3).await;
+        for node in 0..NODES {
+            assert_eq!(renewal_calls(&cluster, node), [2, 1, 1, 2], "period {period}, node {node}");
+        }
+    }
+    assert!(guards.iter().all(|guard| guard.is_valid()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn sixty_five_leases_of_about_the_same_time_take_two_calls_per_node_and_period() {
     renewed_in(65, &[64, 1]).await;
 }

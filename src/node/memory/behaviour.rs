@@ -83,12 +83,18 @@ fn refusal(entry: &Entry, remaining: Duration) -> Answer {
         Entry::Unlock(_) | Entry::ForceUnlock(_) => Answer::Unlocked { deleted: 0 },
         Entry::Proclaim(_) => Answer::NotLeader,
         Entry::Observe(_) => Answer::Observed(Observation { owner, remaining: Some(remaining), said: None }),
-        Entry::Enrol(_) | Entry::Init | Entry::Reconfigure(_) => {
+        Entry::Enrol(_) | Entry::Init(_) | Entry::Reconfigure(_) => {
             Answer::Enrolled(Enrolment { run: None, quarantine: None })
         }
         Entry::Inspect(_) => {
             let held = HeldBy { owner, holds: 1, remaining: Some(remaining) };
-            Answer::Inspected(Inspection { held: Some(held), counter: 0, run: None, fingerprint: None })
+            Answer::Inspected(Inspection {
+                held: Some(held),
+                counter: 0,
+                run: None,
+                fingerprint: None,
+                abstention: None,
+            })
         }
     }
 }

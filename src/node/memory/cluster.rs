@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     clock::{Clock, TokioClock},
     node::{
-        Node, Terms,
+        NewNodes, Node, Terms,
         memory::{MemoryNode, MemoryServer},
     },
 };
@@ -37,13 +37,16 @@ impl MemoryCluster {
         Arc::clone(&self.clock)
     }
 
-    /// One client's ways to the nodes.
-    pub(crate) fn connect(&self, terms: &Terms) -> Vec<Arc<dyn Node>> {
+    /// One client's ways to the nodes; of one that only looks, they make no record.
+    pub(crate) fn connect(&self, terms: &Terms, is_read_only: bool) -> Vec<Arc<dyn Node>> {
+        // A server without a record is new: nothing but this process can have flushed it.
+        let new_nodes = if is_read_only { NewNodes::Leave } else { NewNodes::Admit };
         let servers = self.servers.iter().enumerate();
         servers
             .map(|(index, server)| {
                 let address = format!("memory:{index}").into();
-                Arc::new(MemoryNode::new(Arc::clone(server), address, terms.clone())) as Arc<dyn Node>
+                Arc::new(MemoryNode::new(Arc::clone(server), address, terms.clone(), new_nodes))
+                    as Arc<dyn Node>
             })
             .collect()
     }

@@ -14,7 +14,7 @@ use crate::{
     clock::Clock,
     mutex,
     node::{
-        Answer, Enrol, Entry, Fault, Listener, NewNodes, Node, Notice, Reply, Request, Responder,
+        Answer, Enrol, Entry, Fault, Listener, NewNodes, Node, Notice, Owed, Reply, Request, Responder,
         RestartGuard, Subscription, Terms,
         memory::listeners::Listeners,
         state::{NodeState, NodeTime},
@@ -115,10 +115,14 @@ pub(crate) struct MemoryNode {
 }
 
 impl MemoryNode {
-    /// A server without a record is new: nothing but this process can have flushed it.
-    pub(crate) fn new(server: Arc<MemoryServer>, address: Arc<str>, mut terms: Terms) -> Self {
+    pub(crate) fn new(
+        server: Arc<MemoryServer>,
+        address: Arc<str>,
+        mut terms: Terms,
+        new_nodes: NewNodes,
+    ) -> Self {
         if terms.guard != RestartGuard::Off {
-            let enrol = Enrol { new_nodes: NewNodes::Admit, time: server.now().since_epoch() };
+            let enrol = Enrol { new_nodes, time: server.now().since_epoch() };
             let (answers, _) = server.execute(&terms, &[Entry::Enrol(enrol)]);
             if let Some(Answer::Enrolled(enrolment)) = answers.into_iter().next() {
                 terms.run = enrolment.run;
@@ -148,6 +152,10 @@ impl Node for MemoryNode {
         listener.notice(Notice::Subscribed);
         let (server, resource) = (Arc::clone(&self.server), resource.clone());
         Subscription::new(move || server.listeners.remove(&resource, number))
+    }
+
+    fn owed(&self) -> Vec<Owed> {
+        Vec::new()
     }
 
     /// Nothing is ever owed.

@@ -11,7 +11,7 @@ use crate::{
     clock::{Clock, Instant, VIRTUAL_EPOCH},
     mutex,
     node::{
-        Answer, Entry, Fault, Listener, Node, Notice, Reply, Request, Subscription,
+        Answer, Entry, Fault, Listener, NewNodes, Node, Notice, Reply, Request, Subscription,
         conformance::{Subject, conforms},
         entries::{inspect, lock, resource, terms, unlock},
         memory::{Behaviour, MemoryNode, MemoryServer, SWEEP_AFTER},
@@ -55,7 +55,7 @@ struct Fixture {
 fn fixture() -> Fixture {
     let clock = Arc::new(StandingClock::default());
     let server = MemoryServer::new(Arc::clone(&clock) as Arc<dyn Clock>, 7);
-    let node = Arc::new(MemoryNode::new(Arc::clone(&server), "memory:1".into(), terms()));
+    let node = Arc::new(MemoryNode::new(Arc::clone(&server), "memory:1".into(), terms(), NewNodes::Admit));
     Fixture { clock, server, node }
 }
 
@@ -81,7 +81,7 @@ async fn a_node_in_memory_conforms() {
 #[test]
 fn clients_share_a_server_and_not_its_fate() {
     let Fixture { server, node, .. } = fixture();
-    let other = MemoryNode::new(server, "memory:1".into(), terms());
+    let other = MemoryNode::new(server, "memory:1".into(), terms(), NewNodes::Admit);
     answer(&*node, lock("a", "1", 5000, 0));
     assert!(matches!(answer(&other, lock("a", "2", 5000, 0)), Answer::Held(_)));
     node.close().now_or_never().expect("nothing is owed");

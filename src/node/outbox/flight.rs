@@ -74,13 +74,11 @@ impl Batch {
     }
 
     /// Gives every request its share of the answers, and returns what is owed all the same.
-    pub(super) fn answer(self, answers: Vec<Answer>) -> Vec<(Place, Item)> {
+    pub(super) fn answer(self, mut answers: Vec<Answer>) -> Vec<(Place, Item)> {
         let asked: usize = self.items.iter().map(|(_, item)| item.entries.len()).sum();
         if answers.len() != asked {
             let problem = format!("{} answers to {asked} entries", answers.len());
-            let fault = Fault::Protocol(problem.into());
-            self.items.into_iter().for_each(|(_, item)| item.fault(&fault));
-            return Vec::new();
+            answers = vec![Answer::Fault(Fault::Protocol(problem.into())); asked];
         }
         let mut answers = answers.into_iter();
         let mut owed = Vec::new();

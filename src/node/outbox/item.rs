@@ -1,6 +1,6 @@
 //! One accepted request, and whoever waits for its answer.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     clock::Instant,
@@ -8,21 +8,33 @@ use crate::{
         answer::Answer,
         fault::Fault,
         reply::{Reply, Responder},
-        request::{Entry, Unlock},
+        request::{Entry, Owed, Request, Unlock, Withdraw},
     },
     owner_id::OwnerId,
+    resource::Resource,
 };
+
+/// What is owed and was refused is sent again after this, and after twice as long whenever it is
+/// refused again.
+const REST: Duration = Duration::from_millis(250);
+
+/// It rests no longer than this, so that a lock is not left for long once the node is well.
+const LONGEST_REST: Duration = Duration::from_secs(2);
 
 /// A request that was accepted and is not answered yet.
 #[derive(Debug)]
 pub(super) struct Item {
     pub(super) entries: Arc<[Entry]>,
     pub(super) until: Instant,
+    /// Until when a shutdown waits for it, as its [`Request`] says.
+    blocks_until: Option<Instant>,
     /// Whether a connection broke over it: then the node may have executed it already.
     pub(super) was_sent: bool,
     /// Whether it was never taken out to be sent. Of the same owner, something later than one that is put back may be under
     /// way, so no unlock joins that one.
     pub(super) is_new: bool,
+    /// How often the node has answered with an error although it is owed.
+    refusals: u32,
     /// One of those that the outbox counts, if it is owed.
     owed: Option<Arc<()>>,
     responder: Responder,
@@ -31,9 +43,20 @@ pub(super) struct Item {
 
 impl Item {
     /// `owed`: what all requests of an outbox that are owed share, so that it can count them.
-    pub(super) fn new(entries: Arc<[Entry]>, until: Instant, responder: Responder, owed: &Arc<()>) -> Self {
+    pub(super) fn new(request: Request, responder: Responder, owed: &Arc<()>) -> Self {
+        let Request { entries, until, blocks_until } = request;
         let owed = is_owed(&entries).then(|| Arc::clone(owed));
-        Self { entries, until, was_sent: false, is_new: true, owed, responder, joined: Vec::new() }
+        Self {
+            entries,
+            until,
+            blocks_until,
+            was_sent: false,
+            is_new: true,
+            refusals: 0,
+            owed,
+            responder,
+            joined: Vec::new(),
+        }
     }
 
     /// Whether it outlives its connection: a request of nothing but unlocks and withdrawals.
@@ -41,9 +64,30 @@ impl Item {
         self.owed.is_some()
     }
 
+    /// Whether it takes back what this client itself has asked for: only then is it known until when that blocks others.
+    pub(super) fn gives_back(&self) -> bool {
+        self.blocks_until.is_some()
+    }
+
+    /// What the node has not confirmed of it, if it is owed.
+    pub(super) fn owes(&self) -> Option<Owed> {
+        self.owed.as_ref()?;
+        let resources = match &*self.entries {
+            // Nearly always.
+            [Entry::Unlock(Unlock { resources, .. })] => Arc::clone(resources),
+            entries => entries.iter().flat_map(resources_of).cloned().collect(),
+        };
+        Some(Owed { resources, blocks_until: self.blocks_until })
+    }
+
     /// What it takes of the room for calls that may be refused.
     pub(super) fn weight(&self) -> usize {
         if self.is_owed() { 0 } else { self.entries.len() }
+    }
+
+    /// How many resources its entries name.
+    pub(super) fn resources(&self) -> usize {
+        self.entries.iter().map(|entry| entry.resources().len()).sum()
     }
 
     pub(super) fn is_over(&self, now: Instant) -> bool {
@@ -80,13 +124,8 @@ impl Item {
 
     /// Makes one unlock of this and another of the same owner and resources; gives the responder back if they are
     /// not such a pair.
-    pub(super) fn join(
-        &mut self,
-        entries: &[Entry],
-        until: Instant,
-        responder: Responder,
-    ) -> Result<(), Responder> {
-        let ([Entry::Unlock(mine)], [Entry::Unlock(other)]) = (&*self.entries, entries) else {
+    pub(super) fn join(&mut self, request: &Request, responder: Responder) -> Result<(), Responder> {
+        let ([Entry::Unlock(mine)], [Entry::Unlock(other)]) = (&*self.entries, &*request.entries) else {
             return Err(responder);
         };
         if !self.is_new || mine.owner != other.owner || mine.resources != other.resources {
@@ -101,7 +140,8 @@ impl Item {
         if merged != *mine {
             self.entries = Arc::new([Entry::Unlock(merged)]);
         }
-        self.until = self.until.max(until);
+        self.until = self.until.max(request.until);
+        self.blocks_until = self.blocks_until.max(request.blocks_until);
         self.joined.push(responder);
         Ok(())
     }
@@ -118,18 +158,26 @@ impl Item {
         self.responder.answer(answers);
     }
 
-    /// What is still owed although it was answered: unlocks that the node refused for a state that may pass. Nobody waits
-    /// for it any more.
+    /// What is still owed although it was answered: entries that the node refused, unless it will
+    /// always refuse them. Nobody waits for it any more.
     pub(super) fn still_owed(&self, answers: &[Answer]) -> Option<Self> {
         let owed = self.owed.as_ref()?;
-        let refused = |answer: &Answer| matches!(answer, Answer::Fault(fault) if fault.is_passing());
+        let refused = |answer: &Answer| matches!(answer, Answer::Fault(fault) if !fault.is_for_good());
         if !answers.iter().any(refused) {
             return None;
         }
         let left = self.entries.iter().zip(answers).filter(|(_, answer)| refused(answer));
         let entries: Arc<[Entry]> = left.map(|(entry, _)| entry.clone()).collect();
         let (responder, _) = Reply::channel(entries.len());
-        Some(Self { was_sent: true, is_new: false, ..Self::new(entries, self.until, responder, owed) })
+        let request = Request { entries, until: self.until, blocks_until: self.blocks_until };
+        let refusals = self.refusals.saturating_add(1);
+        let item = Self::new(request, responder, owed);
+        Some(Self { was_sent: true, is_new: false, refusals, ..item })
+    }
+
+    /// How long it rests before it is sent again.
+    pub(super) fn rest(&self) -> Duration {
+        REST.saturating_mul(1 << self.refusals.saturating_sub(1).min(6)).min(LONGEST_REST)
     }
 
     pub(super) fn fault(self, fault: &Fault) {
@@ -149,6 +197,14 @@ impl Item {
 /// Whether a request of these entries outlives its connection.
 pub(super) fn is_owed(entries: &[Entry]) -> bool {
     entries.iter().all(Entry::is_owed)
+}
+
+fn resources_of(entry: &Entry) -> &[Resource] {
+    match entry {
+        Entry::Unlock(unlock) => &unlock.resources,
+        Entry::Withdraw(Withdraw { resource, .. }) => std::slice::from_ref(resource),
+        _ => &[],
+    }
 }
 
 /// The owner of a request that is a single unlock.

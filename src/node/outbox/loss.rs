@@ -13,6 +13,7 @@ impl Outbox {
     /// A connection stands, and its script is loaded.
     pub(crate) fn connected(&mut self) {
         self.line = Line::Up;
+        self.was_up = true;
     }
 
     /// No connection could be had. What waits is refused, except unlocks.
@@ -26,14 +27,22 @@ impl Outbox {
     /// The connection is broken, or given up. Unlocks go back to their places; whatever else was sent is answered as
     /// possibly executed, and what was not, as not sent.
     ///
-    /// A node that was mute before is taken for down until it is heard of again; otherwise calls wait for the next
-    /// connection.
+    /// A node that was mute before, or has sent what it must not, is taken for down until it is heard
+    /// of again; otherwise calls wait for the next connection.
     pub(crate) fn disconnected(&mut self, fault: Fault, now: Instant) {
-        self.line = if self.mute { Line::Down(Fault::Unresponsive) } else { Line::Dialling };
+        let is_violation = fault.is_violation();
+        let fault = unreachable(fault);
+        self.line = if self.mute {
+            Line::Down(Fault::Unresponsive)
+        } else if is_violation {
+            Line::Down(fault.clone())
+        } else {
+            Line::Dialling
+        };
         self.mute = false;
         self.loading = None;
         self.wanted = false;
-        self.drop_unsent(&unreachable(fault));
+        self.drop_unsent(&fault);
         for (place, mut item) in self.flight.take_all() {
             if item.is_owed() && !item.is_over(now) {
                 item.was_sent = true;

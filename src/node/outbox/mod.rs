@@ -7,7 +7,7 @@
 //!                └── what a lost script left unexecuted ──────┘
 //! ```
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use self::{
     flight::{Flight, Place},
@@ -20,7 +20,7 @@ use crate::{
         answer::Answer,
         fault::Fault,
         reply::Reply,
-        request::{Entry, MOST_ENTRIES, Request},
+        request::{Entry, Load, Owed, Request},
         transport::BatchId,
     },
 };
@@ -40,9 +40,6 @@ pub(crate) const IN_FLIGHT: usize = 4;
 /// a server's work, beyond which waiting is of no use to anybody.
 pub(crate) const MOST_WAITING: usize = 4096;
 
-/// An unlock that the node refused for a state that may pass (busy, loading, read-only) is sent again after this.
-const REST: Duration = Duration::from_millis(250);
-
 /// How many node timeouts without an answer make a connection be given up.
 const SILENT_TIMEOUTS: u32 = 4;
 
@@ -57,7 +54,8 @@ const SHORTEST_SILENCE: Duration = Duration::from_secs(3);
 ///    back. In particular no unlock overtakes an earlier lock or renewal of its owner, and what is owed from a broken
 ///    connection goes first, being older than all else.
 /// 2. Every reply is answered once.
-/// 3. An unlock is kept until the node has answered it, its time is over, or the outbox ends.
+/// 3. An unlock is kept until the node has executed or refused it for good, its time is over, or
+///    the outbox ends.
 /// 4. Nothing but unlocks is sent twice, and nothing at all on one connection, unless the node said that it was not
 ///    executed. That is sent again only while somebody waits for it, its time is not over, no unlock of its owner was
 ///    submitted since, and nothing else of its owner that may have been executed already.
@@ -66,12 +64,14 @@ const SHORTEST_SILENCE: Duration = Duration::from_secs(3);
 pub(crate) struct Outbox {
     node_timeout: Duration,
     line: Line,
+    /// Whether there ever was a connection. Without one, nothing of this client can be at the node.
+    was_up: bool,
     stage: Stage,
     queue: Queue,
     next: Place,
     flight: Flight,
-    /// Unlocks that the node refused for a state that may pass, and when they are sent again: first things first.
-    resting: VecDeque<(Instant, Place, Item)>,
+    /// Unlocks that the node refused, by when they are sent again.
+    resting: BTreeMap<(Instant, Place), Item>,
     /// Since when the script is being loaded again.
     loading: Option<Instant>,
     /// Whether the node has left a call unanswered for longer than the node timeout, and still leaves one.
@@ -109,11 +109,12 @@ impl Outbox {
         Self {
             node_timeout,
             line: Line::Dialling,
+            was_up: false,
             stage: Stage::Open,
             queue: Queue::default(),
             next: 0,
             flight: Flight::default(),
-            resting: VecDeque::new(),
+            resting: BTreeMap::new(),
             loading: None,
             mute: false,
             weight: 0,
@@ -125,15 +126,14 @@ impl Outbox {
 
     /// Accepts a request, or refuses it with a fault that says it was not sent.
     pub(crate) fn submit(&mut self, request: Request) -> Reply {
-        let Request { entries, until } = request;
         self.wanted = true;
-        let owed = is_owed(&entries);
-        if let Some(fault) = self.refusal(owed, entries.len()) {
-            return Reply::fault(entries.len(), &fault);
+        let entries = request.entries.len();
+        if let Some(fault) = self.refusal(is_owed(&request.entries), entries) {
+            return Reply::fault(entries, &fault);
         }
-        let (responder, reply) = Reply::channel(entries.len());
-        let responder = match sole_unlock(&entries).and_then(|owner| self.queue.unlock_of(owner)) {
-            Some(waiting) => match waiting.join(&entries, until, responder) {
+        let (responder, reply) = Reply::channel(entries);
+        let responder = match sole_unlock(&request.entries).and_then(|owner| self.queue.unlock_of(owner)) {
+            Some(waiting) => match waiting.join(&request, responder) {
                 Ok(()) => return reply,
                 Err(responder) => responder,
             },
@@ -141,7 +141,7 @@ impl Outbox {
         };
         let place = self.next;
         self.next += 1;
-        let item = Item::new(entries, until, responder, &self.owed);
+        let item = Item::new(request, responder, &self.owed);
         self.weight += item.weight();
         self.enqueue(place, item);
         reply
@@ -161,13 +161,9 @@ impl Outbox {
         if !may_send || self.flight.len() >= IN_FLIGHT {
             return None;
         }
-        let mut entries = 0;
+        let mut load = Load::default();
         let mut items = Vec::new();
-        while let Some(next) = self.queue.first() {
-            entries += next.entries.len();
-            if entries > MOST_ENTRIES && !items.is_empty() {
-                break;
-            }
+        while self.queue.first().is_some_and(|next| load.take(next.entries.len(), next.resources())) {
             items.extend(self.queue.pop());
         }
         if self.queue.is_empty() {
@@ -176,12 +172,13 @@ impl Outbox {
         if items.is_empty() { None } else { Some(self.flight.start(items, now)) }
     }
 
-    /// The node has answered a call. Unlocks that it refused for a state that may pass are sent again after a rest.
+    /// The node has answered a call. Unlocks that it refused, and not for good, are sent again
+    /// after a rest.
     pub(crate) fn answered(&mut self, batch: BatchId, answers: Vec<Answer>, now: Instant) {
         if let Some(batch) = self.flight.take(batch) {
             self.weight -= batch.weight();
             let owed = batch.answer(answers).into_iter();
-            self.resting.extend(owed.map(|(place, item)| (now + REST, place, item)));
+            self.resting.extend(owed.map(|(place, item)| ((now + item.rest(), place), item)));
         }
         self.heard();
     }
@@ -213,7 +210,7 @@ impl Outbox {
             Stage::Closing => self.left().map(|item| item.until).max(),
             Stage::Open | Stage::Ended => None,
         };
-        let rested = self.resting.front().map(|(rested, _, _)| *rested);
+        let rested = self.resting.keys().next().map(|(rested, _)| *rested);
         [answer, self.earliest, last, rested].into_iter().flatten().min()
     }
 
@@ -225,6 +222,11 @@ impl Outbox {
     /// How many requests are owed: unlocks and withdrawals that are neither confirmed nor past their time.
     pub(crate) fn owed(&self) -> usize {
         Arc::strong_count(&self.owed).saturating_sub(1)
+    }
+
+    /// What is owed, request by request.
+    pub(crate) fn owes(&self, now: Instant) -> impl Iterator<Item = Owed> {
+        self.left().filter(move |item| !self.is_moot(item, now)).filter_map(Item::owes)
     }
 
     /// From now on only unlocks are accepted.
@@ -239,15 +241,20 @@ impl Outbox {
         match self.stage {
             Stage::Open => false,
             Stage::Ended => true,
-            Stage::Closing => self.left().all(|item| item.is_over(now)),
+            Stage::Closing => self.left().all(|item| self.is_moot(item, now)),
         }
+    }
+
+    /// Whether a closing outbox need not send a request any more. A node that was never reached has nothing of this client's to
+    /// give back.
+    fn is_moot(&self, item: &Item, now: Instant) -> bool {
+        item.is_over(now) || (!self.was_up && item.gives_back())
     }
 
     /// Everything that is not answered yet.
     fn left(&self) -> impl Iterator<Item = &Item> {
         let in_flight = self.flight.items().map(|(_, item)| item);
-        let resting = self.resting.iter().map(|(_, _, item)| item);
-        self.queue.iter().map(|(_, item)| item).chain(in_flight).chain(resting)
+        self.queue.iter().map(|(_, item)| item).chain(in_flight).chain(self.resting.values())
     }
 
     fn refusal(&self, owed: bool, entries: usize) -> Option<Fault> {
@@ -264,10 +271,9 @@ impl Outbox {
 
     /// Puts what has rested back in its place.
     fn wake_rested(&mut self, now: Instant) {
-        while self.resting.front().is_some_and(|(rested, _, _)| *rested <= now) {
-            if let Some((_, place, item)) = self.resting.pop_front() {
-                self.enqueue(place, item);
-            }
+        while let Some(first) = self.resting.first_entry().filter(|first| first.key().0 <= now) {
+            let ((_, place), item) = first.remove_entry();
+            self.enqueue(place, item);
         }
     }
 

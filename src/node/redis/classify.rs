@@ -25,6 +25,14 @@ pub(crate) fn classify(error: &RedisError) -> Fault {
     }
 }
 
+/// The fault behind an error that came instead of all answers to a call.
+pub(super) fn classify_call(error: &RedisError) -> Fault {
+    match classify(error) {
+        Fault::Server(said) => Fault::CallFailed(said),
+        fault => fault,
+    }
+}
+
 /// The fault behind an error reply: its first word is the code.
 pub(crate) fn classify_code(code: &str, detail: &str) -> Fault {
     match code {
@@ -36,6 +44,7 @@ pub(crate) fn classify_code(code: &str, detail: &str) -> Fault {
         "NOPERM" => Fault::NoPermission(detail.into()),
         "MISCONF" => Fault::CannotPersist,
         "BUSY" => Fault::Busy,
+        "ERR" if missing_permission(detail).is_some() => Fault::NoPermission(detail.into()),
         _ if detail.is_empty() => Fault::Server(code.into()),
         _ => Fault::Server(format!("{code} {detail}").into()),
     }
@@ -43,21 +52,25 @@ pub(crate) fn classify_code(code: &str, detail: &str) -> Fault {
 
 /// The fault behind an error that a script caught.
 ///
-/// Servers before 7 put the place in the script before it and leave a `-` before the code; and up to 7.0, a permission
-/// that is missing is said in words.
+/// Servers before 7 put the place in the script before it and leave a `-` before the code, or leave the code out.
 pub(crate) fn classify_caught(text: &str) -> Fault {
     let text = match text.strip_prefix("@user_script: ").and_then(|rest| rest.split_once(": ")) {
         Some((line, rest)) if line.bytes().all(|byte| byte.is_ascii_digit()) => rest,
         _ => text,
     };
     let text = text.strip_prefix('-').unwrap_or(text).trim_end();
-    let (code, detail) = text.split_once(' ').unwrap_or((text, ""));
-    for said in [text, detail] {
-        if said.starts_with("The user executing the script can't") {
-            return Fault::NoPermission(said.into());
-        }
+    if let Some(words) = missing_permission(text) {
+        return Fault::NoPermission(words.into());
     }
+    let (code, detail) = text.split_once(' ').unwrap_or((text, ""));
     classify_code(code, detail)
+}
+
+/// The words for a permission that a script lacked, which have no code of their own: those of Redis up to 7.0, or those of
+/// later ones and of Valkey.
+fn missing_permission(text: &str) -> Option<&str> {
+    let begins = ["The user executing the script can't", "ACL failure in script: "];
+    begins.iter().find_map(|words| text.get(text.find(words)?..))
 }
 
 #[cfg(test)]
@@ -84,6 +97,17 @@ mod tests {
         assert_eq!(classify_code("ERR", ""), Fault::Server("ERR".into()));
     }
 
+    /// A script catches its own errors, so this one may be a proxy's.
+    #[test]
+    fn an_error_instead_of_all_answers_does_not_say_that_nothing_is_executed() {
+        let reply = |text: &str| {
+            redis::parse_redis_value(format!("-{text}\r\n").as_bytes()).unwrap().extract_error().unwrap_err()
+        };
+        assert!(classify_call(&reply("ERR upstream failure")).may_land_yet());
+        assert!(!classify_call(&reply("READONLY You can't write")).may_land_yet());
+        assert!(!classify_caught("NOREPLICAS Not enough good replicas to write.").may_land_yet());
+    }
+
     #[test]
     fn errors_of_the_crate_are_told_apart_by_code_and_kind() {
         let server = |kind| RedisError::from((ErrorKind::Server(kind), "text", "why".to_owned()));
@@ -106,5 +130,55 @@ mod tests {
         let old = "@user_script: 9: The user executing the script can't run this command or subcommand";
         assert!(matches!(classify_caught(old), Fault::NoPermission(_)));
         assert!(matches!(classify_caught(""), Fault::Server(_)));
+    }
+
+    /// What Redis 6.2.5, 7.0.15 and 8.2.3 and Valkey 9.1.2 said, of a command, a key and a channel: to the client itself,
+    /// to a script that caught it, and to the client of a script that did not.
+    #[test]
+    fn a_missing_permission_is_recognised_in_the_words_of_every_server_and_caught_or_not() {
+        let direct = [
+            "NOPERM this user has no permissions to run the 'set' command or its subcommand",
+            "NOPERM this user has no permissions to run the 'evalsha' command",
+            "NOPERM User u has no permissions to run the 'evalsha' command",
+            "NOPERM No permissions to access a channel",
+        ];
+        let caught = [
+            "@user_script: 1: The user executing the script can't run this command or subcommand",
+            "=[C]: -1: The user executing the script can't run this command or subcommand",
+            "@user_script: 27: The user executing the script can't access at least one of the keys mentioned in the command \
+             arguments",
+            "ERR The user executing the script can't run this command or subcommand",
+            "ERR The user executing the script can't publish to the channel mentioned in the command",
+            "ERR ACL failure in script: User u has no permissions to run the 'set' command",
+            "ERR ACL failure in script: No permissions to access a key",
+            "ERR ACL failure in script: No permissions to access a channel",
+        ];
+        let uncaught = [
+            "ERR Error running script (call to f_88d74c927d723757630ee348feb4f4ac22cff8cf): @user_script:1: @user_script: 1: \
+             The user executing the script can't run this command or subcommand",
+            "ERR The user executing the script can't run this command or subcommand script: \
+             88d74c927d723757630ee348feb4f4ac22cff8cf, on @user_script:1.",
+            "ERR ACL failure in script: User u has no permissions to run the 'set' command script: \
+             88d74c927d723757630ee348feb4f4ac22cff8cf, on @user_script:1.",
+            "ERR ACL failure in script: User u has no permissions to run the 'set' command script: on @user_script:1.",
+        ];
+        let replied = |text: &str| {
+            let (code, detail) = text.split_once(' ').unwrap();
+            classify_code(code, detail)
+        };
+        for text in direct.iter().chain(&uncaught) {
+            assert!(matches!(replied(text), Fault::NoPermission(_)), "{text}: {:?}", replied(text));
+        }
+        for text in caught {
+            assert!(
+                matches!(classify_caught(text), Fault::NoPermission(_)),
+                "{text}: {:?}",
+                classify_caught(text)
+            );
+        }
+        assert!(matches!(
+            classify_caught("ERR This Redis command is not allowed from script"),
+            Fault::Server(_)
+        ));
     }
 }

@@ -1,6 +1,6 @@
 //! Plain connections to a node.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
 use redis::{AsyncConnectionConfig, aio::MultiplexedConnection};
 use tokio::runtime::Handle;
@@ -8,6 +8,7 @@ use tokio::runtime::Handle;
 use super::{
     classify::classify,
     endpoint::Endpoint,
+    intake::Intake,
     route::{Destination, Route},
 };
 use crate::{
@@ -20,6 +21,8 @@ use crate::{
 ///
 /// They are connections of [`redquorum::redis`](crate::redis), and speak RESP3. Nothing is asked before, so they lead to servers
 /// that a quorum refuses, too.
+///
+/// How much a server may send is bounded over the connections of locks. Over these it is not.
 #[derive(Clone)]
 pub struct NodeConnector {
     route: Arc<Route>,
@@ -42,6 +45,19 @@ impl NodeConnector {
     pub fn host(&self) -> Option<&str> {
         match &self.route.leads_to {
             Destination::Server(endpoint) => endpoint.host(),
+            Destination::MasterSet(_) => None,
+        }
+    }
+
+    /// The same node at one address of its host, for whoever wants to know whether all of them are one server; `None` behind
+    /// TLS or Sentinels.
+    #[must_use]
+    pub fn at(&self, address: IpAddr) -> Option<Self> {
+        match &self.route.leads_to {
+            Destination::Server(endpoint) => {
+                let route = Route::to(Destination::Server(endpoint.at(address)?));
+                Some(Self::new(route, self.runtime.clone()))
+            }
             Destination::MasterSet(_) => None,
         }
     }
@@ -75,7 +91,9 @@ impl NodeConnector {
         endpoint: &Endpoint,
         config: AsyncConnectionConfig,
     ) -> Result<MultiplexedConnection, Fault> {
-        let (mut connection, driver) = endpoint.open(config).await?;
+        let intake = Arc::new(Intake::new());
+        let (mut connection, driver) = endpoint.open(config, &intake).await?;
+        intake.lift();
         if let Some(driver) = driver {
             // It ends with the last clone of the connection.
             drop(self.runtime.spawn(driver));

@@ -2,7 +2,16 @@
 
 #[cfg(unix)]
 use std::path::PathBuf;
-use std::{io, net::SocketAddr, panic::AssertUnwindSafe, sync::Arc};
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use futures::future::{BoxFuture, FutureExt, select_ok};
 use redis::{
@@ -14,14 +23,21 @@ use tokio::{
     net::{TcpStream, lookup_host},
 };
 
-use super::{address, classify::classify, tls::Connector};
-use crate::node::fault::Fault;
+use super::{
+    address,
+    classify::classify,
+    intake::{Intake, Metered},
+    tls::Connector,
+};
+use crate::node::{fault::Fault, transport::late};
 
 /// Where a server is, and who speaks to it.
 #[derive(Clone, Debug)]
 pub(super) struct Endpoint {
     place: Place,
     login: Login,
+    /// Whether the server has been reached, and has not answered the handshake of TLS yet.
+    is_securing: Arc<AtomicBool>,
 }
 
 /// Who speaks to a server, and in which database.
@@ -56,7 +72,7 @@ impl Login {
 
 impl Endpoint {
     pub(super) fn tcp(host: &str, port: u16, connector: Option<Connector>, login: Login) -> Self {
-        Self { place: Place::Tcp { host: host.to_owned(), port, connector }, login }
+        Self::new(Place::Tcp { host: host.to_owned(), port, connector }, login)
     }
 
     /// Where this client goes, with its credentials and its database; with a connector, over TCP, behind TLS.
@@ -74,7 +90,11 @@ impl Endpoint {
                 Place::Client(Box::new(Client::open(info).unwrap_or_else(|_| client.clone())))
             }
         };
-        Self { place, login }
+        Self::new(place, login)
+    }
+
+    fn new(place: Place, login: Login) -> Self {
+        Self { place, login, is_securing: Arc::default() }
     }
 
     /// The address, the same for all ways of writing it.
@@ -100,6 +120,17 @@ impl Endpoint {
         }
     }
 
+    /// The same at one address of its host; `None` where that cannot be had by changing the address alone, as behind TLS, whose
+    /// certificates name the host.
+    pub(super) fn at(&self, address: IpAddr) -> Option<Self> {
+        match &self.place {
+            Place::Tcp { port, connector: None, .. } => {
+                Some(Self::tcp(&address.to_string(), *port, None, self.login.clone()))
+            }
+            _ => None,
+        }
+    }
+
     pub(super) fn database(&self) -> i64 {
         self.login.database
     }
@@ -109,16 +140,45 @@ impl Endpoint {
         &self.login.settings
     }
 
-    /// Connects, and speaks RESP3.
-    pub(super) async fn open(&self, config: AsyncConnectionConfig) -> Result<Opened, Fault> {
+    /// Why a connection was not there within some time. Whoever gives up leaves it to the next to
+    /// find out.
+    pub(super) fn late(&self, patience: Duration) -> Fault {
+        if self.is_securing.swap(false, Ordering::Relaxed) {
+            let why = format!(
+                "no answer within {patience:?}: if the port has no TLS, write redis:// instead of rediss://"
+            );
+            return Fault::Unreachable(why.into());
+        }
+        late(patience)
+    }
+
+    /// Connects, and speaks RESP3. The intake counts what comes in, unless the redis crate opens the
+    /// stream.
+    pub(super) async fn open(
+        &self,
+        config: AsyncConnectionConfig,
+        intake: &Arc<Intake>,
+    ) -> Result<Opened, Fault> {
+        let opened = self.open_anyhow(config, intake).await;
+        opened.map_err(|fault| intake.fault().unwrap_or(fault))
+    }
+
+    async fn open_anyhow(
+        &self,
+        config: AsyncConnectionConfig,
+        intake: &Arc<Intake>,
+    ) -> Result<Opened, Fault> {
         match &self.place {
             Place::Tcp { host, port, connector } => {
                 let stream = connect(host, *port).await.map_err(|error| unreachable(&error))?;
                 match connector {
-                    None => self.greet(stream, config).await.map_err(|error| handshake(&error)),
+                    None => self.greet(stream, config, intake).await.map_err(|error| in_the_clear(&error)),
                     Some(connector) => {
-                        let secured = connector.secure(host, stream).await?;
-                        self.greet(secured, config).await.map_err(|error| behind_tls(&error))
+                        self.is_securing.store(true, Ordering::Relaxed);
+                        let secured = connector.secure(host, stream).await;
+                        self.is_securing.store(false, Ordering::Relaxed);
+                        let secured = secured?;
+                        self.greet(secured, config, intake).await.map_err(|error| behind_tls(&error))
                     }
                 }
             }
@@ -126,7 +186,7 @@ impl Endpoint {
             Place::Unix(path) => {
                 let stream = tokio::net::UnixStream::connect(path).await;
                 let stream = stream.map_err(|error| unreachable(&error))?;
-                self.greet(stream, config).await.map_err(|error| handshake(&error))
+                self.greet(stream, config, intake).await.map_err(|error| handshake(&error))
             }
             Place::Client(client) => {
                 // Where the process has not chosen a crypto provider, the redis crate panics.
@@ -147,7 +207,9 @@ impl Endpoint {
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         config: AsyncConnectionConfig,
+        intake: &Arc<Intake>,
     ) -> RedisResult<Opened> {
+        let stream = Metered::new(stream, intake);
         let opening = MultiplexedConnection::new_with_config(&self.login.settings, stream, config);
         opening.await.map(|(connection, driver)| (connection, Some(driver.boxed())))
     }
@@ -179,7 +241,23 @@ fn handshake(error: &RedisError) -> Fault {
             "the server does not speak RESP3 (HELLO 3): Redis 6 or later is required".into(),
         );
     }
+    if error.code() == Some("NOAUTH") {
+        return Fault::NoAuth("the server wants a password: write redis://:PASSWORD@HOST:PORT".into());
+    }
+    if error.kind() == ErrorKind::Parse {
+        return Fault::Protocol("the server does not speak the protocol of Redis".into());
+    }
     classify(error)
+}
+
+/// The same of a connection without TLS, to a server that may want it.
+fn in_the_clear(error: &RedisError) -> Fault {
+    if error.kind() == ErrorKind::Io || error.is_connection_dropped() {
+        let why =
+            "the server closed the connection instead of answering: if the port has TLS, write rediss://";
+        return Fault::Unreachable(why.into());
+    }
+    handshake(error)
 }
 
 /// With TLS 1.3, a client hears only now that its certificate is wanted or not trusted: mostly as an alert, sometimes as a

@@ -1,17 +1,17 @@
 //! A Redis connection as the outbox sees it.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     fmt,
     sync::Arc,
     task::{Context, Poll},
 };
 
 use futures::future::{BoxFuture, FutureExt};
-use redis::{Cmd, PushInfo, PushKind, RedisError, RedisResult, Value};
+use redis::{Cmd, RedisError, RedisResult, Value};
 
 use super::{
-    classify::classify,
+    classify::classify_call,
     script, script_load,
     wire::{Answering, Wire, broken},
 };
@@ -39,7 +39,6 @@ pub(super) struct RedisLink {
     /// of them never fill the room that the calls need.
     wishes: VecDeque<Wish>,
     granting: Option<Granting>,
-    channels: HashMap<Vec<u8>, Resource>,
     events: VecDeque<LinkEvent>,
     /// Whether the events at hand are all that the last look found, so that no other look is needed when they are taken.
     /// Never when `poll_event` has said pending.
@@ -71,7 +70,6 @@ impl RedisLink {
             asked: VecDeque::new(),
             wishes: VecDeque::new(),
             granting: None,
-            channels: HashMap::new(),
             events: VecDeque::new(),
             is_settled: false,
         }
@@ -81,6 +79,9 @@ impl RedisLink {
     fn ask(&mut self, question: Question, command: Cmd) {
         let answering = self.wire.start(command);
         self.asked.push_back((question, answering));
+        if self.asked.len() == 1 {
+            self.expect_next();
+        }
         self.is_settled = false;
     }
 
@@ -94,18 +95,34 @@ impl RedisLink {
         let is_broken = self.wire.poll_drive(context).is_ready();
         let outcome = self.take_answers(context).and_then(|()| self.take_grants(context));
         // A connection that is driven elsewhere says in this way that it is broken.
-        let is_broken = self.take_pushes(context) || is_broken;
-        match outcome {
-            Err(error) => self.events.push_back(LinkEvent::Closed(classify(&error))),
-            Ok(()) if is_broken => self.events.push_back(LinkEvent::Closed(classify(&broken()))),
-            Ok(()) => {}
-        }
+        let mail = self.wire.take_mail(context);
+        self.events.extend(mail.released.into_iter().map(LinkEvent::Released));
+        let fault = match outcome {
+            _ if mail.fault.is_some() => mail.fault,
+            Err(error) => Some(self.wire.fault(&error)),
+            Ok(()) if is_broken || mail.has_ended => Some(self.wire.fault(&broken())),
+            Ok(()) => None,
+        };
+        self.events.extend(fault.map(LinkEvent::Closed));
+    }
+
+    /// Says how long the answer may be that comes next.
+    fn expect_next(&self) {
+        let leaders = match self.asked.front() {
+            Some((Question::Call { entries, .. }, _)) => {
+                entries.iter().filter(|entry| matches!(entry, Entry::Observe(_))).count()
+            }
+            _ => 0,
+        };
+        self.wire.intake.expect(leaders);
     }
 
     fn take_answers(&mut self, context: &mut Context<'_>) -> RedisResult<()> {
         while let Some((_, answering)) = self.asked.front_mut() {
             let Poll::Ready(answer) = self.wire.poll_answer(answering, context) else { return Ok(()) };
             let Some((question, _)) = self.asked.pop_front() else { return Ok(()) };
+            self.wire.intake.heard();
+            self.expect_next();
             let event = match question {
                 Question::Call { batch, entries } => call_event(batch, &entries, answer?),
                 Question::Load => {
@@ -130,6 +147,8 @@ impl RedisLink {
             };
             let Poll::Ready(outcome) = granting.answering.poll_unpin(context) else { return Ok(()) };
             let wishes = self.granting.take().map(|granting| granting.wishes).unwrap_or_default();
+            self.wire.inbox.expect(Vec::new());
+            self.wire.intake.heard();
             match outcome {
                 Ok(()) => {
                     let on = wishes.into_iter().filter(|wish| wish.is_on);
@@ -147,30 +166,12 @@ impl RedisLink {
         let alike = self.wishes.iter().take(MOST_CHANNELS).take_while(|wish| wish.is_on == is_on).count();
         let wishes: Vec<_> = self.wishes.drain(..alike).collect();
         let channels: Vec<_> = wishes.iter().map(|wish| names::notice_channel(&wish.resource)).collect();
+        self.wire.inbox.expect(channels.clone());
         let mut connection = self.wire.connection();
         let answering = async move {
             if is_on { connection.subscribe(channels).await } else { connection.unsubscribe(channels).await }
         };
         Some(Granting { wishes, answering: answering.boxed() })
-    }
-
-    /// Whether one of them is the last.
-    fn take_pushes(&mut self, context: &mut Context<'_>) -> bool {
-        while let Poll::Ready(push) = self.wire.poll_push(context) {
-            let Some(push) = push.filter(|push| push.kind != PushKind::Disconnection) else { return true };
-            if let Some(resource) = self.released(&push) {
-                self.events.push_back(LinkEvent::Released(resource));
-            }
-        }
-        false
-    }
-
-    /// The resource of which a message tells the release.
-    fn released(&self, push: &PushInfo) -> Option<Resource> {
-        match (&push.kind, &*push.data) {
-            (PushKind::Message, [Value::BulkString(channel), ..]) => self.channels.get(channel).cloned(),
-            _ => None,
-        }
     }
 }
 
@@ -189,12 +190,12 @@ impl Link for RedisLink {
     }
 
     fn subscribe(&mut self, resource: &Resource) {
-        self.channels.insert(names::notice_channel(resource), resource.clone());
+        self.wire.inbox.listen(names::notice_channel(resource), resource.clone());
         self.wish(Wish { resource: resource.clone(), is_on: true });
     }
 
     fn unsubscribe(&mut self, resource: &Resource) {
-        self.channels.remove(&names::notice_channel(resource));
+        self.wire.inbox.ignore(&names::notice_channel(resource));
         self.wish(Wish { resource: resource.clone(), is_on: false });
     }
 
@@ -210,10 +211,7 @@ impl Link for RedisLink {
 
 impl fmt::Debug for RedisLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisLink")
-            .field("asked", &self.asked.len())
-            .field("channels", &self.channels.len())
-            .finish_non_exhaustive()
+        f.debug_struct("RedisLink").field("asked", &self.asked.len()).finish_non_exhaustive()
     }
 }
 
@@ -226,5 +224,5 @@ fn call_event(batch: BatchId, entries: &[Entry], reply: Value) -> LinkEvent {
     if error.code() == Some("NOSCRIPT") {
         return LinkEvent::NotLoaded { batch };
     }
-    LinkEvent::Answers { batch, answers: vec![Answer::Fault(classify(&error)); entries.len()] }
+    LinkEvent::Answers { batch, answers: vec![Answer::Fault(classify_call(&error)); entries.len()] }
 }

@@ -4,8 +4,9 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures::future::{BoxFuture, Either, FutureExt, select};
 
-pub use self::connector::NodeConnector;
+pub(crate) use self::node_urls::NODES_VARIABLE;
 pub(crate) use self::{address::without_password, route::Route, tls::Security};
+pub use self::{connector::NodeConnector, node_urls::node_urls};
 use self::{link::RedisLink, route::Destination, sentinel::MasterSet, wire::Wire};
 use crate::{
     clock::Clock,
@@ -13,7 +14,7 @@ use crate::{
         fault::Fault,
         remote::{RemoteNode, Setup},
         terms::Terms,
-        transport::{Link, Transport},
+        transport::{Link, Transport, late},
     },
 };
 
@@ -23,7 +24,13 @@ mod connector;
 mod endpoint;
 mod gate;
 mod greeting;
+mod inbox;
+mod intake;
 mod link;
+mod node_urls;
+#[cfg(test)]
+#[path = "../../../tests/support/program.rs"]
+mod program;
 mod route;
 pub(crate) mod script;
 mod sentinel;
@@ -97,6 +104,13 @@ impl Transport for RedisTransport {
             Ok(link)
         }
         .boxed()
+    }
+
+    fn late(&self, patience: Duration) -> Fault {
+        match &self.route.leads_to {
+            Destination::Server(endpoint) => endpoint.late(patience),
+            Destination::MasterSet(_) => late(patience),
+        }
     }
 
     fn follows_master(&self) -> bool {

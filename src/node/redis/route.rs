@@ -34,7 +34,7 @@ impl Route {
         Self::to(Destination::Server(Endpoint::of(client, None)))
     }
 
-    fn to(leads_to: Destination) -> Self {
+    pub(super) fn to(leads_to: Destination) -> Self {
         let address = match &leads_to {
             Destination::Server(endpoint) => endpoint.address(),
             Destination::MasterSet(set) => set.address(),

@@ -84,8 +84,8 @@ pub(crate) fn command(terms: &Terms, entries: &[Entry]) -> Cmd {
     } else {
         command.arg("EVALSHA").arg(sha());
     }
-    command.arg(entries.iter().map(|entry| resources(entry).len()).sum::<usize>());
-    for resource in entries.iter().flat_map(resources) {
+    command.arg(entries.iter().map(|entry| entry.resources().len()).sum::<usize>());
+    for resource in entries.iter().flat_map(Entry::resources) {
         command.arg(resource.as_bytes());
     }
     let Terms { fingerprint, guard, max_ttl, counter_ttl, quarantine, run } = terms;
@@ -104,7 +104,7 @@ pub(crate) fn command(terms: &Terms, entries: &[Entry]) -> Cmd {
 }
 
 fn encode(command: &mut Cmd, entry: &Entry, quarantine: QuarantineTerms) {
-    let count = resources(entry).len();
+    let count = entry.resources().len();
     match entry {
         Entry::Lock(lock) => encode_lock(command, lock),
         Entry::Raise(raise) => command.arg("raise").arg(count).arg(raise.owner.as_bytes()).arg(raise.token),
@@ -127,12 +127,19 @@ fn encode(command: &mut Cmd, entry: &Entry, quarantine: QuarantineTerms) {
         }
         Entry::Observe(_) => command.arg("observe").arg(count),
         Entry::Enrol(enrol) => {
-            command.arg("enrol").arg(count).arg(u8::from(enrol.new_nodes == NewNodes::Admit));
+            command.arg("enrol").arg(count).arg(match enrol.new_nodes {
+                NewNodes::Quarantine => "quarantine",
+                NewNodes::Admit => "admit",
+                NewNodes::Leave => "leave",
+            });
             command.arg(enrol.time.as_millis().to_string());
             let QuarantineTerms { lasts, renewals_after } = quarantine;
             command.arg(whole_milliseconds(lasts)).arg(whole_milliseconds(renewals_after))
         }
-        Entry::Init => command.arg("init").arg(count),
+        Entry::Init(init) => {
+            command.arg("init").arg(count).arg(u8::from(!init.is_rehearsal));
+            command.arg(init.time.as_millis().to_string())
+        }
         Entry::Reconfigure(change) => {
             command.arg("reconfigure").arg(count).arg(change.from.as_str()).arg(change.to.as_str())
         }
@@ -178,22 +185,6 @@ struct Joined<'a>(fmt::Arguments<'a>);
 impl ToRedisArgs for Joined<'_> {
     fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
         out.write_arg_fmt(self.0);
-    }
-}
-
-fn resources(entry: &Entry) -> &[Resource] {
-    match entry {
-        Entry::Lock(lock) => &lock.resources,
-        Entry::LineUp(line_up) => &line_up.lock.resources,
-        Entry::Withdraw(withdraw) => std::slice::from_ref(&withdraw.resource),
-        Entry::Raise(raise) => &raise.resources,
-        Entry::Renew(renew) => &renew.resources,
-        Entry::Unlock(unlock) => &unlock.resources,
-        Entry::ForceUnlock(unlock) => &unlock.resources,
-        Entry::Inspect(inspect) => std::slice::from_ref(&inspect.resource),
-        Entry::Proclaim(proclaim) => std::slice::from_ref(&proclaim.resource),
-        Entry::Observe(observe) => std::slice::from_ref(&observe.resource),
-        Entry::Enrol(_) | Entry::Init | Entry::Reconfigure(_) => &[],
     }
 }
 
@@ -243,12 +234,14 @@ fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
         (Entry::Renew(_), b"healed", [remaining]) => {
             Answer::Healed(Abstention::Quarantined(Duration::from_millis(number(remaining)?)))
         }
-        (Entry::Enrol(_), b"clock_off", [gap]) => {
+        (Entry::Enrol(_) | Entry::Init(_), b"clock_off", [gap]) => {
             Answer::Fault(Fault::ClockOff(Duration::from_millis(number(gap)?)))
         }
-        (Entry::Enrol(_) | Entry::Init, b"no_run_id", []) => Answer::Fault(Fault::RunIdForbidden),
-        (Entry::Init, b"known", [fingerprint]) => Answer::Known { fingerprint: fingerprint_of(fingerprint)? },
-        (Entry::Enrol(_) | Entry::Init | Entry::Reconfigure(_), b"enrolled", [run, rest @ ..]) => {
+        (Entry::Enrol(_) | Entry::Init(_), b"no_run_id", []) => Answer::Fault(Fault::RunIdForbidden),
+        (Entry::Init(_), b"known", [fingerprint]) => {
+            Answer::Known { fingerprint: fingerprint_of(fingerprint)? }
+        }
+        (Entry::Enrol(_) | Entry::Init(_) | Entry::Reconfigure(_), b"enrolled", [run, rest @ ..]) => {
             let quarantine = match rest {
                 [] => None,
                 [remaining] => Some(Duration::from_millis(number(remaining)?)),
@@ -271,25 +264,24 @@ fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
         (Entry::Raise(_), b"raised", []) => Answer::Raised,
         (Entry::Raise(_), b"not_raised", [counter]) => Answer::NotRaised { counter: number(counter)? },
         (Entry::Renew(_), b"renewed", [proves]) => Answer::Renewed { proves: number(proves)? == 1 },
-        (Entry::Inspect(_), b"inspected", [counter, run, fingerprint]) => {
-            let (counter, run) = (number(counter)?, run_of(run));
-            Answer::Inspected(Inspection {
-                held: None,
-                counter,
-                run,
-                fingerprint: fingerprint_of(fingerprint),
-            })
-        }
-        (Entry::Inspect(_), b"inspected", [counter, run, fingerprint, owner, holds, remaining]) => {
-            // What others write may be no number, and a ttl that is negative is none.
-            let held = HeldBy {
-                owner: owner_of(owner)?,
-                holds: number(holds).and_then(|holds| u32::try_from(holds).ok()).unwrap_or(0),
-                remaining: number(remaining).map(Duration::from_millis),
+        (Entry::Inspect(_), b"inspected", [counter, run, fingerprint, abstains, holder @ ..]) => {
+            let held = match holder {
+                [] => None,
+                // What others write may be no number, and a ttl that is negative is none.
+                [owner, holds, remaining] => Some(HeldBy {
+                    owner: owner_of(owner)?,
+                    holds: number(holds).and_then(|holds| u32::try_from(holds).ok()).unwrap_or(0),
+                    remaining: number(remaining).map(Duration::from_millis),
+                }),
+                _ => return None,
             };
-            let (counter, run) = (number(counter)?, run_of(run));
-            let fingerprint = fingerprint_of(fingerprint);
-            Answer::Inspected(Inspection { held: Some(held), counter, run, fingerprint })
+            Answer::Inspected(Inspection {
+                held,
+                counter: number(counter)?,
+                run: run_of(run),
+                fingerprint: fingerprint_of(fingerprint),
+                abstention: abstention_of(abstains),
+            })
         }
         (Entry::Proclaim(_), b"proclaimed", []) => Answer::Proclaimed,
         (Entry::Proclaim(_), b"not_leader", []) => Answer::NotLeader,
@@ -307,7 +299,7 @@ fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
 fn holder_of(entry: &Entry, fields: &[Value]) -> Option<Holder> {
     let [resource, owner, remaining, counter] = fields else { return None };
     let resource = usize::try_from(number(resource)?).ok()?;
-    resources(entry).get(resource)?;
+    entry.resources().get(resource)?;
     Some(Holder {
         resource,
         owner: owner_of(owner)?,
@@ -330,6 +322,18 @@ fn proclamation(fields: &[Value]) -> Option<Proclamation> {
 
 fn fingerprint_of(value: &Value) -> Option<Fingerprint> {
     bytes(value).map(|bytes| Fingerprint::new(&String::from_utf8_lossy(bytes)))
+}
+
+/// Why the node would not vote: for so many milliseconds, or for a negative number, until it has
+/// enrolled.
+fn abstention_of(value: &Value) -> Option<Abstention> {
+    match value {
+        Value::Int(remaining) => Some(
+            u64::try_from(*remaining)
+                .map_or(Abstention::NotEnrolled, |rest| Abstention::Quarantined(Duration::from_millis(rest))),
+        ),
+        _ => None,
+    }
 }
 
 /// The server's run, unless the user may not know it.

@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client::TlsStream, rustls::pki_types::ServerName};
 
 use crate::{
-    config::Tls,
+    config::{Tls, in_words},
     error::ConfigError,
     node::{fault::Fault, redis::address},
 };
@@ -60,5 +60,5 @@ impl std::fmt::Debug for Connector {
 }
 
 fn failed(error: &io::Error) -> Fault {
-    Fault::Tls(error.to_string().into())
+    Fault::Tls(in_words(error).into())
 }

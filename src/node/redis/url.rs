@@ -14,6 +14,9 @@ use crate::error::ConfigError;
 /// Where Sentinels listen.
 const PORT_OF_SENTINELS: u16 = 26379;
 
+/// A list that is cut at a blank leaves the Sentinels before it without the name.
+const NO_NAME: &str = "no name of a master set: a blank separates nodes, so none may stand between Sentinels";
+
 /// Reads the url of a node, or of a master set: `docs/REDIS.md` has all forms.
 pub(super) fn parse(url: &str, security: &mut Security) -> Result<Destination, ConfigError> {
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
@@ -63,8 +66,7 @@ fn master_set(url: &str, rest: &str, security: Option<&mut Security>) -> Result<
         url: address::without_password(url).into(),
         reason: reason.into(),
     };
-    let (authority, tail) =
-        rest.split_once('/').ok_or_else(|| refused("no name of a master set".to_owned()))?;
+    let (authority, tail) = rest.split_once('/').ok_or_else(|| refused(NO_NAME.to_owned()))?;
     let (login, hosts) = match authority.rsplit_once('@') {
         Some((login, hosts)) => (format!("{login}@"), hosts),
         None => (String::new(), authority),
@@ -135,7 +137,7 @@ fn refuse_login(user: Option<&str>, password: Option<&str>, database: i64) -> Re
         );
     }
     if database < 0 {
-        return Err(format!("database {database}: 0 or more would be right"));
+        return Err(format!("database {database}: expected 0 or more"));
     }
     Ok(())
 }

@@ -3,16 +3,21 @@
 use std::{
     fmt, io,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
 use futures::future::{BoxFuture, FutureExt, poll_fn};
-use redis::{
-    AsyncConnectionConfig, Cmd, PushInfo, RedisError, RedisResult, Value, aio::MultiplexedConnection,
-};
-use tokio::sync::mpsc;
+use redis::{AsyncConnectionConfig, Cmd, RedisError, RedisResult, Value, aio::MultiplexedConnection};
 
-use super::{classify::classify, endpoint::Endpoint, gate::Gate, greeting::Greeting};
+use super::{
+    classify::classify,
+    endpoint::Endpoint,
+    gate::Gate,
+    greeting::Greeting,
+    inbox::{Inbox, Mail},
+    intake::Intake,
+};
 use crate::node::fault::Fault;
 
 /// Commands that the redis crate holds until it has written them. Sending in order relies on there being room (see
@@ -31,23 +36,27 @@ pub(super) struct Wire {
     /// `None` once it has ended, which it does when the connection is broken.
     driver: Option<BoxFuture<'static, ()>>,
     gate: Gate,
-    pushes: mpsc::UnboundedReceiver<PushInfo>,
+    /// What the server says unasked.
+    pub(super) inbox: Inbox,
+    /// How much came in for nothing; never anything on a connection that is not read here.
+    pub(super) intake: Arc<Intake>,
     is_own: bool,
 }
 
 impl Wire {
     /// Connects, and speaks RESP3.
     pub(super) async fn open(endpoint: &Endpoint) -> Result<Self, Fault> {
-        let (sender, pushes) = mpsc::unbounded_channel();
+        let intake = Arc::new(Intake::new());
+        let (inbox, outlet) = Inbox::new(&intake);
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(None)
             .set_response_timeout(None)
             .set_pipeline_buffer_size(ROOM)
-            .set_push_sender(sender);
-        let (connection, driver) = endpoint.open(config).await?;
+            .set_push_sender(outlet);
+        let (connection, driver) = endpoint.open(config, &intake).await?;
         let is_own = driver.is_some();
         let driver = driver.or_else(|| Some(futures::future::pending().boxed()));
-        Ok(Self { connection, driver, gate: Gate::new(), pushes, is_own })
+        Ok(Self { connection, driver, gate: Gate::new(), inbox, intake, is_own })
     }
 
     /// Connects to a server that may be a node, and selects the database.
@@ -79,7 +88,9 @@ impl Wire {
                 poll => poll,
             }
         });
-        answer.await.and_then(Value::extract_error).map_err(|error| classify(&error))
+        let answer = answer.await;
+        self.intake.heard();
+        answer.and_then(Value::extract_error).map_err(|error| self.fault(&error))
     }
 
     /// Puts a command on the wire; what comes back need not be polled for that, but the wire has to be
@@ -122,9 +133,21 @@ impl Wire {
         if self.is_own { answering.poll_unpin(&mut nobody()) } else { answering.poll_unpin(context) }
     }
 
-    /// The next thing that the server said unasked.
-    pub(super) fn poll_push(&mut self, context: &mut Context<'_>) -> Poll<Option<PushInfo>> {
-        self.pushes.poll_recv(context)
+    /// What the server said unasked since this was last asked.
+    pub(super) fn take_mail(&self, context: &Context<'_>) -> Mail {
+        if self.is_own { self.inbox.take(&nobody()) } else { self.inbox.take(context) }
+    }
+
+    /// Why the connection has ended with this error, which may only follow from what the server sent.
+    pub(super) fn fault(&self, error: &RedisError) -> Fault {
+        let is_unexplained = self.is_own && self.driver.is_none() && !self.intake.has_ended();
+        match (self.intake.fault(), classify(error)) {
+            (Some(fault), _) => fault,
+            (None, Fault::Disconnected) if is_unexplained => {
+                Fault::Protocol("the server sent what is no RESP3".into())
+            }
+            (None, fault) => fault,
+        }
     }
 }
 

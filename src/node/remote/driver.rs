@@ -22,13 +22,13 @@ use super::{
     census::Seat,
     enrolment::{self, ENROLMENT, Enrolled},
     monitor::Monitor,
-    redial::{PROMPT, Redial},
+    redial::{Delay, Redial},
     timer::Timer,
 };
 use crate::{
     clock::{Clock, Instant},
     node::{
-        Answer, Listener, NewNodes, Notice,
+        Answer, Listener, NewNodes, Notice, Run,
         fault::Fault,
         transport::{LinkEvent, Transport},
     },
@@ -52,6 +52,10 @@ pub(super) struct Driver {
     is_connected: bool,
     /// How many connections there were.
     connections: u64,
+    /// How long a node that may have forgotten votes gives none.
+    quarantine: Duration,
+    /// The run that the last connection led to, and when that broke.
+    last: Option<(Run, Instant)>,
     /// What is owed, as the monitor has been told.
     owed: usize,
 }
@@ -81,6 +85,8 @@ impl Driver {
             monitor: Arc::clone(&setup.monitor),
             is_connected: false,
             connections: 0,
+            quarantine: setup.quarantine,
+            last: None,
             owed: 0,
         }
     }
@@ -95,12 +101,14 @@ impl Driver {
     async fn connect_and_serve(&mut self) -> Result<std::convert::Infallible, Done> {
         loop {
             let link = self.connect().await?;
-            let since = self.clock.now();
+            let (run, since) = (link.run.clone(), self.clock.now());
             let fault = self.serve(link).await?;
             let now = self.clock.now();
+            self.last = run.map(|run| (run, now));
             tracing::debug!(node = %self.address, %fault, "the connection to a node is broken");
+            self.tell_violation(&fault);
             self.tell_disconnected();
-            self.redial.lasted(now.saturating_duration_since(since));
+            self.redial.lasted(now.saturating_duration_since(since), &fault);
             let mut state = self.shared.lock();
             state.outbox.disconnected(fault, now);
             let interrupted = state.topics.disconnected();
@@ -122,6 +130,8 @@ impl Driver {
                 }
                 Err(fault) => {
                     tracing::debug!(node = %self.address, %fault, "a node cannot be reached");
+                    self.tell_violation(&fault);
+                    self.redial.failed(&fault);
                     self.shared.lock().outbox.dial_failed(fault);
                 }
             }
@@ -138,24 +148,22 @@ impl Driver {
             let dialled = async { enrolment::enrol(transport.dial().await?, enrols, &seat, &*clock).await };
             match select(pin!(dialled), patience).await {
                 Either::Left((outcome, _)) => outcome,
-                Either::Right(((), _)) => {
-                    Err(Fault::Unreachable(format!("no connection within {timeout:?}").into()))
-                }
+                Either::Right(((), _)) => Err(transport.late(timeout)),
             }
         })
         .await
     }
 
-    /// Waits before a dial, less long if a call comes in.
-    async fn wait(&mut self, delay: Duration) -> Result<(), Done> {
-        if delay.is_zero() {
+    /// Waits before a dial.
+    async fn wait(&mut self, Delay { least, most }: Delay) -> Result<(), Done> {
+        if most.is_zero() {
             return Ok(());
         }
         let (shared, clock) = (Arc::clone(&self.shared), Arc::clone(&self.clock));
         let now = clock.now();
         self.meanwhile(async move {
-            clock.sleep_until(now + delay.min(PROMPT)).await;
-            if delay > PROMPT {
+            clock.sleep_until(now + least).await;
+            if most > least {
                 // Woken by the driver's own waker, which every call wakes while there is no connection.
                 let called =
                     poll_fn(
@@ -163,7 +171,7 @@ impl Driver {
                             if shared.lock().outbox.take_wanted() { Poll::Ready(()) } else { Poll::Pending }
                         },
                     );
-                select(called, clock.sleep_until(now + delay)).await;
+                select(called, clock.sleep_until(now + most)).await;
             }
         })
         .await
@@ -292,11 +300,36 @@ impl Driver {
         if upkeep.is_done { Err(Done) } else { Ok(upkeep.deadline) }
     }
 
+    fn tell_violation(&self, fault: &Fault) {
+        if fault.is_violation() {
+            tracing::warn!(node = %self.address, %fault, "a node has sent what it must not");
+        }
+    }
+
     fn tell_connected(&mut self, link: &Enrolled) {
         self.monitor.connected(&self.address, self.connections > 0);
+        if let Some(before) = self.unseen_change(link) {
+            tracing::warn!(
+                node = %self.address, run = ?link.run, %before,
+                "another server answers at a node's address, and is in no quarantine: does its name lead to several servers?"
+            );
+        }
         self.is_connected = true;
         self.connections += 1;
         self.tell_enrolled(link);
+    }
+
+    /// The run of the connection before, if this one leads to another although no quarantine can have come and gone meanwhile:
+    /// a server that was restarted would be in it. Half of its time, as the break may have been noticed late. Where new nodes
+    /// are admitted, or left alone, no quarantine would have begun.
+    fn unseen_change(&self, link: &Enrolled) -> Option<&Run> {
+        if self.enrols != Some(NewNodes::Quarantine) {
+            return None;
+        }
+        let (before, since) = self.last.as_ref()?;
+        let is_other =
+            link.run.as_ref().is_some_and(|run| run != before) && link.is_quarantined == Some(false);
+        (is_other && self.clock.now() < *since + self.quarantine / 2).then_some(before)
     }
 
     fn tell_enrolled(&self, link: &Enrolled) {

@@ -20,11 +20,13 @@ pub(super) const ENROLMENT: BatchId = BatchId(u64::MAX);
 pub(super) struct Enrolled {
     pub(super) link: Box<dyn Link>,
     /// The run of the server that it leads to; `None` where nobody asks.
-    run: Option<Run>,
+    pub(super) run: Option<Run>,
     /// Whether the node has said that it must not vote; `None` until it has enrolled.
     pub(super) is_quarantined: Option<bool>,
     /// Whether it has been asked again, and has not answered yet.
     is_asked: bool,
+    /// Which node it is, for whoever reads the traces.
+    node: Arc<str>,
     /// Keeps other connections of this client from the same server.
     taken: Option<Taken>,
 }
@@ -41,13 +43,14 @@ pub(super) async fn enrol(
     }
     link.load();
     let is_asked = new_nodes.is_some();
-    let mut enrolled = Enrolled { link, run: None, is_quarantined: None, is_asked, taken: None };
+    let node = Arc::clone(&seat.address);
+    let mut enrolled = Enrolled { link, run: None, is_quarantined: None, is_asked, node, taken: None };
     let mut is_loaded = false;
     while enrolled.is_asked || !is_loaded {
         match poll_fn(|context| enrolled.link.poll_event(context)).await {
             LinkEvent::Answers { batch: ENROLMENT, answers } => {
                 enrolled.is_asked = false;
-                let (run, is_quarantined) = hear(&mut *enrolled.link, answers)?;
+                let (run, is_quarantined) = hear(&mut *enrolled.link, &enrolled.node, answers)?;
                 enrolled.is_quarantined = Some(is_quarantined);
                 if enrolled.taken.is_none() {
                     enrolled.taken = run.as_ref().map(|run| seat.take(run)).transpose()?;
@@ -74,7 +77,7 @@ impl Enrolled {
     /// Takes the node's answer. A fault if the connection is of no use any more: calls under way mean another server.
     pub(super) fn hear_again(&mut self, answers: Vec<Answer>) -> Result<(), Fault> {
         self.is_asked = false;
-        let (run, is_quarantined) = hear(&mut *self.link, answers)?;
+        let (run, is_quarantined) = hear(&mut *self.link, &self.node, answers)?;
         self.is_quarantined = Some(is_quarantined);
         if run == self.run {
             return Ok(());
@@ -89,10 +92,10 @@ fn send(link: &mut dyn Link, new_nodes: NewNodes, clock: &dyn Clock) {
 }
 
 /// Takes the node's answer: the run that it is in, and whether in quarantine.
-fn hear(link: &mut dyn Link, answers: Vec<Answer>) -> Result<(Option<Run>, bool), Fault> {
+fn hear(link: &mut dyn Link, node: &str, answers: Vec<Answer>) -> Result<(Option<Run>, bool), Fault> {
     match answers.into_iter().next() {
         Some(Answer::Enrolled(enrolment)) => {
-            tracing::debug!(run = ?enrolment.run, quarantine = ?enrolment.quarantine, "enrolled");
+            tracing::debug!(%node, run = ?enrolment.run, quarantine = ?enrolment.quarantine, "enrolled");
             link.enrolled(enrolment.run.clone());
             Ok((enrolment.run, enrolment.quarantine.is_some()))
         }

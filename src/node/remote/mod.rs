@@ -21,7 +21,7 @@ use crate::{
     clock::{Clock, Instant},
     mutex,
     node::{
-        Entry, Listener, NewNodes, Node, Notice, Subscription, names,
+        Entry, Listener, NewNodes, Node, Notice, Owed, Subscription, names,
         outbox::Outbox,
         reply::Reply,
         request::Request,
@@ -50,6 +50,7 @@ const SHORTEST_DIAL: Duration = Duration::from_secs(1);
 /// handle closes the node: the task ends when nothing is owed any more, or all that is owed is past its time.
 pub(crate) struct RemoteNode {
     address: Arc<str>,
+    clock: Arc<dyn Clock>,
     shared: Arc<Shared>,
     /// Closed when the task has ended.
     ended: watch::Receiver<()>,
@@ -68,6 +69,8 @@ pub(crate) struct Setup {
     pub(crate) monitor: Arc<dyn Monitor>,
     /// How long a call may go unanswered before the node is taken for mute.
     pub(crate) node_timeout: Duration,
+    /// How long a node that may have forgotten votes gives none.
+    pub(crate) quarantine: Duration,
     /// Where the jitter of the redials comes from.
     pub(crate) seed: u64,
 }
@@ -90,7 +93,7 @@ impl RemoteNode {
             drop(alive);
         };
         drop(setup.spawner.spawn(task.boxed()));
-        Self { address, shared, ended }
+        Self { address, clock: Arc::clone(&setup.clock), shared, ended }
     }
 }
 
@@ -128,6 +131,11 @@ impl Node for RemoteNode {
             shared.driver.wake();
             drop(removed);
         })
+    }
+
+    fn owed(&self) -> Vec<Owed> {
+        let now = self.clock.now();
+        self.shared.lock().outbox.owes(now).collect()
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

@@ -4,15 +4,21 @@ use std::time::Duration;
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
+use crate::node::fault::Fault;
+
 /// The first delay after a failed dial, doubled each time.
 const SHORTEST: Duration = Duration::from_millis(20);
 
 /// The longest delay, and how long a connection must have lasted for the delays to begin anew.
-pub(super) const LONGEST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// The longest delay after the node has sent what it must not, which costs more to hear than to do
+/// without the node.
+const LONGEST_WARY: Duration = Duration::from_secs(30);
 
 /// A call to a node that is down shortens the delay to this: soon enough for a caller who tries again, seldom enough
 /// for one who tries all the time.
-pub(super) const PROMPT: Duration = Duration::from_millis(100);
+const PROMPT: Duration = Duration::from_millis(100);
 
 /// The delays between dials: none before the first, then growing, with up to half taken off at random so that many
 /// clients do not come back to a node in step.
@@ -20,23 +26,42 @@ pub(super) const PROMPT: Duration = Duration::from_millis(100);
 pub(super) struct Redial {
     random: StdRng,
     next: Duration,
+    /// Whether the node sent what it must not the last time.
+    is_wary: bool,
+}
+
+/// How long to wait before a dial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Delay {
+    /// If a call comes in.
+    pub(super) least: Duration,
+    /// If none does.
+    pub(super) most: Duration,
 }
 
 impl Redial {
     pub(super) fn new(seed: u64) -> Self {
-        Self { random: StdRng::seed_from_u64(seed), next: Duration::ZERO }
+        Self { random: StdRng::seed_from_u64(seed), next: Duration::ZERO, is_wary: false }
     }
 
     /// How long to wait now.
-    pub(super) fn delay(&mut self) -> Duration {
-        let delay = self.next;
-        self.next = (delay * 2).clamp(SHORTEST, LONGEST);
-        delay.mul_f64(self.random.random_range(0.5..=1.0))
+    pub(super) fn delay(&mut self) -> Delay {
+        let longest = if self.is_wary { LONGEST_WARY } else { LONGEST };
+        let delay = self.next.min(longest);
+        self.next = (delay * 2).clamp(SHORTEST, longest);
+        let most = delay.mul_f64(self.random.random_range(0.5..=1.0));
+        Delay { least: if self.is_wary { most } else { most.min(PROMPT) }, most }
     }
 
-    /// A connection stood for so long.
-    pub(super) fn lasted(&mut self, duration: Duration) {
-        if duration >= LONGEST {
+    /// There was no connection, for this reason.
+    pub(super) fn failed(&mut self, fault: &Fault) {
+        self.is_wary = fault.is_violation();
+    }
+
+    /// A connection stood for so long, and ended for this reason.
+    pub(super) fn lasted(&mut self, duration: Duration, fault: &Fault) {
+        self.failed(fault);
+        if duration >= LONGEST && !self.is_wary {
             self.next = Duration::ZERO;
         }
     }
@@ -46,20 +71,49 @@ impl Redial {
 mod tests {
     use super::*;
 
+    fn reset() -> Fault {
+        Fault::Unreachable("reset".into())
+    }
+
     #[test]
     fn delays_grow_to_a_second_and_begin_anew_after_a_connection_that_lasted() {
         let mut redial = Redial::new(1);
-        assert_eq!(redial.delay(), Duration::ZERO);
+        assert_eq!(redial.delay().most, Duration::ZERO);
         let mut full = SHORTEST;
         for _ in 0..10 {
-            let delay = redial.delay();
-            assert!(delay <= full && delay * 2 >= full, "{delay:?} of {full:?}");
+            let Delay { most, .. } = redial.delay();
+            assert!(most <= full && most * 2 >= full, "{most:?} of {full:?}");
             full = (full * 2).min(LONGEST);
         }
-        redial.lasted(Duration::from_millis(5));
-        assert!(redial.delay() >= LONGEST / 2);
-        redial.lasted(LONGEST);
-        assert_eq!(redial.delay(), Duration::ZERO);
+        redial.lasted(Duration::from_millis(5), &reset());
+        let delay = redial.delay();
+        assert!(delay.most >= LONGEST / 2 && delay.least == PROMPT, "{delay:?}");
+        redial.lasted(LONGEST, &reset());
+        assert_eq!(redial.delay().most, Duration::ZERO);
+    }
+
+    #[test]
+    fn delays_after_violations_grow_to_half_a_minute_however_long_the_connections_lasted_and_no_call_shortens_them()
+     {
+        let mut redial = Redial::new(1);
+        assert_eq!(redial.delay().most, Duration::ZERO);
+        for fault in [Fault::Flooded { most: 1 }, Fault::Protocol("no RESP3".into())] {
+            let mut full = SHORTEST;
+            for _ in 0..15 {
+                redial.lasted(LONGEST * 100, &fault);
+                let Delay { least, most } = redial.delay();
+                assert!(
+                    least == most && most <= full && most * 2 >= full,
+                    "{least:?} to {most:?} of {full:?}"
+                );
+                full = (full * 2).min(LONGEST_WARY);
+            }
+            redial.failed(&reset());
+            let delay = redial.delay();
+            assert!(delay.most <= LONGEST && delay.least <= PROMPT, "{delay:?}");
+            redial.lasted(LONGEST, &reset());
+            assert_eq!(redial.delay().most, Duration::ZERO);
+        }
     }
 
     #[test]

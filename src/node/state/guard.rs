@@ -7,7 +7,7 @@ use crate::{
     node::{
         answer::{Abstention, Answer, Enrolment},
         fault::Fault,
-        request::{Enrol, NewNodes, Reconfigure},
+        request::{Enrol, Init, NewNodes, Reconfigure},
         state::{
             NodeState, NodeTime, Quarantine, Record,
             counters::{floor_at, usable},
@@ -60,10 +60,9 @@ impl NodeState {
 
     pub(super) fn enrol(&mut self, terms: &Terms, enrol: &Enrol, now: NodeTime) -> Result<Answer, Answer> {
         self.admit(terms)?;
-        // Before anything is written: a floor that is far ahead would stay.
-        let gap = now.since_epoch().abs_diff(enrol.time);
-        if gap > LARGEST_GAP {
-            return Err(Answer::Fault(Fault::ClockOff(gap)));
+        check_clock(enrol.time, now)?;
+        if self.record.is_none() && enrol.new_nodes == NewNodes::Leave {
+            return Ok(self.enrolled(now));
         }
         let admits_new = enrol.new_nodes == NewNodes::Admit;
         let is_trusted = terms.guard == RestartGuard::Off || (self.record.is_none() && admits_new);
@@ -71,7 +70,9 @@ impl NodeState {
             let floor = self.record.as_ref().map_or(Ok(0), |record| usable(record.floor))?;
             // That of a new node stays: with votes from the next second on, they would be above the floor that a restart
             // within this second sets.
-            self.write_record(&terms.fingerprint, if is_trusted { floor } else { floor.max(floor_at(now)) });
+            let is_new = !is_trusted && self.record.is_none() && self.is_new.is_none();
+            let floor = if is_trusted { floor } else { floor.max(floor_at(now)) };
+            self.write_record(&terms.fingerprint, floor, is_new);
             if !is_trusted {
                 self.quarantine = Some(Quarantine {
                     until: now + terms.quarantine.lasts,
@@ -82,13 +83,31 @@ impl NodeState {
         Ok(self.enrolled(now))
     }
 
-    /// Makes this a node of a new quorum: what it knew is over, an administrator says so.
-    pub(super) fn init(&mut self, terms: &Terms, now: NodeTime) -> Answer {
-        if let Some(record) = &self.record {
-            return Answer::Known { fingerprint: record.fingerprint.clone() };
+    /// Makes this a node of a new quorum, if it is new: it has no record, or is in the quarantine that began with its first one,
+    /// and no renewal has shown that there was a quorum before. Such a node has given no vote.
+    pub(super) fn init(&mut self, terms: &Terms, init: &Init, now: NodeTime) -> Result<Answer, Answer> {
+        let is_in_first_quarantine = self.is_new == Some(true)
+            && self.record().is_some_and(|record| record.fingerprint == terms.fingerprint)
+            && self.is_of(&self.run)
+            && self.quarantine(now).is_some();
+        if self.is_new == Some(false) || (self.record.is_some() && !is_in_first_quarantine) {
+            let fingerprint = self.record.as_ref().map_or(&terms.fingerprint, |record| &record.fingerprint);
+            return Err(Answer::Known { fingerprint: fingerprint.clone() });
         }
-        self.write_record(&terms.fingerprint, 0);
-        self.enrolled(now)
+        check_clock(init.time, now)?;
+        if !init.is_rehearsal {
+            self.write_record(&terms.fingerprint, 0, false);
+            self.quarantine = None;
+        }
+        Ok(self.enrolled(now))
+    }
+
+    /// A renewal shows that there was a quorum before: a node that has no lock of it because it forgot is none for a new one.
+    pub(super) fn note_quorum(&mut self, terms: &Terms, now: NodeTime) {
+        let is_empty = self.record.is_none() && terms.guard != RestartGuard::Off;
+        if is_empty || self.quarantine(now).is_some() {
+            self.is_new = self.is_new.map(|_| false).or_else(|| is_empty.then_some(false));
+        }
     }
 
     /// Makes this a node of another configuration. Repeating it changes nothing.
@@ -98,6 +117,7 @@ impl NodeState {
             None => Answer::Abstains(Abstention::NotEnrolled),
             Some(record) if record.fingerprint == *from || record.fingerprint == *to => {
                 record.fingerprint = to.clone();
+                self.is_new = Some(false);
                 self.enrolled(now)
             }
             Some(record) => Answer::Foreign { fingerprint: record.fingerprint.clone() },
@@ -114,7 +134,8 @@ impl NodeState {
         self.record.as_ref().is_some_and(|record| record.run == *run)
     }
 
-    fn write_record(&mut self, fingerprint: &Fingerprint, floor: u64) {
+    fn write_record(&mut self, fingerprint: &Fingerprint, floor: u64, is_new: bool) {
+        self.is_new = Some(is_new);
         self.record = Some(Record { run: Arc::clone(&self.run), floor, fingerprint: fingerprint.clone() });
     }
 
@@ -122,4 +143,10 @@ impl NodeState {
         let quarantine = self.quarantine(now).map(|quarantine| quarantine.until.remaining(now));
         Answer::Enrolled(Enrolment { run: Some(Arc::clone(&self.run)), quarantine })
     }
+}
+
+/// Refuses a client whose time of day is not the node's. Before anything is written: a floor that is far ahead would stay.
+fn check_clock(time: Duration, now: NodeTime) -> Result<(), Answer> {
+    let gap = now.since_epoch().abs_diff(time);
+    if gap > LARGEST_GAP { Err(Answer::Fault(Fault::ClockOff(gap))) } else { Ok(()) }
 }

@@ -82,6 +82,7 @@ impl NodeState {
         if let Some(holder) = survey.other {
             return Ok(Answer::Held(Holder { counter: counters.largest, ..holder }));
         }
+        self.note_quorum(terms, now);
         let abstention = self.abstention_from_renewals(terms, now);
         // A counter that is missing may have been above the token; so may one that the node forgot, hence the floor.
         let is_below = counters.largest <= token || mutation::is_on(Mutation::VerifyAboveToken);

@@ -57,6 +57,9 @@ pub(crate) struct NodeState {
     lines: BTreeMap<Resource, Line>,
     record: Option<Record>,
     quarantine: Option<Quarantine>,
+    /// Whether nobody has ever seen the node in a quorum: `true` from its first enrolment, `false` once that is known to be
+    /// otherwise; `None` before either.
+    is_new: Option<bool>,
     run: Run,
 }
 
@@ -120,6 +123,7 @@ impl NodeState {
             lines: BTreeMap::new(),
             record: None,
             quarantine: None,
+            is_new: None,
             run: run.into(),
         }
     }
@@ -172,13 +176,13 @@ impl NodeState {
             Entry::Renew(renew) => self.admit(terms).and_then(|()| self.renew(terms, renew, now)),
             Entry::Unlock(unlock) => Ok(self.unlock(terms, unlock, now, &mut audience)),
             Entry::ForceUnlock(unlock) => Ok(self.force_unlock(terms, unlock, now, &mut audience)),
-            Entry::Inspect(inspect) => self.inspect(inspect, now),
+            Entry::Inspect(inspect) => self.inspect(terms, inspect, now),
             Entry::Proclaim(proclaim) => {
                 self.admit(terms).map(|()| self.proclaim(proclaim, now, &mut audience))
             }
             Entry::Observe(observe) => Ok(self.observe(observe, now)),
             Entry::Enrol(enrol) => self.enrol(terms, enrol, now),
-            Entry::Init => Ok(self.init(terms, now)),
+            Entry::Init(init) => self.init(terms, init, now),
             Entry::Reconfigure(reconfigure) => Ok(self.reconfigure(reconfigure, now)),
         };
         let answer = result.unwrap_or_else(|refusal| refusal);
@@ -236,6 +240,16 @@ impl NodeState {
     #[cfg(test)]
     pub(crate) fn set_record(&mut self, record: Option<Record>) {
         self.record = record;
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_new(&self) -> Option<bool> {
+        self.is_new
+    }
+
+    #[cfg(test)]
+    pub(crate) fn set_new(&mut self, is_new: Option<bool>) {
+        self.is_new = is_new;
     }
 
     #[cfg(test)]

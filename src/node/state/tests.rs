@@ -13,6 +13,7 @@ use crate::{
     resource::Resource,
 };
 
+mod admission;
 mod guard;
 mod leading;
 mod line;
@@ -21,6 +22,7 @@ mod line;
 const START: u64 = 1_700_000_000_000_000;
 
 /// A node, and its time.
+#[derive(Clone)]
 struct Fixture {
     state: NodeState,
     milliseconds: u64,
@@ -398,11 +400,13 @@ fn a_forced_unlock_removes_anybody_and_refuses_their_renewals() {
 fn inspection_tells_the_holder_and_changes_nothing() {
     let mut node = Fixture::new();
     let run = Some("run".into());
-    let free = Inspection { held: None, counter: 0, run: run.clone(), fingerprint: None };
+    let seen =
+        |held, counter| Inspection { held, counter, run: run.clone(), fingerprint: None, abstention: None };
+    let free = seen(None, 0);
     assert_eq!(node.ask_in_vain(&inspect("a")), Answer::Inspected(free));
     node.ask(&lock("a", "me", 5000, 0));
     let by = HeldBy { owner: Some(owner("me")), holds: 1, remaining: Some(Duration::from_secs(5)) };
-    let taken = Inspection { held: Some(by), counter: START + 1, run, fingerprint: None };
+    let taken = seen(Some(by), START + 1);
     assert_eq!(node.ask_in_vain(&inspect("a")), Answer::Inspected(taken));
 }
 

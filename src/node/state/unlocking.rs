@@ -75,7 +75,7 @@ impl NodeState {
         Answer::Unlocked { deleted }
     }
 
-    pub(super) fn inspect(&self, inspect: &Inspect, now: NodeTime) -> Result<Answer, Answer> {
+    pub(super) fn inspect(&self, terms: &Terms, inspect: &Inspect, now: NodeTime) -> Result<Answer, Answer> {
         let counters = self.counters(std::slice::from_ref(&inspect.resource), now)?;
         let held = self.held(&inspect.resource, now).map(|held| HeldBy {
             owner: Some(held.owner.clone()),
@@ -87,6 +87,7 @@ impl NodeState {
             counter: counters.largest,
             run: Some(Arc::clone(&self.run)),
             fingerprint: self.record().map(|record| record.fingerprint.clone()),
+            abstention: self.abstention(terms, now),
         }))
     }
 

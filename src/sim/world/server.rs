@@ -6,7 +6,7 @@ use super::network::Delivery;
 use crate::{
     clock::VIRTUAL_EPOCH,
     node::{
-        Answer, Entry, Terms,
+        Answer, Entry, Init, Terms,
         state::{NodeState, NodeTime},
     },
     resource::Resource,
@@ -101,7 +101,8 @@ impl Server {
         let mut answers = Vec::with_capacity(entries.len());
         for entry in entries {
             if matches!(entry, Entry::Enrol(_)) && std::mem::take(&mut self.is_new) {
-                self.state.apply(terms, &Entry::Init, time);
+                let init = Init { is_rehearsal: false, time: time.since_epoch() };
+                self.state.apply(terms, &Entry::Init(init), time);
             }
             let outcome = self.state.apply_before(listeners, terms, entry, time);
             answers.push(outcome.answer);

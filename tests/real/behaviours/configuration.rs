@@ -1,9 +1,11 @@
 //! Which nodes count, and quorums of unusual sizes.
 
-use redquorum::{ConnectError, LockError, Quorum, Vote};
+use std::time::Duration;
 
-use super::{TTL, client, hash, unlocked_everywhere, unlocked_on};
-use crate::support::{Cluster, Proxy};
+use redquorum::{ConnectError, Fault, LockError, Quorum, Vote};
+
+use super::{TTL, client, hash, in_order, unlocked_everywhere, unlocked_on};
+use crate::support::{Cluster, Direction, Proxy, eventually};
 
 /// Row W: a server that answers at two addresses would have two votes.
 #[tokio::test]
@@ -25,6 +27,25 @@ async fn one_server_behind_two_addresses_is_refused_at_connect() {
     }
 }
 
+/// Row W: nor has an address a vote of its own that did not answer before the client went on.
+#[tokio::test]
+async fn a_second_address_of_a_server_that_answers_late_is_not_used() {
+    let cluster = Cluster::start(2).await;
+    let proxy = Proxy::before(cluster.server(0)).await;
+    proxy.hold(Direction::Requests);
+    let builder = Quorum::builder().admit_new_nodes().nodes(cluster.urls()).nodes([proxy.url()]);
+    let quorum = builder.connect().await.unwrap();
+    proxy.open(Direction::Requests);
+    let is_refused = async || {
+        let guard = quorum.red_lock("r").lock().await.unwrap();
+        let vote = in_order(&guard.votes())[2].clone();
+        guard.unlock().await.unwrap();
+        let Vote::Unknown(Fault::Handshake(cause)) = vote else { return false };
+        matches!(*cause, Fault::SameServer { .. })
+    };
+    eventually(Duration::from_secs(20), "the second address is refused", is_refused).await;
+}
+
 /// Row W: the majority is one of the servers that are configured, however few are there when a client connects.
 #[tokio::test]
 async fn a_client_that_reaches_a_minority_of_its_servers_is_not_a_quorum_of_them() {
@@ -34,7 +55,9 @@ async fn a_client_that_reaches_a_minority_of_its_servers_is_not_a_quorum_of_them
     }
     let outcome = Quorum::builder().admit_new_nodes().nodes(cluster.urls()).connect().await;
     let Err(ConnectError::NoQuorum { needed, votes }) = outcome else { panic!("{outcome:?}") };
-    assert_eq!((needed, votes.granted(), votes.nodes()), (3, 2, 5));
+    let connected = votes.iter().filter(|(_, vote)| **vote == Vote::Connected).count();
+    assert_eq!((needed, connected, votes.granted(), votes.nodes()), (3, 2, 0, 5));
+    assert_eq!(votes.to_string().matches(": connected").count(), 2, "{votes}");
     assert_eq!(votes.iter().filter(|(_, vote)| matches!(vote, Vote::Unknown(_))).count(), 3, "{votes}");
 }
 

@@ -69,7 +69,7 @@ async fn held_unreachable_expired_and_taken_away_are_told_apart() {
     };
     assert!(votes.iter().any(|(_, vote)| names_the_holder(vote)), "{votes}");
     let message = outcome.as_ref().unwrap_err().to_string();
-    assert_eq!(message, format!("held was not free within {waited:?}; {votes}"));
+    assert_eq!(message, format!("held was not free within {waited:.1?}; {votes}"));
 
     let ttl = Duration::from_millis(300);
     let expired = holder.red_lock("expired").ttl(ttl).without_renewal().lock().await.unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redquorum::{Fault, Vote};
 
 use super::{
-    NODE_TIMEOUT, SOON, TTL, all, builder_behind, buried, calls, healed_on_all_nodes, hold_requests,
+    NODE_TIMEOUT, SOON, TTL, all, builder_behind, buried, calls, client, healed_on_all_nodes, hold_requests,
     impatient, in_order, is_locked, on_all_nodes, open_requests, proxies, taken_back, unlocked_everywhere,
     votes_of,
 };
@@ -99,6 +99,33 @@ async fn a_lock_that_lands_after_its_own_rollback_is_refused() {
     eventually(SOON, "the lock has come too", async || calls(server).await > unlocked).await;
     assert!(!is_locked(server, "r").await);
     quorum.red_lock("r").ttl(TTL).try_lock_for(SOON).await.unwrap().unlock().await.unwrap();
+}
+
+/// Row K: an unlock that a server refuses for want of replicas is owed until the server takes it,
+/// and a shutdown waits for it.
+#[tokio::test]
+async fn an_unlock_that_a_server_without_its_replicas_refuses_is_sent_again_until_it_is_taken() {
+    let cluster = Cluster::start(1).await;
+    let server = cluster.server(0);
+    let quorum = client(&cluster).await;
+    let guard = quorum.red_lock("r").ttl(TTL).lock().await.unwrap();
+    server.command(&["CONFIG", "SET", "min-replicas-to-write", "1"]).await;
+    let refused = guard.unlock().await.unwrap_err().to_string();
+    assert!(refused.contains("NOREPLICAS"), "it does not say what the server said: {refused}");
+    let before = calls(server).await;
+    eventually(SOON, "it is sent again and again", async || calls(server).await > before + 1).await;
+    assert!(is_locked(server, "r").await);
+    let (was_locked, shutdown) = tokio::join!(
+        async {
+            let was_locked = is_locked(server, "r").await;
+            server.command(&["CONFIG", "SET", "min-replicas-to-write", "0"]).await;
+            was_locked
+        },
+        quorum.shutdown()
+    );
+    assert!(was_locked);
+    assert!(shutdown.is_complete(), "{shutdown}");
+    assert!(!is_locked(server, "r").await, "the shutdown has not waited for what is owed");
 }
 
 /// Row K: an unlock that a server was too busy to execute is still owed.

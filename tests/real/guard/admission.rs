@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use redis::cmd;
-use redquorum::{AdmissionError, Vote};
+use redquorum::{AdmissionError, Election, Initialized, Refusal, Vote};
 
 use super::*;
 use crate::real::behaviours::{calls_of, in_order};
@@ -33,7 +33,11 @@ async fn new_servers_that_nobody_admitted_say_so_with_the_time_that_is_left_and_
         panic!("{error}")
     };
     assert!(remaining > QUARANTINE / 2 && remaining <= QUARANTINE, "{remaining:?}");
-    for hint in addresses(&cluster).iter().map(String::as_str).chain(["`init`", "new"]) {
+    for hint in addresses(&cluster).iter().map(String::as_str).chain([
+        "`redquorum init`",
+        "`QuorumBuilder::init`",
+        "new",
+    ]) {
         assert!(error.to_string().contains(hint), "{error} does not name {hint}");
     }
 }
@@ -85,7 +89,7 @@ async fn a_quorum_is_made_once() {
     assert_eq!(*node, addresses(&cluster)[0]);
     assert_eq!(
         theirs.as_str(),
-        "name=redquorum nodes=3 needed=2 max_ttl=3000ms attempt_timeout=600ms drift=0.01"
+        "name=redquorum nodes=3 needed=2 max_ttl=3000ms attempt_timeout=600ms drift=0.01 protocol=1"
     );
     guard.renew().await.unwrap();
     assert!(quorum.red_lock("other").try_lock().await.unwrap().is_some());
@@ -138,4 +142,85 @@ async fn clients_that_find_new_servers_at_the_same_time_begin_one_quarantine() {
             had(&quorum.red_lock("r")).await.unlock().await.unwrap();
         }
     }
+}
+
+/// Nobody can have a lease of a quorum that is in its first quarantine.
+#[tokio::test]
+async fn servers_that_a_client_has_found_before_are_made_a_quorum_and_vote_at_once() {
+    let cluster = Cluster::start(3).await;
+    let early = builder(cluster.urls()).connect().await.unwrap();
+    let outcome = early.red_lock("r").try_lock().await;
+    assert!(matches!(outcome, Err(LockError::Quarantined { .. })), "{outcome:?}");
+    builder(cluster.urls()).init().await.unwrap();
+    early.red_lock("r").try_lock().await.unwrap().unwrap().unlock().await.unwrap();
+    let again = builder(cluster.urls()).init().await;
+    assert!(matches!(again, Err(AdmissionError::NotNew { .. })), "{again:?}");
+}
+
+#[tokio::test]
+async fn servers_that_forgot_a_lease_are_not_made_a_quorum_once_its_holder_has_renewed_it() {
+    let cluster = Cluster::start(3).await;
+    builder(cluster.urls()).init().await.unwrap();
+    let quorum = builder(cluster.urls()).connect().await.unwrap();
+    let guard = quorum.red_lock("r").lock().await.unwrap();
+    for server in cluster.servers() {
+        server.command(&["FLUSHALL"]).await;
+    }
+    let renewed = guard.renew().await;
+    assert!(renewed.is_err(), "they forgot: {renewed:?}");
+    let outcome = builder(cluster.urls()).init().await;
+    assert!(matches!(outcome, Err(AdmissionError::NotNew { .. })), "{outcome:?}");
+    let if_needed = builder(cluster.urls()).init_if_needed().await;
+    assert!(matches!(if_needed, Ok(Initialized::Before { .. })), "{if_needed:?}");
+    let other = quorum.red_lock("other").try_lock().await;
+    assert!(matches!(other, Err(LockError::Quarantined { .. })), "{other:?}");
+}
+
+#[tokio::test]
+async fn whoever_only_looks_leaves_new_servers_untouched_and_they_can_be_made_a_quorum() {
+    let cluster = Cluster::start(3).await;
+    let looking = builder(cluster.urls()).read_only().connect().await.unwrap();
+    assert!(!looking.red_lock("r").inspect().await.unwrap().is_locked());
+    assert_eq!(Election::new(&looking, "e", "").leader().await.unwrap(), None);
+    are_untouched(cluster.servers()).await;
+    builder(cluster.urls()).init().await.unwrap();
+    let quorum = builder(cluster.urls()).connect().await.unwrap();
+    let guard = quorum.red_lock("r").lock().await.unwrap();
+    let found = looking.red_lock("r").inspect().await.unwrap();
+    assert_eq!(found.owner(), Some(guard.owner()));
+}
+
+#[tokio::test]
+async fn a_quorum_that_is_needed_is_made_once_and_found_from_then_on() {
+    let cluster = Cluster::start(3).await;
+    let builder = builder(cluster.urls()).connect_timeout(Duration::from_secs(1));
+    assert_eq!(builder.clone().init_if_needed().await.unwrap(), Initialized::Now);
+    let quorum = builder.clone().connect().await.unwrap();
+    let guard = quorum.red_lock("r").lock().await.unwrap();
+    let found = async || match builder.clone().init_if_needed().await.unwrap() {
+        Initialized::Before { votes } => in_order(&votes),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(found().await, [Vote::Granted, Vote::Granted, Vote::Granted]);
+    cluster.server(2).kill().await;
+    assert!(matches!(found().await[..], [Vote::Granted, Vote::Granted, Vote::Unknown(_)]));
+    // What comes back empty may have forgotten.
+    cluster.server(2).restart_empty().await;
+    let votes = found().await;
+    let joins = Vote::Granted;
+    assert_eq!(votes[..2], [joins.clone(), joins]);
+    assert!(matches!(votes[2], Vote::Refused(Refusal::Quarantined { remaining: Some(_) })), "{votes:?}");
+    assert!(cluster.server(2).keys().await.contains(&"redquorum:quarantine".to_owned()));
+    guard.ensure().unwrap();
+    let other = builder.name("other").init_if_needed().await;
+    assert!(matches!(other, Err(AdmissionError::NotNew { .. })), "{other:?}");
+}
+
+#[tokio::test]
+async fn a_quorum_is_not_made_if_needed_while_a_server_is_down_that_may_know_of_one() {
+    let cluster = Cluster::start(3).await;
+    cluster.server(2).kill().await;
+    let outcome = builder(cluster.urls()).connect_timeout(Duration::from_secs(1)).init_if_needed().await;
+    assert!(matches!(outcome, Err(AdmissionError::Incomplete { .. })), "{outcome:?}");
+    are_untouched(cluster.some(0..2)).await;
 }

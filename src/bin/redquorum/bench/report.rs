@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 use serde::Serialize;
 
 use super::{load::Load, nodes::NodeRecord, record::Percentiles};
-use crate::table::table;
+use crate::{
+    counted::counted,
+    table::{table, width},
+};
 
 /// What came of a benchmark.
 #[derive(Debug, Serialize)]
@@ -63,7 +66,7 @@ fn count(count: u64) -> f64 {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut table = table(&["what", "count", "median", "p90", "p99", "max", "failed"]);
+        let mut table = table(&["what", "count", "median", "p90", "p99", "max", "failed"], width());
         let failed = |of: &str| -> u64 {
             self.failures.iter().filter(|(what, _)| what.starts_with(of)).map(|(_, count)| count).sum()
         };
@@ -85,7 +88,8 @@ impl fmt::Display for Report {
         for (what, count) in &self.failures {
             writeln!(f, "{what}: {count} times")?;
         }
-        let Self { tasks, seconds, cycles_per_second, .. } = self;
-        write!(f, "{cycles_per_second:.0} locks and unlocks per second, by {tasks} tasks in {seconds:.1} s")
+        let Self { seconds, cycles_per_second, .. } = self;
+        let tasks = counted(self.tasks, "task");
+        write!(f, "{cycles_per_second:.0} locks and unlocks per second, by {tasks} in {seconds:.1} s")
     }
 }

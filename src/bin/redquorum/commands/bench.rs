@@ -10,6 +10,7 @@ use uuid::Uuid;
 use crate::{
     app::App,
     bench::{load::Load, nodes, report::Report, residue::Residue},
+    counted::counted,
     duration,
     exit::Exit,
     failure::Failure,
@@ -37,7 +38,7 @@ pub(crate) struct Bench {
     /// The ttl of the locks, of which the node timeout is a tenth [default: the file's, or 30s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     ttl: Option<Duration>,
-    /// With which their names begin, for a user who may lock only such names
+    /// How their names begin, for a user who may lock only certain names
     #[arg(long, default_value = "redquorum-bench:")]
     prefix: String,
 }
@@ -54,10 +55,12 @@ impl Bench {
         let builder = settings.builder().ttl(ttl).counter_ttl(settings.max_ttl().max(LEAST_COUNTER_TTL));
         let resources = self.resources();
         let seconds = duration::shown(self.duration);
-        app.messages.notice(&format!("{} tasks load the servers for {seconds}", self.tasks));
-        let waiting = Waiting::show(format!("measuring for {seconds}"), !app.general.json);
+        let tasks = counted(self.tasks.get(), "task");
+        let verb = if self.tasks.get() == 1 { "loads" } else { "load" };
+        app.messages.notice(&format!("{tasks} {verb} the servers for {seconds}"));
+        let waiting = Waiting::show(&app.messages, format!("measuring for {seconds}"));
         let mut residue = Residue::new(settings.max_ttl());
-        let done = app.with_quorum_of(builder, async |quorum| {
+        let done = app.with_quorum_of(&settings, builder, async |quorum| {
             let (report, left) = self.measure(quorum, &resources, settings.max_ttl()).await?;
             residue.add(left);
             drop(waiting);
@@ -65,7 +68,7 @@ impl Bench {
             if report.has_locked() {
                 return Ok(Exit::Success);
             }
-            Err(Failure::new(Exit::NoQuorum, "not a single lock was had: `redquorum doctor` says why"))
+            Err(Failure::new(Exit::NoQuorum, "no lock could be taken: `redquorum doctor` says why"))
         });
         let done = done.await;
         residue.delete(&settings, &resources).await;

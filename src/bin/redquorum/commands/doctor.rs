@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::{
     app::App,
-    doctor::{gather::gather, judge::judge, report::Summary},
+    doctor::{finding::Level, gather::gather, judge::judge, report::Summary},
     duration,
     exit::Exit,
     failure::Failure,
@@ -15,11 +15,15 @@ use crate::{
 
 /// Find out whether the nodes are a sound quorum
 ///
-/// A line for each check of each node, and of all nodes together: ok, warn or fail, what was found, and what to do. It
-/// asks on connections of its own, enrols nowhere, and tries what locks do with names of its own, which are deleted again. What
-/// the user may not ask for is a warning: cannot tell. Ends with 81 if anything fails.
+/// Checks each node, and all of them together, and prints a line for each warning and failure: what
+/// was found, and what to do. It asks on connections of its own, enrols nowhere, and tries what
+/// locks do with names of its own, which are deleted again. What the user may not ask for is a
+/// warning, "cannot tell". Ends with 81 if anything fails.
 #[derive(Args, Debug)]
 pub(crate) struct Doctor {
+    /// Print a line for each check that found nothing wrong, too
+    #[arg(long)]
+    all: bool,
     /// Take warnings for failures
     #[arg(long)]
     strict: bool,
@@ -36,14 +40,14 @@ impl Doctor {
     /// Settings that cannot work. That nodes fail is no error.
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let settings = app.settings()?;
-        let waiting = Waiting::show("asking the nodes".to_owned(), !app.general.json);
+        let waiting = Waiting::show(&app.messages, "asking the nodes".to_owned());
         let facts = gather(&settings, self.watch).await?;
         drop(waiting);
         let findings = judge(&facts);
-        for finding in &findings {
+        for finding in findings.iter().filter(|finding| self.all || finding.level > Level::Ok) {
             app.output.print(finding)?;
         }
-        let summary = Summary::of(&findings, self.strict);
+        let summary = Summary::of(facts.nodes.len(), &findings, self.strict);
         app.output.print(&summary)?;
         Ok(if summary.is_sound { Exit::Success } else { Exit::Unsound })
     }

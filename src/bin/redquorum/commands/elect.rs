@@ -1,10 +1,6 @@
 //! `redquorum elect`: a command while leading.
 
-use std::{
-    ffi::{OsStr, OsString},
-    os::unix::ffi::OsStrExt,
-    time::Duration,
-};
+use std::{ffi::OsString, os::unix::ffi::OsStrExt, time::Duration};
 
 use clap::{Args, ValueEnum};
 use redquorum::{Election, Leadership, Quorum};
@@ -14,13 +10,15 @@ use crate::{
     duration,
     exit::Exit,
     failure::Failure,
+    name,
+    narration::narrate,
     settings::Settings,
     supervise::{
         Ended, Job,
         rule::{Marks, OnLoss, Rule},
         signals::Signals,
     },
-    waiting::{Waiting, narrate},
+    waiting::Waiting,
 };
 
 /// How long after its end a command is not started again, so that one which fails at once is no busy loop.
@@ -42,7 +40,8 @@ pub(crate) struct Elect {
     /// How long the nodes keep a leader that they do not hear of [default: the file's, or 30s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     ttl: Option<Duration>,
-    /// How long to go on while no quorum of nodes can be asked [default: the ttl]
+    /// How long to go on while no quorum of nodes can be asked, or connected [default: the ttl, or until the nodes vote again
+    /// that are in quarantine, if that is later; the file's connect_timeout, or 5s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     patience: Option<Duration>,
     /// What becomes of the command when the leadership is about to end
@@ -77,7 +76,7 @@ impl Elect {
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let settings = app.settings()?;
         let rule = self.rule(&settings)?;
-        app.with_quorum(&settings, async |quorum| {
+        app.with_quorum_of(&settings, settings.patient_builder(self.patience), async |quorum| {
             let mut signals = Signals::register()?;
             loop {
                 let leadership = tokio::select! {
@@ -130,11 +129,11 @@ impl Elect {
 
     async fn campaign(&self, quorum: &Quorum, app: &App) -> Result<Leadership, Failure> {
         let election = self.election(quorum);
-        let waiting = Waiting::show(format!("campaigning for {}", self.shown()), !app.general.json);
+        let waiting = Waiting::show(&app.messages, format!("campaigning for {}", self.shown()));
         tokio::select! {
             biased;
             leadership = election.campaign() => Ok(leadership?),
-            never = narrate(&waiting, quorum, std::slice::from_ref(&self.name)) => match never {},
+            never = narrate(&waiting, quorum, std::slice::from_ref(&self.name), &app.messages) => match never {},
         }
     }
 
@@ -167,7 +166,7 @@ impl Elect {
         Ok(ended)
     }
 
-    fn shown(&self) -> std::borrow::Cow<'_, str> {
-        OsStr::to_string_lossy(&self.name)
+    fn shown(&self) -> String {
+        name::shown(&self.name)
     }
 }

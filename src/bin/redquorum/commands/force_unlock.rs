@@ -8,10 +8,11 @@ use std::{
 };
 
 use clap::Args;
+use console::Term;
 use redquorum::{RedLock, Unlocked};
 use serde::Serialize;
 
-use crate::{app::App, exit::Exit, failure::Failure, sight::Sight, table::table};
+use crate::{app::App, counted::counted, exit::Exit, failure::Failure, sight::Sight, table};
 
 /// End a lock, whoever holds it
 ///
@@ -69,18 +70,19 @@ impl ForceUnlock {
         let consent = Consent::of(self.yes, stdin().is_terminal() && stderr().is_terminal());
         if consent == Consent::NobodyToAsk {
             return Err(Failure::usage(
-                "this is no terminal on which to ask first: say --yes if it is meant",
+                "there is no terminal to ask for confirmation on: give --yes to unlock without being asked",
             ));
         }
         let settings = app.settings()?;
-        app.with_quorum(&settings, async |quorum| {
-            let resource = self.name.as_bytes();
+        let resource = self.name.as_bytes();
+        // What only looks makes no node a member of a quorum.
+        let shown = app.with_quorum_of(&settings, settings.builder().read_only(), async |quorum| {
             let lock = quorum.red_lock(resource);
             let before = Sight::new(resource, &lock.inspect().await?);
             if before.is_free_everywhere() {
                 let done = Done { before, was_unlocked: false, confirmed: Vec::new(), open: Vec::new() };
                 app.output.print(&done)?;
-                return Ok(Exit::Success);
+                return Ok(None);
             }
             if consent == Consent::Ask {
                 app.messages.flush();
@@ -91,13 +93,16 @@ impl ForceUnlock {
                 let now = Sight::new(resource, &lock.inspect().await?);
                 if !now.has_no_other_holder_than(&before) {
                     let verdict = now.verdict();
-                    let message = format!("nothing was unlocked: it is not as it was shown; now {verdict}");
+                    let message = format!(
+                        "nothing was unlocked, as the holder has changed since it was shown: now {verdict}"
+                    );
                     return Err(Failure::new(Exit::Declined, message));
                 }
             }
-            unlock(app, &lock, before).await
-        })
-        .await
+            Ok(Some(before))
+        });
+        let Some(before) = shown.await? else { return Ok(Exit::Success) };
+        app.with_quorum(&settings, async |quorum| unlock(app, &quorum.red_lock(resource), before).await).await
     }
 }
 
@@ -106,15 +111,16 @@ async fn unlock(app: &App, lock: &RedLock, before: Sight) -> Result<Exit, Failur
     let names = |nodes: Vec<std::sync::Arc<str>>| nodes.iter().map(ToString::to_string).collect();
     app.output.print(&Done { before, was_unlocked: true, confirmed: names(confirmed), open: names(open) })?;
     app.messages.notice(
-        "a holder that is alive learns of it at its next renewal, a third of its ttl after the last one, or if it does not \
-         renew, not before its end: until then it goes on",
+        "a holder that is still running learns of it at its next renewal, at most a third of its ttl from now, and works on until \
+         then; one that does not renew its lock works on until the ttl is over",
     );
     Ok(Exit::Success)
 }
 
 /// Asks whoever sits there, and waits as long as it takes.
 async fn ask(before: &Sight) -> Result<bool, Failure> {
-    let question = format!("{before}\nUnlock it on all nodes? [y/N] ");
+    let shown = before.shown(table::width_of(&Term::stderr()));
+    let question = format!("{shown}\nUnlock it on all nodes? [y/N] ");
     let answer = tokio::task::spawn_blocking(move || {
         let mut out = anstream::stderr().lock();
         out.write_all(question.as_bytes()).and_then(|()| out.flush())?;
@@ -137,7 +143,8 @@ impl fmt::Display for Done {
         if !self.was_unlocked {
             return write!(f, "{}: there was nothing to unlock", self.before.verdict());
         }
-        let mut table = table(&["node", "unlocked"]);
+        let width = table::width();
+        let mut table = table::table(&["node", "unlocked"], width);
         for node in &self.confirmed {
             table.add_row([node, "confirmed"]);
         }
@@ -145,8 +152,13 @@ impl fmt::Display for Done {
             table.add_row([node, "not confirmed: what it keeps ends with its ttl"]);
         }
         writeln!(f, "{}", table.trim_fmt())?;
-        let nodes = self.confirmed.len() + self.open.len();
-        write!(f, "unlocked on {} of {nodes} nodes; before, {}", self.confirmed.len(), self.before.verdict())
+        let nodes = counted(self.confirmed.len() + self.open.len(), "node");
+        let verdict = format!(
+            "unlocked on {} of {nodes}; what was seen before: {}",
+            self.confirmed.len(),
+            self.before.verdict()
+        );
+        f.write_str(&table::wrapped(&verdict, width))
     }
 }
 

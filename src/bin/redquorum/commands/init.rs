@@ -1,28 +1,41 @@
 //! `redquorum init`: makes a quorum of new nodes.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use clap::Args;
-use redquorum::{AdmissionError, Vote, Votes};
+use redquorum::{AdmissionError, Initialized, Vote, Votes};
 use serde::Serialize;
 
-use crate::{app::App, exit::Exit, failure::Failure, table::table};
+use crate::{app::App, exit::Exit, failure::Failure, narration::narrate_connecting, table};
 
 /// Make a quorum of new nodes
 ///
-/// An administrator's act, once, before the first client connects: it tells new nodes from nodes that have lost everything,
-/// which no client can. All nodes have to be up, and none may belong to a quorum; otherwise nothing is changed. Without it,
-/// new nodes vote for nobody at first, for `max_ttl` and a little more.
+/// An administrator's act, once: it tells new nodes from nodes that have lost everything, which no client can. All nodes have to
+/// be up, and none may have been in a quorum before; otherwise nothing is changed. Without it, new nodes vote for nobody at
+/// first, for `max_ttl` and a little more.
+///
+/// With --if-needed, nodes that are this quorum already are a success. That is for a deployment job, not for the start of each
+/// service: if there is one node, or if all have lost their data at once, nothing tells them from new ones, and they would vote
+/// beside leases that are still held.
 #[derive(Args, Debug)]
-pub(crate) struct Init {}
+pub(crate) struct Init {
+    /// Do nothing if the nodes are this quorum already; those that know nothing join after a quarantine
+    #[arg(long)]
+    if_needed: bool,
+}
 
 /// What has been done.
 #[derive(Debug, Serialize)]
 struct Made {
     /// The quorum's configuration, as the nodes keep it now.
     fingerprint: String,
-    /// The nodes, all of which vote from now on.
+    /// The nodes of the quorum.
     nodes: Vec<String>,
+    /// Whether it was made by this call, so that all of them vote from now on.
+    was_made: bool,
+    /// What each of the nodes said that does not vote as it knew nothing, or could not be asked.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    absent: BTreeMap<String, String>,
 }
 
 impl Init {
@@ -33,11 +46,30 @@ impl Init {
     /// Why it was not made, and what has become of each node.
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let builder = app.settings()?.builder();
-        let made = Made {
+        let nodes = builder.connectors()?;
+        let mut made = Made {
             fingerprint: builder.fingerprint()?.to_string(),
-            nodes: builder.connectors()?.iter().map(|node| node.address().to_owned()).collect(),
+            nodes: nodes.iter().map(|node| node.address().to_owned()).collect(),
+            was_made: true,
+            absent: BTreeMap::new(),
         };
-        builder.init().await.map_err(explained)?;
+        let init = async {
+            if self.if_needed {
+                return builder.init_if_needed().await;
+            }
+            builder.init().await.map(|()| Initialized::Now)
+        };
+        let initialized = tokio::select! {
+            biased;
+            initialized = init => initialized.map_err(explained)?,
+            // Either waits for all of them.
+            never = narrate_connecting(&nodes, nodes.len(), &app.messages) => match never {},
+        };
+        if let Initialized::Before { votes } = initialized {
+            made.was_made = false;
+            let absent = votes.iter().filter(|(_, vote)| **vote != Vote::Granted);
+            made.absent = absent.map(|(node, vote)| (node.to_owned(), vote.to_string())).collect();
+        }
         app.output.print(&made)?;
         Ok(Exit::Success)
     }
@@ -47,7 +79,7 @@ impl Init {
 fn explained(error: AdmissionError) -> Failure {
     let nodes = match &error {
         AdmissionError::Incomplete { votes } => incomplete(votes),
-        AdmissionError::NotNew { .. } => "no node was changed".to_owned(),
+        AdmissionError::NotNew { .. } | AdmissionError::ClockOff { .. } => "no node was changed".to_owned(),
         _ => return error.into(),
     };
     let failure = Failure::from(error);
@@ -69,11 +101,13 @@ fn incomplete(votes: &Votes) -> String {
 
 impl fmt::Display for Made {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut table = table(&["node", "admitted"]);
+        let mut table = table::table(&["node", "admitted"], table::width());
         for node in &self.nodes {
-            table.add_row([node, "new: it votes from now on"]);
+            let state = if self.was_made { "new: it votes from now on" } else { "it knows the quorum" };
+            table.add_row([node.as_str(), self.absent.get(node).map_or(state, String::as_str)]);
         }
         writeln!(f, "{}", table.trim_fmt())?;
-        write!(f, "a quorum was made: {}", self.fingerprint)
+        let outcome = if self.was_made { "a quorum was made" } else { "the quorum was made before" };
+        write!(f, "{outcome}: {}", self.fingerprint)
     }
 }

@@ -8,8 +8,10 @@ use crate::{app::App, exit::Exit, failure::Failure, sight::Sight};
 
 /// Show who holds a lock, node by node
 ///
-/// For each node: the owner, how many holds it has, how long the node keeps the lock unless it is renewed, the fencing
-/// counter, and how long the node took to answer. Below, the quorum's verdict. It was so when the nodes answered.
+/// For each node: the owner, how many holds it has, how long the node keeps the lock unless it is
+/// renewed, the fencing counter, and how long the node took to answer. Below, why nodes do not
+/// vote, and the quorum's verdict. The answers are of the moment at which the nodes gave them: what
+/// they say may be otherwise by now. Nothing is written to nodes that no client has enrolled yet.
 #[derive(Args, Debug)]
 pub(crate) struct Inspect {
     /// What is locked
@@ -24,7 +26,7 @@ impl Inspect {
     /// Why no quorum of them could be asked.
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let settings = app.settings()?;
-        app.with_quorum(&settings, async |quorum| {
+        app.with_quorum_of(&settings, settings.builder().read_only(), async |quorum| {
             let resource = self.name.as_bytes();
             let found = quorum.red_lock(resource).inspect().await?;
             app.output.print(&Sight::new(resource, &found))?;

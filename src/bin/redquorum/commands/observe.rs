@@ -6,12 +6,12 @@ use clap::Args;
 use redquorum::{Election, Leader};
 use serde::Serialize;
 
-use crate::{app::App, exit::Exit, failure::Failure};
+use crate::{app::App, exit::Exit, failure::Failure, name};
 
 /// Follow the leaders of an election
 ///
 /// Prints the present leader, if there is one, and then every change of leader or value: a line with the term, when it was
-/// elected (by its own clock), and the value.
+/// elected (by its own clock), and the value. When nobody leads any more, nothing is printed.
 #[derive(Args, Debug)]
 pub(crate) struct Observe {
     /// The election
@@ -38,12 +38,12 @@ impl Observe {
     /// Why nobody can be asked.
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let settings = app.settings()?;
-        app.with_quorum(&settings, async |quorum| {
+        app.with_quorum_of(&settings, settings.builder().read_only(), async |quorum| {
             let election = Election::new(quorum, self.name.as_bytes(), "");
             if self.once {
                 let leader = election.leader().await?;
                 let nobody =
-                    || Failure::new(Exit::NoLeader, format!("nobody leads {}", self.name.to_string_lossy()));
+                    || Failure::new(Exit::NoLeader, format!("nobody leads {}", name::shown(&self.name)));
                 app.output.print(&Shown::new(&leader.ok_or_else(nobody)?))?;
                 return Ok(Exit::Success);
             }

@@ -14,13 +14,15 @@ use crate::{
     duration,
     exit::Exit,
     failure::Failure,
+    name,
+    narration::narrate,
     settings::Settings,
     supervise::{
         Ended, Job,
         rule::{Marks, OnLoss, Rule},
         signals::Signals,
     },
-    waiting::{Waiting, narrate},
+    waiting::Waiting,
 };
 
 /// Run a command while holding a lock
@@ -39,10 +41,11 @@ pub(crate) struct Run {
     /// How long to wait while others hold it; 0 tries once [default: without limit]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     wait: Option<Duration>,
-    /// How long to go on while no quorum of nodes can be asked [default: the ttl]
+    /// How long to go on while no quorum of nodes can be asked, or connected [default: the ttl, or until the nodes vote again
+    /// that are in quarantine, if that is later; the file's connect_timeout, or 5s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     patience: Option<Duration>,
-    /// Wait in line with all others that do
+    /// Wait in a line that is served in order, together with all others that ask for `--fair`
     #[arg(long)]
     fair: bool,
     /// What becomes of the command when the lease is about to end
@@ -65,7 +68,7 @@ impl Run {
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let settings = app.settings()?;
         let rule = self.rule(&settings)?;
-        app.with_quorum(&settings, async |quorum| {
+        app.with_quorum_of(&settings, settings.patient_builder(self.patience), async |quorum| {
             let mut signals = Signals::register()?;
             let guard = tokio::select! {
                 biased;
@@ -108,7 +111,7 @@ impl Run {
                 lock.try_lock().await?.ok_or_else(held)
             }
             wait => {
-                let waiting = Waiting::show(format!("waiting for {}", self.shown()), !app.general.json);
+                let waiting = Waiting::show(&app.messages, format!("waiting for {}", self.shown()));
                 let locking = async {
                     match wait {
                         None => lock.lock().await,
@@ -118,7 +121,7 @@ impl Run {
                 tokio::select! {
                     biased;
                     guard = locking => guard.map_err(|error| Failure::waited(error, votes_needed)),
-                    never = narrate(&waiting, quorum, &self.names) => match never {},
+                    never = narrate(&waiting, quorum, &self.names, &app.messages) => match never {},
                 }
             }
         }
@@ -152,7 +155,7 @@ impl Run {
     }
 
     fn shown(&self) -> String {
-        let names: Vec<_> = self.names.iter().map(|name| name.to_string_lossy()).collect();
+        let names: Vec<_> = self.names.iter().map(|name| name::shown(name)).collect();
         names.join(", ")
     }
 }

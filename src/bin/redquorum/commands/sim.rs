@@ -32,14 +32,14 @@ pub(crate) struct Sim {
     /// How many cases
     #[arg(long, default_value_t = 10_000)]
     cases: u64,
-    /// From which all cases follow
+    /// The number from which all cases are drawn: the same seed gives the same cases
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// How many nodes, one of these
+    /// How many nodes; each case takes one of these numbers
     #[arg(id = "simulated", long = "nodes", value_name = "N", value_delimiter = ',', default_values_t = [1, 2, 3, 4, 5, 7],
           value_parser = RangedU64ValueParser::<usize>::new().range(1..=64))]
     nodes: Vec<usize>,
-    /// Break assumptions, too: only what is promised all the same has to hold
+    /// Break the assumptions, too: then only the promises that do not rest on them have to hold
     #[arg(long)]
     beyond: bool,
     /// How many threads [default: one for each core]
@@ -165,7 +165,7 @@ async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> 
         .name("simulation".to_owned())
         .spawn(move || done.send(work()).map_err(drop))
         .map_err(|error| Failure::internal("a thread for simulations", error))?;
-    doing.await.map_err(|_| Failure::new(Exit::Internal, "the simulation panicked: it said so above"))
+    doing.await.map_err(|_| Failure::new(Exit::Internal, "the simulation panicked, with the message above"))
 }
 
 fn exit(broken: Option<&Broken>) -> Exit {

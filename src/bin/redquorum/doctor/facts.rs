@@ -1,10 +1,10 @@
 //! What is known of the nodes.
 
-use std::{net::IpAddr, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use redquorum::RestartGuard;
 
-use crate::dial::Told;
+use crate::dial::{Gone, Told};
 
 /// What is known of the nodes, and what they are to be.
 #[derive(Clone, Debug)]
@@ -20,6 +20,8 @@ pub(crate) struct Expected {
     pub(crate) votes_needed: usize,
     pub(crate) guard: RestartGuard,
     pub(crate) node_timeout: Duration,
+    pub(crate) ttl: Duration,
+    pub(crate) max_ttl: Duration,
     pub(crate) drift: f64,
 }
 
@@ -29,8 +31,12 @@ pub(crate) struct Node {
     pub(crate) address: String,
     /// The machines that the address leads to; empty if unknown.
     pub(crate) hosts: Vec<IpAddr>,
+    /// Where there are several: the server that answers at each, by its `run_id`.
+    pub(crate) runs: BTreeMap<IpAddr, String>,
+    /// Whether Sentinels name its server, and may promote another one.
+    pub(crate) is_behind_sentinel: bool,
     /// Or why it could not be asked.
-    pub(crate) server: Result<Server, String>,
+    pub(crate) server: Result<Server, Gone>,
 }
 
 /// What a node told. Where it refused, its words are there instead.
@@ -38,6 +44,8 @@ pub(crate) struct Node {
 pub(crate) struct Server {
     pub(crate) info: Told<Info>,
     pub(crate) persistence: Persistence,
+    /// `min-replicas-max-lag`, in seconds.
+    pub(crate) max_lag: Told<String>,
     /// How long it took to answer, each time.
     pub(crate) latencies: Vec<Duration>,
     pub(crate) clock: Told<ClockReading>,
@@ -61,6 +69,8 @@ pub(crate) struct Info {
     /// `master` or `slave`.
     pub(crate) role: String,
     pub(crate) replicas: u64,
+    /// Whether it takes writes only as long as enough replicas follow it.
+    pub(crate) requires_replicas: bool,
     pub(crate) used_memory: u64,
     /// 0: no limit.
     pub(crate) max_memory: u64,

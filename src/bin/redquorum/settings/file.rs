@@ -133,6 +133,9 @@ mod tests {
     fn a_duration_without_a_unit_is_refused_with_what_would_be_right() {
         let error = File::parse("ttl = \"30\"").unwrap_err().to_string();
         assert!(error.contains("write it like 30s"), "{error}");
-        assert!(File::parse("ttl = 30").is_err());
+        let error = File::parse("ttl = 10").unwrap_err().to_string();
+        assert!(error.contains("10 is no duration, the unit is missing: write it like \"10s\""), "{error}");
+        let error = File::parse("ttl = true").unwrap_err().to_string();
+        assert!(error.contains("expected a duration such as \"30s\""), "{error}");
     }
 }

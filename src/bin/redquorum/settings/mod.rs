@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use redquorum::{Quorum, QuorumBuilder, RestartGuard, Tls};
+use redquorum::{Quorum, QuorumBuilder, RestartGuard, Tls, node_urls};
 
 use self::file::File;
 use crate::{arguments::General, failure::Failure};
@@ -14,7 +14,7 @@ use crate::{arguments::General, failure::Failure};
 mod file;
 mod security;
 
-/// Nodes in the environment, separated by commas or blanks.
+/// Nodes in the environment, as the library reads them.
 const NODES: &str = "REDQUORUM_NODES";
 
 /// The configuration file in the environment.
@@ -24,6 +24,8 @@ const CONFIG: &str = "REDQUORUM_CONFIG";
 const DEFAULT_TTL: Duration = Duration::from_secs(30);
 const DEFAULT_MAX_TTL: Duration = Duration::from_secs(60);
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// As long as the library gives a dial at least: one who has no patience connects all the same.
+const LEAST_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const DEFAULT_DRIFT: f64 = 0.01;
 const MOST_NODE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -56,7 +58,7 @@ impl Settings {
         let nodes = if !general.nodes.is_empty() {
             general.nodes.clone()
         } else if let Some(nodes) = variable(NODES) {
-            split(&nodes.to_string_lossy())
+            node_urls(&nodes.to_string_lossy())
         } else {
             file.nodes.clone()
         };
@@ -75,6 +77,15 @@ impl Settings {
     pub(crate) fn builder(&self) -> QuorumBuilder {
         let builder = self.file.apply(Quorum::builder().nodes(self.nodes.iter()).tls(self.tls.clone()));
         if self.admits_new_nodes { builder.admit_new_nodes() } else { builder }
+    }
+
+    /// The quorum, for a command that goes on for so long while no quorum can be asked, if it says so.
+    pub(crate) fn patient_builder(&self, patience: Option<Duration>) -> QuorumBuilder {
+        let builder = self.builder();
+        match patience {
+            Some(patience) => builder.connect_timeout(patience.max(LEAST_CONNECT_TIMEOUT)),
+            None => builder,
+        }
     }
 
     /// The ttl of locks that set none.
@@ -114,11 +125,6 @@ impl Settings {
     }
 }
 
-fn split(nodes: &str) -> Vec<String> {
-    let is_between = |character: char| character == ',' || character.is_whitespace();
-    nodes.split(is_between).filter(|node| !node.is_empty()).map(str::to_owned).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,8 +147,9 @@ mod tests {
 
     #[test]
     fn the_environment_names_nodes_between_commas_or_blanks() {
-        let settings = gather(&[], &[(NODES, " redis://a,redis://b\n redis://c, ")]).unwrap();
-        assert_eq!(settings.nodes, ["redis://a", "redis://b", "redis://c"]);
+        let nodes = " redis://a,redis+sentinel://b:1,c:2/mymaster\n redis://d, ";
+        let settings = gather(&[], &[(NODES, nodes)]).unwrap();
+        assert_eq!(settings.nodes, ["redis://a", "redis+sentinel://b:1,c:2/mymaster", "redis://d"]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use redquorum::Tls;
+use redquorum::{ConfigError, Tls};
 use serde::Deserialize;
 
 use crate::{exit::Exit, failure::Failure};
@@ -31,11 +31,12 @@ impl Security {
         };
         let mut tls = Tls::new();
         if let Some(ca) = &self.ca {
-            tls = tls.ca(contents(ca)?)?;
+            tls = tls.ca(contents(ca)?).map_err(in_file(directory.join(ca)))?;
         }
         match (&self.certificate, &self.key) {
             (Some(certificate), Some(key)) => {
-                Ok(tls.client_certificate(contents(certificate)?, contents(key)?)?)
+                let (chain, secret) = (contents(certificate)?, contents(key)?);
+                tls.client_certificate(chain, secret).map_err(in_file(directory.join(certificate)))
             }
             (None, None) => Ok(tls),
             _ => Err(Failure::new(
@@ -43,6 +44,14 @@ impl Security {
                 "tls: a `certificate` needs its `key`, and a `key` its `certificate`".to_owned(),
             )),
         }
+    }
+}
+
+/// The failure that an error is which is about a file.
+fn in_file(path: PathBuf) -> impl FnOnce(ConfigError) -> Failure {
+    move |error| {
+        let failure = Failure::from(error);
+        Failure::new(failure.exit, format!("{}: {}", path.display(), failure.message))
     }
 }
 

@@ -102,13 +102,13 @@ impl Child {
 }
 
 /// This program, also if its file was replaced by another since it was started.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(redquorum_portable)))]
 pub(super) fn this_program() -> Result<std::path::PathBuf, Failure> {
     Ok("/proc/self/exe".into())
 }
 
 /// This program.
-#[cfg(not(target_os = "linux"))]
+#[cfg(any(not(target_os = "linux"), redquorum_portable))]
 pub(super) fn this_program() -> Result<std::path::PathBuf, Failure> {
     std::env::current_exe().map_err(|error| Failure::internal("the file of this program", error))
 }

@@ -62,7 +62,7 @@ impl ExecChild {
 
     /// Has the kernel kill this process when its parent dies, whatever it becomes.
     fn die_with_parent(&self) -> Result<(), Failure> {
-        #[cfg(target_os = "linux")]
+        #[cfg(all(target_os = "linux", not(redquorum_portable)))]
         nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)
             .map_err(|error| Failure::internal("being killed with the parent", error))?;
         // It may have died before that: then nobody keeps the lease any more.

@@ -90,7 +90,7 @@ fn ends(signal: Signal) -> bool {
 }
 
 /// The signals that this process ignores, the first in the lowest bit.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(redquorum_portable)))]
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -98,7 +98,7 @@ fn ignored() -> u64 {
 }
 
 /// Nobody tells without unsafe code.
-#[cfg(not(target_os = "linux"))]
+#[cfg(any(not(target_os = "linux"), redquorum_portable))]
 fn ignored() -> u64 {
     0
 }

@@ -3,7 +3,7 @@ use futures::FutureExt;
 use super::queue::LOOKED_THROUGH;
 use super::*;
 use crate::{
-    node::request::{Inspect, Leave, Lock, Unlock},
+    node::request::{Inspect, LARGEST_GROUP, Leave, Lock, MOST_ENTRIES, MOST_RESOURCES, Unlock, Withdraw},
     owner_id::OwnerId,
     resource::Resource,
 };
@@ -105,11 +105,32 @@ fn no_more_than_so_many_entries_travel_together_and_so_many_calls_are_under_way(
 }
 
 #[test]
+fn no_more_than_so_many_resources_travel_together_and_a_larger_group_goes_alone() {
+    let group = |number: u32, size: usize| {
+        let name = |member: usize| Resource::new(format!("{number}:{member}")).unwrap();
+        let Entry::Lock(lock) = lock(number) else { panic!("no lock") };
+        Entry::Lock(Lock { resources: (0..size).map(name).collect(), ..lock })
+    };
+    let half = MOST_RESOURCES / 2;
+    let groups =
+        [(1, half), (2, half), (3, half), (4, half + 1), (5, 1), (6, LARGEST_GROUP), (7, 1), (8, half)];
+    let groups = groups.map(|(number, size)| group(number, size));
+    let mut outbox = up();
+    let _replies = groups.clone().map(|group| outbox.submit(one(group)));
+    let mut sent = Vec::new();
+    while let Some((id, entries)) = outbox.next_batch(at(0)) {
+        outbox.answered(id, granted(entries.len()), at(0));
+        sent.push(entries.to_vec());
+    }
+    assert_eq!(sent, [&groups[..2], &groups[2..3], &groups[3..5], &groups[5..6], &groups[6..]]);
+}
+
+#[test]
 fn a_request_is_never_torn() {
     let mut outbox = up();
     let many: Arc<[Entry]> = (0..40).map(lock).collect();
-    let _first = outbox.submit(Request { entries: Arc::clone(&many), until: at(9) });
-    let _second = outbox.submit(Request { entries: many, until: at(9) });
+    let _first = outbox.submit(Request::new(Arc::clone(&many), at(9)));
+    let _second = outbox.submit(Request::new(many, at(9)));
     assert_eq!(outbox.next_batch(at(0)).unwrap().1.len(), 40);
     assert_eq!(outbox.next_batch(at(0)).unwrap().1.len(), 40);
 }
@@ -334,27 +355,70 @@ fn wrong_answers_are_a_fault_of_the_protocol() {
 }
 
 #[test]
-fn an_unlock_refused_for_a_passing_state_is_told_and_sent_again_after_a_rest() {
-    let mut outbox = up();
-    let mut reply = outbox.submit(Request { until: at(1000), ..owed(1) });
-    let (id, _) = outbox.next_batch(at(0)).unwrap();
-    outbox.answered(id, vec![Answer::Fault(Fault::Busy)], at(0));
-    assert_eq!(fault(&mut reply), Some(Fault::Busy));
-    assert!(outbox.next_batch(at(249)).is_none());
-    assert_eq!(outbox.next_deadline(), Some(at(250)));
-    let (id, entries) = outbox.next_batch(at(250)).unwrap();
-    assert_eq!(entries.len(), 1);
-    outbox.answered(id, vec![Answer::Unlocked { deleted: 1 }], at(250));
-    assert!(outbox.next_batch(at(2000)).is_none());
+fn what_is_owed_is_sent_again_after_every_error_but_those_that_stay() {
+    let passing = [
+        Fault::Busy,
+        Fault::Loading,
+        Fault::ReadOnly,
+        Fault::CannotPersist,
+        Fault::OutOfMemory,
+        Fault::Server("NOREPLICAS Not enough good replicas to write.".into()),
+        Fault::Protocol("no answer at all".into()),
+    ];
+    let staying = [
+        Fault::WrongType,
+        Fault::NoPermission("no".into()),
+        Fault::NoAuth("no".into()),
+        Fault::Counter("-1".into()),
+    ];
+    let withdraw = Withdraw { resource: Resource::new("r").unwrap(), waiter: owner(1) };
+    for entry in [Entry::Unlock(unlock(1)), Entry::Withdraw(withdraw)] {
+        for (said, is_sent_again) in
+            passing.iter().map(|said| (said, true)).chain(staying.iter().map(|said| (said, false)))
+        {
+            let mut outbox = up();
+            let mut reply = outbox.submit(one(entry.clone()));
+            let (id, _) = outbox.next_batch(at(0)).unwrap();
+            outbox.answered(id, vec![Answer::Fault(said.clone())], at(0));
+            assert_eq!(fault(&mut reply).as_ref(), Some(said), "whoever waits is told at once");
+            assert!(outbox.next_batch(at(249)).is_none());
+            assert_eq!(outbox.next_deadline(), is_sent_again.then(|| at(250)), "{said}");
+            assert_eq!(outbox.owed(), usize::from(is_sent_again), "{said}");
+            let again = outbox.next_batch(at(250));
+            assert_eq!(
+                again.as_ref().map(|(_, entries)| &**entries),
+                is_sent_again.then_some(std::slice::from_ref(&entry))
+            );
+            let Some((id, _)) = again else { continue };
+            outbox.answered(id, vec![Answer::Unlocked { deleted: 1 }], at(250));
+            assert_eq!((outbox.owed(), outbox.next_deadline()), (0, None));
+        }
+    }
 }
 
 #[test]
-fn an_unlock_that_can_never_be_executed_is_not_sent_again() {
+fn what_is_refused_again_and_again_rests_for_longer_each_time_and_until_its_time_is_over() {
     let mut outbox = up();
-    let _reply = outbox.submit(Request { until: at(1000), ..owed(1) });
+    let _reply = outbox.submit(Request { until: at(10_000), ..owed(1) });
+    let (mut now, mut sent) = (0, Vec::new());
+    while let Some((id, _)) = outbox.next_batch(at(now)) {
+        sent.push(now);
+        outbox.answered(id, vec![Answer::Fault(Fault::Server("NOREPLICAS".into()))], at(now));
+        let Some(next) = outbox.next_deadline() else { break };
+        now = u64::try_from(next.since_origin().as_millis()).unwrap();
+    }
+    assert_eq!(sent, [0, 250, 750, 1750, 3750, 5750, 7750, 9750]);
+    assert_eq!(outbox.owed(), 0);
+}
+
+#[test]
+fn an_answer_of_the_wrong_length_ends_nothing_that_is_owed() {
+    let mut outbox = up();
+    let mut reply = outbox.submit(owed(1));
     let (id, _) = outbox.next_batch(at(0)).unwrap();
-    outbox.answered(id, vec![Answer::Fault(Fault::WrongType)], at(0));
-    assert!(outbox.next_batch(at(500)).is_none());
+    outbox.answered(id, Vec::new(), at(0));
+    assert!(matches!(fault(&mut reply), Some(Fault::Protocol(_))));
+    assert_eq!(outbox.next_batch(at(250)).unwrap().1.len(), 1);
 }
 
 #[test]
@@ -367,4 +431,40 @@ fn an_unlock_sent_again_that_finds_nothing_may_have_been_executed_before() {
     let (id, _) = outbox.next_batch(at(2)).unwrap();
     outbox.answered(id, vec![Answer::Unlocked { deleted: 0 }], at(3));
     assert_eq!(said(&mut reply), Some(Answer::UnlockedBefore));
+}
+
+#[test]
+fn a_node_that_was_never_reached_has_nothing_to_give_back() {
+    let mut outbox = Outbox::new(NODE_TIMEOUT);
+    let _unlock = outbox.submit(owed(1).blocks_until(at(300)));
+    assert_eq!(outbox.owes(at(0)).count(), 0);
+    outbox.close();
+    assert!(outbox.is_done(at(0)), "nothing can be there");
+    let _others = outbox.submit(owed(2));
+    assert_eq!(outbox.owes(at(0)).count(), 1, "what another client has there may be unlocked by force");
+    assert!(!outbox.is_done(at(0)));
+    outbox.connected();
+    assert_eq!(outbox.owes(at(0)).count(), 2);
+    assert!(!outbox.is_done(at(0)));
+}
+
+#[test]
+fn what_is_owed_is_told_until_it_is_confirmed_or_over() {
+    let mut outbox = up();
+    let owes = |outbox: &Outbox, now| -> Vec<Option<Instant>> {
+        outbox.owes(at(now)).map(|owed| owed.blocks_until).collect()
+    };
+    let _lock = outbox.submit(one(lock(1)));
+    let _first = outbox.submit(owed(1).blocks_until(at(300)));
+    let _joins = outbox.submit(owed(1).blocks_until(at(400)));
+    let _second = outbox.submit(owed(2));
+    assert_eq!(owes(&outbox, 0), [Some(at(400)), None], "queued, and no lock");
+    let (id, _) = outbox.next_batch(at(0)).unwrap();
+    assert_eq!(owes(&outbox, 0), [Some(at(400)), None], "in flight");
+    let deleted = Answer::Unlocked { deleted: 1 };
+    outbox.answered(id, vec![Answer::Granted { vote: 1 }, Answer::Fault(Fault::Busy), deleted], at(1));
+    assert_eq!(owes(&outbox, 1), [Some(at(400))], "refused for now");
+    assert_eq!(owes(&outbox, 1000), []);
+    let left = outbox.owes(at(1)).next().unwrap();
+    assert_eq!(left.resources, resources());
 }

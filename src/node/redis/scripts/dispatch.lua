@@ -124,7 +124,7 @@ while at <= last do
         local holder, remaining = call('HGETALL', resource)[1], call('PTTL', resource)
         local number = holder ~= owner and call('GET', counter)
         number = type(number) == 'string' and find(number, '^[1-9]%d*$') and tonumber(number)
-        if holder and number and number <= largest_counter and type(remaining) == 'number' and remaining >= 0 then
+        if holder and #holder <= 128 and number and number <= largest_counter and type(remaining) == 'number' and remaining >= 0 then
           answer = { 'held', 0, holder, remaining, number }
         end
       end
@@ -150,7 +150,12 @@ while at <= last do
       name = (name == 'lock' or name == 'unlock' or name == 'renew') and name .. '_any' or name
     end
     node.need(name)
-    local resources = { unpack(keys, key, key + count - 1) }
+    -- Not by `unpack`, which fails at 8,000: that would end the call, and the entries before and
+    -- behind this one with it.
+    local resources = {}
+    for i = 1, count do
+      resources[i] = keys[key + i - 1]
+    end
     local is_done, result = pcall(node[name], resources, unpack(arguments))
     -- Of the errors, tables are answers, unless they are those of commands; before version 7, those are texts.
     if not is_done and (type(result) ~= 'table' or result.err) then

@@ -1,7 +1,26 @@
 -- enrolment.lua  ->  what enrol, init and reconfigure share
 
-function node.write_record(floor)
-  redis.call('HSET', 'redquorum:node', 'run', node.run() or '', 'floor', node.text_of(floor), 'fingerprint', node.fingerprint)
+-- Refuses a server that cannot be a node of this client.
+function node.check_server(time_of_client)
+  if node.guard ~= 'off' and not node.run() then
+    node.refuse({ 'no_run_id' })
+  end
+  -- Not even where the record is this run's: a replica that has yet to reach its master still has its own data, and will
+  -- have its master's.
+  local replication = redis.pcall('INFO', 'replication')
+  if type(replication) == 'string' and string.find(replication, 'role:slave', 1, true) then
+    node.refuse({ 'fault', 'READONLY a replica cannot enrol' })
+  end
+  -- Before anything is written: a floor that is far ahead would stay.
+  local gap = math.abs(node.milliseconds() - tonumber(time_of_client))
+  if gap > 3600000 then
+    node.refuse({ 'clock_off', gap })
+  end
+end
+
+-- `is_new` is 1 for a node that nobody has ever seen in a quorum, 0 for any other.
+function node.write_record(floor, is_new)
+  redis.call('HSET', 'redquorum:node', 'run', node.run() or '', 'floor', node.text_of(floor), 'fingerprint', node.fingerprint, 'new', is_new)
   node.known_record = false
 end
 

@@ -9,11 +9,12 @@ function node.force_unlock(resources)
       if held then
         redis.call('DEL', resource)
         deleted = deleted + 1
-        redis.call('PUBLISH', node.named('redisson_lock__channel:', resource), '0')
-        pcall(node.next_in_line, resource)
+        -- Before the notice, which may be forbidden: without the tombstone, the holder's next renewal would take it again.
         if held.owner then
           node.bury(resource, held.owner)
         end
+        redis.call('PUBLISH', node.named('redisson_lock__channel:', resource), '0')
+        pcall(node.next_in_line, resource)
       end
     end)
     if not is_done then

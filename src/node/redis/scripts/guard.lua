@@ -42,6 +42,16 @@ function node.admit()
   end
 end
 
+-- A renewal shows that there was a quorum before: a node that has no lock of it because it forgot is none for a new one.
+function node.note_quorum()
+  local record = node.record()
+  local is_empty = not record.fingerprint and node.guard ~= 'off' and not record.is_new
+  if is_empty or (record.is_new == '1' and node.signs().is_quarantined) then
+    redis.call('HSET', 'redquorum:node', 'new', '0')
+    node.known_record = false
+  end
+end
+
 function node.may_vote()
   node.admit()
   local abstains = node.abstention()

@@ -60,7 +60,7 @@ function node.line_up(resources, owner, ttl, hint, waiter, ticket, life)
     end
     return answer
   end
-  local held = seen.other and node.held_by_another(resources, seen)
+  local held = seen.other and node.held_by_another(seen)
   local place = life == '0' and 0 or node.enter_line(resource, waiter, ticket, life)
   local patience = node.life_before(resource, waiter) or (held and held[4]) or 0
   if not held then

@@ -7,7 +7,7 @@ function node.lock_any(resources, owner, ttl, hint)
   end
   local seen = node.survey(resources, owner)
   if seen.other then
-    return node.held_by_another(resources, seen)
+    return node.held_by_another(seen)
   end
   -- A lock that arrives twice gets the same vote twice. But one that the node does not remember, or that is below the
   -- floor, is no vote to repeat.

@@ -24,7 +24,7 @@ local node = {
     proclaim = 6,
     observe = 0,
     enrol = 4,
-    init = 0,
+    init = 2,
     reconfigure = 2,
   },
 }

@@ -17,9 +17,9 @@ end
 
 function node.record()
   if not node.known_record then
-    local run, floor, fingerprint = unpack(redis.call('HMGET', 'redquorum:node', 'run', 'floor', 'fingerprint'))
+    local run, floor, fingerprint, is_new = unpack(redis.call('HMGET', 'redquorum:node', 'run', 'floor', 'fingerprint', 'new'))
     local is_known = run or floor or fingerprint
-    node.known_record = { run = run, floor = floor or '0', fingerprint = is_known and (fingerprint or '') }
+    node.known_record = { run = run, floor = floor or '0', fingerprint = is_known and (fingerprint or ''), is_new = is_new }
   end
   return node.known_record
 end
@@ -87,24 +87,35 @@ function node.is_any_gone(resources, owner)
 end
 
 -- Whoever holds a resource, false if it is free. The owner of a key with several fields is nobody's to know: it is a lock
--- of some other kind.
+-- of some other kind. So is that of a key with a long field, which may be an application's own data: an answer that shows it
+-- could be of any length.
 function node.holder(resource)
   local fields = redis.call('HLEN', resource)
   if fields == 0 then
     return false
   end
   local ttl, field = redis.call('PTTL', resource), fields == 1 and redis.call('HGETALL', resource) or {}
-  return { owner = field[1] or false, holds = field[2] or '0', ttl = ttl }
+  local owner, holds = field[1] or false, field[2] or '0'
+  return { owner = owner and #owner <= 128 and owner, holds = #holds <= 16 and holds or '0', ttl = ttl }
+end
+
+-- Whether this is what a lock of ours or Redisson's looks like: one field `<uuid>:<number>` with
+-- the holds. Any other hash may be an application's own data, which must not be given a ttl.
+function node.is_lock(held)
+  return held.owner and string.find(held.owner, '^%x+%-%x+%-%x+%-%x+%-%x+:%d+$') and (node.usable(held.holds) or 0) > 0
 end
 
 -- All that an entry has to know of its resources: what is left of the ttl of each that is held, whether all are the
 -- owner's, which other owner holds one longest, and the counters: their names, each, and the largest.
 function node.survey(resources, owner)
-  local seen = { ttls = {}, counters = {}, found = {}, largest = 0, is_all_ours = true, is_any_missing = false }
+  local seen = { ttls = {}, endless = {}, counters = {}, found = {}, largest = 0, is_all_ours = true, is_any_missing = false }
   for i = 1, #resources do
     local held = node.holder(resources[i])
     if held then
       seen.ttls[i] = held.ttl
+      if held.ttl < 0 and node.is_lock(held) then
+        seen.endless[#seen.endless + 1] = resources[i]
+      end
     end
     if not held or held.owner ~= owner then
       seen.is_all_ours = false
@@ -135,12 +146,10 @@ function node.largest_or_start(seen)
   return seen.is_any_missing and math.max(seen.largest, node.start()) or seen.largest
 end
 
--- The answer to whoever is refused. What is held without a ttl gets the longest one now.
-function node.held_by_another(resources, seen)
-  for i, resource in ipairs(resources) do
-    if (seen.ttls[i] or 0) < 0 then
-      redis.call('PEXPIRE', resource, node.max_ttl)
-    end
+-- The answer to whoever is refused. A lock without a ttl gets the longest one now.
+function node.held_by_another(seen)
+  for i = 1, #seen.endless do
+    redis.call('PEXPIRE', seen.endless[i], node.max_ttl)
   end
   return { 'held', seen.other.index, seen.other.owner, seen.other.remaining, seen.largest }
 end

@@ -7,7 +7,7 @@ function node.reconfigure(_, from, to)
   if current ~= from and current ~= to then
     return { 'foreign', current }
   end
-  redis.call('HSET', 'redquorum:node', 'fingerprint', to)
+  redis.call('HSET', 'redquorum:node', 'fingerprint', to, 'new', '0')
   node.known_record = false
   return node.enrolled()
 end

@@ -23,6 +23,7 @@ use futures::future::poll_fn;
 
 mod conformance;
 mod faults;
+mod floods;
 mod server;
 
 const NODE_TIMEOUT: Duration = Duration::from_millis(200);
@@ -79,6 +80,7 @@ fn route(url: &str) -> Route {
 
 fn setup(clock: &Arc<TokioClock>) -> Setup {
     Setup {
+        quarantine: Duration::from_secs(60),
         clock: Arc::clone(clock) as Arc<dyn Clock>,
         spawner: Arc::new(tokio::runtime::Handle::current()),
         monitor: Arc::new(Unmonitored),
@@ -113,6 +115,14 @@ async fn heard(ear: &Ear, awaited: &[Notice]) {
         heard.extend(ear.heard());
     }
     assert_eq!(heard, awaited);
+}
+
+#[test]
+#[should_panic(
+    expected = "REDQUORUM_TEST_SERVER names \"/no/such-server\", where there is no server: install Redis"
+)]
+fn a_server_that_tests_are_to_run_on_and_is_missing_fails_them_and_says_how_to_get_it() {
+    program::named("/no/such-server".into());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,7 +8,9 @@ use std::{
 
 use redis::{Client, FromRedisValue};
 
-/// A throw-away redis-server.
+use crate::node::redis::program;
+
+/// A throw-away server.
 #[derive(Debug)]
 pub(super) struct Server {
     process: Child,
@@ -25,16 +27,16 @@ impl Server {
     }
 
     pub(super) fn start_at(port: u16, options: &[&str]) -> Self {
-        let process = Command::new("redis-server")
+        let process = Command::new(program::server())
             .args(["--port", &port.to_string(), "--save", "", "--appendonly", "no"])
             .args(options)
             .stdout(Stdio::null())
             .spawn()
-            .expect("redis-server cannot be started: apt-get install redis-server");
+            .expect("the server program can be started");
         let server = Self { process, port };
         let patience = Instant::now() + Duration::from_secs(10);
         while std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
-            assert!(Instant::now() < patience, "redis-server does not come up");
+            assert!(Instant::now() < patience, "the server does not come up");
             std::thread::sleep(Duration::from_millis(5));
         }
         server

@@ -100,7 +100,7 @@ fn what_would_be_passed_over_or_trusted_unseen_is_refused() {
 #[test]
 fn a_master_set_that_cannot_be_read_is_told_what_is_wrong() {
     for (url, hint) in [
-        ("redis+sentinel://a", "no name"),
+        ("redis+sentinel://a", "a blank separates nodes"),
         ("redis+sentinel://a/", "name of a master set"),
         ("redis+sentinel://a/m%20n", "name of a master set"),
         ("redis+sentinel://a/m/1", "name of a master set"),

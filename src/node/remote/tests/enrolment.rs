@@ -1,7 +1,10 @@
 //! What a connection says before any call, and again when the node may have become another one.
 
 use super::{census::Seat, fake::enrolled, *};
-use crate::node::{Abstention, Fingerprint};
+use crate::{
+    lock::tests::traces::Traces,
+    node::{Abstention, Fingerprint, answer::Enrolment},
+};
 
 impl Scene {
     /// A node that answers enrolments, with some time to do it.
@@ -94,6 +97,33 @@ async fn a_connection_on_which_another_server_answers_is_replaced() {
     let told = ["lock 1", "enrol", "enrolled in next run", "enrol", "enrolled in next run"];
     assert_eq!(scene.fake.told(), told);
     assert_eq!((scene.fake.dials().len(), scene.fake.links()), (2, 1));
+}
+
+/// What is warned of when the connection breaks, and so long after it another leads to a node that answers so.
+async fn warned_of(away: Duration, answer: Answer) -> Vec<String> {
+    let scene = Scene::enrolled().await;
+    let traces = Traces::begin();
+    scene.fake.set_enrolment(answer);
+    scene.fake.set_door(Door::Refusing);
+    scene.fake.say(LinkEvent::Closed(Fault::Disconnected));
+    tokio::time::sleep(away).await;
+    scene.fake.set_door(Door::Open);
+    while scene.fake.links() == 0 {
+        scene.pass(1).await;
+    }
+    scene.pass(1).await;
+    traces.warned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_to_another_server_that_is_in_no_quarantine_is_warned_of() {
+    let soon = Duration::from_millis(1);
+    let warned = warned_of(soon, enrolled("next run")).await;
+    assert!(matches!(&warned[..], [one] if one.starts_with("another server answers")), "{warned:?}");
+    assert!(warned_of(soon, enrolled("first run")).await.is_empty(), "the same server");
+    let quarantined = Enrolment { run: Some("next run".into()), quarantine: Some(QUARANTINE) };
+    assert!(warned_of(soon, Answer::Enrolled(quarantined)).await.is_empty(), "it was restarted");
+    assert!(warned_of(QUARANTINE, enrolled("next run")).await.is_empty(), "it may have been, long ago");
 }
 
 #[tokio::test(start_paused = true)]

@@ -18,6 +18,7 @@ use crate::node::{
 pub(super) enum Door {
     Open,
     Refusing,
+    Flooding,
     Hanging,
 }
 
@@ -171,6 +172,7 @@ impl Transport for Fake {
             match door {
                 Door::Open => {}
                 Door::Refusing => return Err(Fault::Unreachable("refused".into())),
+                Door::Flooding => return Err(Fault::Flooded { most: 1 }),
                 Door::Hanging => futures::future::pending().await,
             }
             let mut inner = self.inner();

@@ -36,6 +36,8 @@ impl Listener for Ear {
 
 const NODE_TIMEOUT: Duration = Duration::from_millis(100);
 
+const QUARANTINE: Duration = Duration::from_secs(60);
+
 /// Within so many milliseconds of a call, a node that is down is dialled.
 const PROMPT_AT_MOST: u64 = 101;
 
@@ -63,6 +65,7 @@ impl Scene {
             enrols,
             census: census.clone(),
             node_timeout: NODE_TIMEOUT,
+            quarantine: QUARANTINE,
             seed: 1,
         };
         let node = RemoteNode::new("fake:1".into(), Arc::new(fake.clone()), &setup);
@@ -148,6 +151,27 @@ async fn a_node_that_is_down_refuses_at_once_and_is_dialled_seldom_until_somebod
     scene.pass(PROMPT_AT_MOST).await;
     assert_eq!(scene.fake.links(), 1);
     assert!(!matches!(&*scene.lock(2).await, [Answer::Fault(_)]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_floods_is_dialled_less_and_less_often_whoever_calls_and_refuses_with_the_reason() {
+    let scene = Scene::at(Door::Open).await;
+    scene.fake.set_door(Door::Flooding);
+    let flooded = Fault::Flooded { most: 1 };
+    let refused = Fault::Handshake(Arc::new(flooded.clone()));
+    scene.pass(60_000).await;
+    scene.fake.say(LinkEvent::Closed(flooded));
+    tokio::task::yield_now().await;
+    assert_eq!(fault(scene.lock(1)), refused);
+    for _ in 0..60_000 {
+        assert_eq!(fault(scene.lock(1)), refused);
+        scene.pass(10).await;
+    }
+    let dials = scene.fake.dials();
+    assert!((30..55).contains(&dials.len()), "{} dials in ten minutes", dials.len());
+    scene.fake.set_door(Door::Open);
+    scene.pass(30_000).await;
+    assert_eq!(*scene.lock(2).await, [Answer::Granted { vote: 1 }]);
 }
 
 /// Only then is it known how long the node was silent.

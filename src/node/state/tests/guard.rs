@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     mutation::{Mutation, break_rule},
-    node::{Abstention, Enrol, NewNodes, Reconfigure, RestartGuard, Terms, answer::Enrolment},
+    node::{Abstention, Enrol, Init, NewNodes, Reconfigure, RestartGuard, Terms, answer::Enrolment},
 };
 
 const NEXT: &str = "next run";
@@ -31,6 +31,11 @@ impl Fixture {
     fn enrol_at(&mut self, admits_new: bool, time: Duration) -> Answer {
         let new_nodes = if admits_new { NewNodes::Admit } else { NewNodes::Quarantine };
         self.ask_guarded(&Entry::Enrol(Enrol { new_nodes, time }))
+    }
+
+    fn init(&mut self) -> Answer {
+        let time = self.now().since_epoch();
+        self.ask_guarded(&Entry::Init(Init { is_rehearsal: false, time }))
     }
 
     fn restart(&mut self) {
@@ -136,8 +141,8 @@ fn a_connection_to_another_run_than_that_of_the_record_is_not_enrolled() {
 #[test]
 fn a_new_quorum_is_made_of_nodes_without_a_record() {
     let mut node = Fixture::new();
-    assert!(matches!(node.ask_guarded(&Entry::Init), Answer::Enrolled(Enrolment { quarantine: None, .. })));
-    assert_eq!(node.ask_guarded(&Entry::Init), Answer::Known { fingerprint: terms().fingerprint });
+    assert!(matches!(node.init(), Answer::Enrolled(Enrolment { quarantine: None, .. })));
+    assert_eq!(node.init(), Answer::Known { fingerprint: terms().fingerprint });
     assert!(matches!(node.ask_guarded(&lock("a", "me", 5000, 0)), Answer::Granted { .. }));
 }
 
@@ -150,7 +155,7 @@ fn a_configuration_is_closed_and_opened_and_clients_of_neither_vote_in_between()
     };
     let mut node = Fixture::new();
     assert_eq!(node.ask(&change(&old, &closed)), Answer::Abstains(Abstention::NotEnrolled));
-    node.ask(&Entry::Init);
+    node.init();
     assert!(matches!(node.ask(&change(&old, &closed)), Answer::Enrolled(_)));
     assert!(matches!(node.ask(&change(&old, &closed)), Answer::Enrolled(_)), "again");
     assert_eq!(node.ask(&lock("a", "me", 5000, 0)), Answer::Foreign { fingerprint: closed.clone() });

@@ -96,9 +96,12 @@ async fn arrival(line: &mut Line, channel: &str) -> Told<()> {
     }
 }
 
-/// Up to 7.0, a permission that is missing is said in words.
+/// To a script, a permission that is missing is said in words: by Redis up to 7.0 in those of the second line, by later ones
+/// and by Valkey in those of the third.
 fn is_about_permission(words: &str) -> bool {
-    words.contains("NOPERM") || words.contains("The user executing the script can't")
+    words.contains("NOPERM")
+        || words.contains("The user executing the script can't")
+        || words.contains("ACL failure in script: ")
 }
 
 #[cfg(test)]
@@ -112,6 +115,7 @@ mod tests {
             "@user_script: 9: -NOPERM this user has no permissions",
             "ERR The user executing the script can't run this command or subcommand script: abc",
             "The user executing the script can't access at least one of the keys",
+            "ERR ACL failure in script: User u has no permissions to run the 'set' command",
         ] {
             assert!(is_about_permission(words), "{words}");
         }

@@ -1,6 +1,10 @@
 //! Asking the nodes, on connections of one's own.
 
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    time::Duration,
+};
 
 use futures::future::join_all;
 use redquorum::NodeConnector;
@@ -29,24 +33,47 @@ pub(crate) async fn gather(settings: &Settings, watch: Duration) -> Result<Facts
         votes_needed: settings.votes_needed(),
         guard: settings.restart_guard(),
         node_timeout: settings.node_timeout(),
+        ttl: settings.ttl(),
+        max_ttl: settings.max_ttl(),
         drift: settings.drift(),
     };
     let patience = settings.connect_timeout();
-    let nodes = builder.connectors()?.into_iter().map(async |node| Node {
-        address: node.address().to_owned(),
-        hosts: hosts(&node, patience).await,
-        server: look(&node, patience, watch).await.map_err(|Gone(why)| why),
+    let nodes = builder.connectors()?.into_iter().map(async |node| {
+        let hosts = hosts(&node, patience).await;
+        Node {
+            address: node.address().to_owned(),
+            runs: runs(&node, &hosts, patience).await,
+            hosts,
+            is_behind_sentinel: node.host().is_none(),
+            server: look(&node, patience, watch).await,
+        }
     });
     Ok(Facts { expected, nodes: join_all(nodes).await })
+}
+
+/// Which server answers at each address of a node that has several; nothing of one that does not say.
+async fn runs(node: &NodeConnector, hosts: &[IpAddr], patience: Duration) -> BTreeMap<IpAddr, String> {
+    let hosts: BTreeSet<IpAddr> = hosts.iter().copied().collect();
+    if hosts.len() < 2 {
+        return BTreeMap::new();
+    }
+    let asked = hosts.into_iter().filter_map(|host| Some((host, node.at(host)?)));
+    let told = asked.map(async |(host, node)| {
+        let mut line = Line::open(&node, patience).await.ok()?;
+        let info = info::ask(&mut line).await.ok()?.ok()?;
+        Some((host, info.run_id)).filter(|(_, run_id)| !run_id.is_empty())
+    });
+    join_all(told).await.into_iter().flatten().collect()
 }
 
 async fn look(node: &NodeConnector, patience: Duration, watch: Duration) -> Result<Server, Gone> {
     let mut line = Line::open(node, patience).await?;
     let info = info::ask(&mut line).await?;
     let persistence = info::persistence(&mut line).await?;
+    let max_lag = info::max_lag(&mut line).await?;
     let record = record::ask(&mut line).await?;
     let quarantine = record::quarantine(&mut line).await?;
     let access = access::ask(&mut line).await?;
     let (latencies, clock) = clock::watch(&mut line, watch).await?;
-    Ok(Server { info, persistence, latencies, clock, access, record, quarantine })
+    Ok(Server { info, persistence, max_lag, latencies, clock, access, record, quarantine })
 }

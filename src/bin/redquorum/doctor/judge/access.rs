@@ -74,7 +74,7 @@ fn writes(trial: &Trial) -> Finding {
         Some(words) => Finding::fail(
             "writes",
             format!("are refused: {words}"),
-            "READONLY: name a master; MISCONF: let it write to its disk; OOM: give it memory",
+            "READONLY: name a master; MISCONF: let it write to its disk; OOM: give it memory; NOREPLICAS: bring a replica up",
         ),
     }
 }

@@ -1,14 +1,16 @@
 //! What the facts amount to. Pure.
 
-use redquorum::RestartGuard;
+use redquorum::{Fault, RestartGuard};
 
 use super::{
     facts::{Expected, Facts, Node, Server},
     finding::Finding,
 };
+use crate::dial::Gone;
 
 mod access;
 mod clocks;
+mod failover;
 mod memory;
 mod persistence;
 mod quorum;
@@ -24,23 +26,35 @@ pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
 }
 
 fn of_node(expected: &Expected, node: &Node) -> Vec<Finding> {
-    let findings = match &node.server {
-        Ok(server) => of_server(expected, server),
-        Err(why) => {
-            vec![Finding::fail("reachable", why, "start it, or correct its address, user or password")]
+    let mut findings = match &node.server {
+        Ok(server) => of_server(expected, server, node.is_behind_sentinel),
+        Err(Gone { why, fault }) => {
+            let advice = match fault {
+                Some(Fault::NoAuth(_)) => "correct its user or password",
+                Some(Fault::Tls(_)) => "correct its url, its certificate, or the CAs in the table [tls]",
+                None | Some(Fault::Unreachable(_)) => "start it, or correct its address",
+                Some(_) => "correct its url, or the server that answers there",
+            };
+            vec![Finding::fail("reachable", why, advice)]
         }
     };
+    findings.extend(server::addresses(&node.runs));
     findings.into_iter().map(|finding| finding.at(&node.address)).collect()
 }
 
-fn of_server(expected: &Expected, server: &Server) -> Vec<Finding> {
+fn of_server(expected: &Expected, server: &Server, is_behind_sentinel: bool) -> Vec<Finding> {
     let mut findings = vec![Finding::ok("reachable", "it answers, and speaks RESP3")];
     match &server.info {
         Ok(info) => {
             findings.push(server::version(info));
             findings.push(server::mode(info));
             findings.push(server::role(info));
-            findings.push(server::replicas(info, expected.guard));
+            if is_behind_sentinel && is_guarded(expected.guard) {
+                findings.push(failover::replicas(info));
+                findings.push(failover::requirement(info, &server.max_lag, expected));
+            } else {
+                findings.push(server::replicas(info, expected.guard));
+            }
             findings.push(memory::eviction(info));
             findings.push(memory::room(info));
             findings.extend(persistence::judge(info, &server.persistence, expected.guard));

@@ -6,9 +6,12 @@ use super::{
     clocks,
     record::{Voting, voting},
 };
-use crate::doctor::{
-    facts::{Facts, Info, Node},
-    finding::Finding,
+use crate::{
+    counted::{counted, some_of},
+    doctor::{
+        facts::{Facts, Info, Node},
+        finding::Finding,
+    },
 };
 
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
@@ -100,19 +103,17 @@ fn votes(facts: &Facts) -> Finding {
         servers.filter(|server| voting(server, &facts.expected) == wanted).count()
     };
     let (voting, unknown) = (count(Voting::Votes), count(Voting::Unknown));
-    let found = format!("{voting} of {nodes} nodes vote, {needed} needed");
+    let found = format!("{}, {needed} needed", some_of(voting, nodes, "vote"));
     if voting == nodes {
         return Finding::ok("quorum", found);
     }
     if voting >= needed {
-        return Finding::warn("quorum", found, "see above for the others");
+        return Finding::warn("quorum", found, "see what is said of the others");
     }
     if voting + unknown >= needed {
-        return Finding::warn(
-            "quorum",
-            format!("cannot tell: {found}, and {unknown} do not say"),
-            "see above",
-        );
+        let verb = if unknown == 1 { "does" } else { "do" };
+        let found = format!("cannot tell: {found}, and {} {verb} not say", counted(unknown, "node"));
+        return Finding::warn("quorum", found, "see what is said of those nodes");
     }
-    Finding::fail("quorum", found, "no lock can be had now: what stands above says why, and for how long")
+    Finding::fail("quorum", found, "no lock can be had now: the findings above say why, and for how long")
 }

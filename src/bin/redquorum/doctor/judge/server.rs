@@ -1,6 +1,6 @@
 //! What a server is, and how fast.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use redquorum::RestartGuard;
 
@@ -15,6 +15,21 @@ const FIRST: (u32, u32) = (6, 2);
 
 /// A node timeout should be several times the slowest ordinary answer: this often.
 const ROOM: u32 = 4;
+
+/// Whether a name with several addresses leads to one server all the same; nothing where there are not several.
+pub(super) fn addresses(runs: &BTreeMap<IpAddr, String>) -> Option<Finding> {
+    let (_, first) = runs.first_key_value()?;
+    if runs.values().all(|run| run == first) {
+        return (runs.len() > 1).then(|| Finding::ok("addresses", "one server behind all of them"));
+    }
+    let servers: Vec<String> =
+        runs.iter().map(|(address, run)| format!("{address} (run_id {run})")).collect();
+    Some(Finding::warn(
+        "addresses",
+        format!("its name leads to several servers: {}", servers.join(", ")),
+        "give each server a name of its own: a node that is now this server and now that one forgets votes unseen",
+    ))
+}
 
 pub(super) fn version(info: &Info) -> Finding {
     let Info { kind, version, .. } = info;

@@ -1,8 +1,12 @@
 //! Every finding in each of its levels: a sound quorum, and what one change makes of it.
 
-use std::{collections::BTreeSet, net::IpAddr, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    time::Duration,
+};
 
-use redquorum::RestartGuard;
+use redquorum::{Fault, RestartGuard};
 
 use super::*;
 use crate::doctor::{
@@ -18,6 +22,8 @@ fn sound() -> Facts {
         votes_needed: 2,
         guard: RestartGuard::PerConnection,
         node_timeout: Duration::from_secs(1),
+        ttl: Duration::from_secs(30),
+        max_ttl: Duration::from_secs(60),
         drift: 0.01,
     };
     Facts { expected, nodes: (1..=3).map(node).collect() }
@@ -32,6 +38,7 @@ fn node(number: u8) -> Node {
         replication_id: "life".to_owned(),
         role: "master".to_owned(),
         replicas: 0,
+        requires_replicas: false,
         used_memory: 50 << 20,
         max_memory: 100 << 20,
         eviction: "noeviction".to_owned(),
@@ -54,6 +61,7 @@ fn node(number: u8) -> Node {
         record: Ok(Some(Record { run: format!("run{number}/life"), fingerprint: OURS.to_owned() })),
         info: Ok(info),
         persistence,
+        max_lag: Ok("10".to_owned()),
         latencies: vec![Duration::from_millis(1), Duration::from_millis(3), Duration::from_millis(2)],
         clock: Ok(ClockReading { ahead: 0.02, within: 0.001, rate }),
         access,
@@ -62,6 +70,8 @@ fn node(number: u8) -> Node {
     Node {
         address: format!("node-{number}:6379"),
         hosts: vec![IpAddr::from([10, 0, 0, number])],
+        runs: BTreeMap::new(),
+        is_behind_sentinel: false,
         server: Ok(server),
     }
 }
@@ -79,6 +89,10 @@ fn clock(facts: &mut Facts) -> &mut ClockReading {
     server(facts).clock.as_mut().unwrap()
 }
 
+fn gone(fault: Option<Fault>) -> Result<Server, Gone> {
+    Err(Gone { why: "refused".to_owned(), fault })
+}
+
 fn no() -> String {
     "NOPERM no".to_owned()
 }
@@ -93,6 +107,14 @@ fn trial(facts: &mut Facts) -> &mut Trial {
     server(facts).access.trial.as_mut().unwrap()
 }
 
+/// A set of servers that Sentinels watch, as it should be.
+fn set(facts: &mut Facts) -> &mut Facts {
+    facts.nodes[1].is_behind_sentinel = true;
+    info(facts).replicas = 1;
+    info(facts).requires_replicas = true;
+    facts
+}
+
 fn unguarded(facts: &mut Facts) {
     off(facts);
 }
@@ -101,11 +123,37 @@ fn forbid(facts: &mut Facts, command: &str) {
     trial(facts).forbidden.push((command.to_owned(), no()));
 }
 
+/// Two addresses of the second node, with these servers.
+fn behind_name(facts: &mut Facts, run_ids: [&str; 2]) {
+    let runs =
+        run_ids.into_iter().zip(1..).map(|(run, number)| (IpAddr::from([10, 1, 0, number]), run.to_owned()));
+    facts.nodes[1].runs = runs.collect();
+}
+
 type Change = fn(&mut Facts);
 
 /// What is changed, and what of it is found: which check, its level, and some of its words.
 const CASES: &[(Change, &str, Level, &str)] = &[
-    (|facts| facts.nodes[1].server = Err("refused".to_owned()), "reachable", Level::Fail, "refused"),
+    (|facts| facts.nodes[1].server = gone(None), "reachable", Level::Fail, "refused; start it"),
+    (
+        |facts| facts.nodes[1].server = gone(Some(Fault::NoAuth("why".into()))),
+        "reachable",
+        Level::Fail,
+        "refused; correct its user or password",
+    ),
+    (
+        |facts| facts.nodes[1].server = gone(Some(Fault::Tls("why".into()))),
+        "reachable",
+        Level::Fail,
+        "refused; certificate",
+    ),
+    (|facts| behind_name(facts, ["a", "a"]), "addresses", Level::Ok, "one server"),
+    (
+        |facts| behind_name(facts, ["a", "b"]),
+        "addresses",
+        Level::Warn,
+        "10.1.0.1 (run_id a), 10.1.0.2 (run_id b); a name of its own",
+    ),
     (|facts| info(facts).version = "6.2.0".to_owned(), "version", Level::Ok, "6.2.0"),
     (|facts| info(facts).version = "6.0.16".to_owned(), "version", Level::Fail, "6.2 or later"),
     (|facts| info(facts).version = "10.0".to_owned(), "version", Level::Ok, "10.0"),
@@ -121,6 +169,28 @@ const CASES: &[(Change, &str, Level, &str)] = &[
         "replicas",
         Level::Warn,
         "2 replicas are connected; two could then hold",
+    ),
+    (|facts| _ = set(facts), "replicas", Level::Ok, "1 replica is connected, which Sentinels may promote"),
+    (|facts| info(set(facts)).replicas = 0, "replicas", Level::Warn, "none is connected; start a replica"),
+    (|facts| info(off(set(facts))).replicas = 1, "replicas", Level::Warn, "two could then hold"),
+    (|facts| _ = set(facts), "failover", Level::Ok, "votes for 10.0s without replicas"),
+    (
+        |facts| server(set(facts)).max_lag = Err(no()),
+        "failover",
+        Level::Ok,
+        "needs replicas in order to vote",
+    ),
+    (
+        |facts| info(set(facts)).requires_replicas = false,
+        "failover",
+        Level::Fail,
+        "beside the one that they promote; min-replicas-to-write 1",
+    ),
+    (
+        |facts| server(set(facts)).max_lag = Ok("29".to_owned()),
+        "failover",
+        Level::Warn,
+        "29.0s; a max_ttl of 61.0s",
     ),
     (
         |facts| info(facts).eviction = "volatile-lru".to_owned(),
@@ -298,24 +368,24 @@ const TOGETHER: &[(Change, &str, Level, &str)] = &[
         Level::Warn,
         "2 of 3 nodes vote",
     ),
-    (|facts| facts.nodes[1].server = Err("refused".to_owned()), "quorum", Level::Warn, "2 of 3 nodes vote"),
+    (|facts| facts.nodes[1].server = gone(None), "quorum", Level::Warn, "2 of 3 nodes vote"),
     (
         |facts| {
-            facts.nodes[0].server = Err("refused".to_owned());
+            facts.nodes[0].server = gone(None);
             info(facts).run_id = "next".to_owned();
         },
         "quorum",
         Level::Fail,
-        "1 of 3 nodes vote",
+        "1 of 3 nodes votes",
     ),
     (
         |facts| {
-            facts.nodes[0].server = Err("refused".to_owned());
+            facts.nodes[0].server = gone(None);
             server(facts).record = Err(no());
         },
         "quorum",
         Level::Warn,
-        "and 1 do not say",
+        "and 1 node does not say",
     ),
     (|facts| server(off(facts)).record = Ok(None), "quorum", Level::Ok, "3 of 3 nodes vote"),
 ];

@@ -135,6 +135,18 @@ fn a_permission_that_is_missing_is_told_by_the_short_way_too() {
     assert_eq!(server.holds(&resource("a"), &owner("me")), None);
 }
 
+#[test]
+fn a_forced_unlock_that_may_not_tell_anybody_buries_the_owner_all_the_same() {
+    let (mut server, vote) = enrolled();
+    server.run("ACL SETUSER mute on >x ~* &* +@all -publish");
+    server.connect_as("mute");
+    let answer = server.one(&terms(), &force_unlock("held"));
+    assert!(matches!(answer, Answer::Fault(Fault::NoPermission(_))), "{answer:?}");
+    server.connect();
+    assert_eq!(server.holds(&resource("held"), &owner("me")), None);
+    assert_eq!(server.one(&terms(), &renew("held", "me", 1, 5000, vote)), Answer::Gone);
+}
+
 /// The commands of the script that write.
 const WRITES: [&str; 5] = ["set", "pexpire", "hset", "hdel", "publish"];
 

@@ -1,4 +1,4 @@
-//! A redis-server for one test.
+//! A server for one test.
 
 use std::{
     fs,
@@ -12,7 +12,12 @@ use std::{
 use redis::{Cmd, Connection, ConnectionLike, FromRedisValue, RedisResult};
 
 use crate::{
-    node::{Answer, Entry, Terms, entries::terms, names, redis::script},
+    node::{
+        Answer, Entry, Terms,
+        entries::terms,
+        names,
+        redis::{program, script},
+    },
     owner_id::OwnerId,
     resource::Resource,
 };
@@ -32,7 +37,7 @@ impl Server {
         let directory = std::env::temp_dir().join(format!("redquorum-{}-{number}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         let socket = directory.join("redis.sock");
-        let process = Command::new("redis-server")
+        let process = Command::new(program::server())
             .args(["--port", "0", "--save", "", "--appendonly", "no", "--dir"])
             .arg(&directory)
             .arg("--unixsocket")
@@ -40,7 +45,7 @@ impl Server {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .expect("this test needs a redis-server: apt-get install redis-server");
+            .expect("the server program can be started");
         let url = format!("unix://{}?protocol=resp3", socket.display());
         let mut server = Self { process, directory, connection: Self::connect_to(&url) };
         server.load();
@@ -55,7 +60,7 @@ impl Server {
             }
             thread::sleep(Duration::from_millis(10));
         }
-        panic!("the redis-server does not answer at {url}");
+        panic!("the server does not answer at {url}");
     }
 
     /// From now on the node has the record of the quorum and the run that are named in `terms`, so that entries of one

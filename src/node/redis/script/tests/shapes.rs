@@ -1,9 +1,9 @@
 //! What only a real server has: keys of other types, of several fields, without a ttl.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use crate::node::{
-    Answer, Entry, Fault, HeldBy, Holder, Inspection, Observation, Terms,
+    Answer, Entry, Fault, HeldBy, Holder, Inspection, Observation, Queued, Terms,
     entries::{
         force_unlock, inspect, line_up, lock, observe, owner, proclaim, raise, relock, renew, resource,
         resources, said, terms, unlock,
@@ -11,6 +11,9 @@ use crate::node::{
     redis::script::tests::server::Server,
     state::LARGEST_COUNTER,
 };
+
+/// An owner as locks of ours and of Redisson's have it.
+const OTHER: &str = "3b1d6a2e-5f0c-4c57-9d38-0e2f7a91c4b6:7";
 
 fn fault(fault: Fault) -> Answer {
     Answer::Fault(fault)
@@ -94,17 +97,84 @@ fn the_last_votes_below_the_largest_counter_are_exact() {
 }
 
 #[test]
-fn a_foreign_key_without_a_ttl_gets_the_longest_one() {
+fn a_foreign_lock_without_a_ttl_gets_the_longest_one() {
     let mut server = Server::start();
     for entry in [lock("a", "me", 5000, 0), renew("a", "me", 1, 5000, 7)] {
         server.run("DEL a");
-        server.run("HSET a other 2");
+        server.run(&format!("HSET a {OTHER} 2"));
         let expected =
-            Holder { resource: 0, owner: Some(owner("other")), remaining: terms().max_ttl, counter: 0 };
+            Holder { resource: 0, owner: Some(owner(OTHER)), remaining: terms().max_ttl, counter: 0 };
         assert_eq!(server.one(&terms(), &entry), Answer::Held(expected));
         let ttl = Duration::from_millis(server.ttl(b"a").unsigned_abs());
         assert!(ttl <= terms().max_ttl && ttl > terms().max_ttl / 2);
     }
+}
+
+#[test]
+fn a_hash_that_is_no_lock_never_gets_a_ttl() {
+    let mut server = Server::start();
+    for hash in [
+        "name bob",
+        "name bob mail b@x",
+        "visits 17",
+        "7 1",
+        &format!("{OTHER} bob"),
+        &format!("{OTHER} 0"),
+        &format!("{OTHER} -1"),
+        &format!("{OTHER}:more 1"),
+        // A read/write lock of Redisson's, and one whose last reader is gone.
+        &format!("mode read {OTHER} 1"),
+        "mode read",
+    ] {
+        server.run("DEL a");
+        server.run(&format!("HSET a {hash}"));
+        let before: BTreeMap<String, String> = server.get(redis::cmd("HGETALL").arg("a"));
+        for entry in [
+            lock("a", "me", 5000, 0),
+            lock("a b", "me", 5000, 0),
+            renew("a", "me", 1, 5000, 7),
+            line_up("a", "me", "w", 0, 5000),
+        ] {
+            let answer = server.one(&terms(), &entry);
+            let (Answer::Held(holder) | Answer::Queued(Queued { holder: Some(holder), .. })) = answer else {
+                panic!("{hash}: {answer:?}")
+            };
+            assert_eq!(holder.remaining, terms().max_ttl, "{hash}");
+            assert_eq!(server.ttl(b"a"), -1, "{hash}");
+            let after: BTreeMap<String, String> = server.get(redis::cmd("HGETALL").arg("a"));
+            assert_eq!(after, before);
+        }
+    }
+}
+
+/// What is said of it has a bound, or a client would take the node for one that floods.
+#[test]
+fn data_of_an_application_is_never_part_of_an_answer() {
+    let mut server = Server::start();
+    for (field, value) in [("f".repeat(70_000), "1".to_owned()), ("data".to_owned(), "1".repeat(70_000))] {
+        server.run("DEL a");
+        server.run(&format!("HSET a {field} {value}"));
+        let shown = (field.len() < 128).then(|| field.clone());
+        for entry in [lock("a", "me", 5000, 0), renew("a", "me", 1, 5000, 7)] {
+            let Answer::Held(holder) = server.one(&terms(), &entry) else { panic!("{field:.9}") };
+            assert_eq!(holder.owner.as_ref().map(|owner| owner.to_string()), shown);
+        }
+        let Answer::Inspected(seen) = server.one(&terms(), &inspect("a")) else { panic!("{field:.9}") };
+        assert_eq!(seen.held.unwrap().owner.as_ref().map(|owner| owner.to_string()), shown);
+    }
+}
+
+#[test]
+fn a_group_of_very_many_resources_fails_no_other_entry_of_its_call() {
+    let mut server = enrolled();
+    server.one(&terms(), &lock("c", "me", 5000, 0));
+    let names: Vec<String> = (0..9000).map(|number| format!("g{number}")).collect();
+    let group = lock(&names.join(" "), "me", 5000, 0);
+    let entries =
+        [lock("a", "me", 5000, 0), group, lock("b", "me", 5000, 0), unlock("c", "me", 0, true, false)];
+    let answers = server.call(&terms(), &entries);
+    assert!(answers[..3].iter().all(|answer| matches!(answer, Answer::Granted { .. })), "{answers:?}");
+    assert_eq!(answers[3], Answer::Unlocked { deleted: 1 });
 }
 
 #[test]
@@ -349,8 +419,8 @@ fn what_is_odd_about_a_key_or_a_counter_is_seen_to_where_all_else_is_usual() {
     assert!(server.ttl(counter) > 3_600_000, "the counter was to be forgotten soon");
     server.run("HSET a mode read");
     assert!(matches!(server.one(&terms(), &renewal), Answer::Held(Holder { owner: None, .. })));
-    server.run("HDEL a mode");
-    server.run("PERSIST a");
+    server.run("DEL a");
+    server.run(&format!("HSET a {OTHER} 1"));
     assert!(matches!(server.one(&terms(), &lock("a", "other", 5000, 0)), Answer::Held(_)));
     assert!(server.ttl(b"a") > 0, "nobody would ever get it");
 }

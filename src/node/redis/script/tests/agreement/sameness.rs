@@ -89,6 +89,7 @@ pub(super) fn is_same_answer(
             one.counter == other.counter
                 && one.fingerprint == other.fingerprint
                 && one.run == other.run
+                && is_same_abstention(one.abstention, other.abstention)
                 && is_same_holder(one, other)
         }
         (Answer::Observed(one), Answer::Observed(other)) => {
@@ -132,6 +133,13 @@ fn is_tie(entry: &Entry, holder: &Holder, state: &NodeState, now: NodeTime) -> b
         Some(&held.owner) == holder.owner.as_ref()
             && is_near(held.expires_at.remaining(now), holder.remaining)
     })
+}
+
+fn is_same_abstention(one: Option<Abstention>, other: Option<Abstention>) -> bool {
+    match (one, other) {
+        (Some(Abstention::Quarantined(one)), Some(Abstention::Quarantined(other))) => is_near(one, other),
+        (one, other) => one == other,
+    }
 }
 
 fn is_same_holder(one: &Inspection, other: &Inspection) -> bool {

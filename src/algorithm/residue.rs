@@ -1,0 +1,67 @@
+//! Until when what a client leaves on nodes keeps others from a resource.
+
+use std::collections::BTreeMap;
+
+use crate::{algorithm::tally::Electorate, clock::Instant};
+
+/// Until when too few nodes are free of some resource to be a quorum; `None` if there is no such resource.
+///
+/// `left`: a node, a resource that it may still have a key for, and when that key is over at the latest. It does not matter
+/// whose keys they are: those of two attempts on one resource, each at a minority, can keep others from a quorum together.
+pub(crate) fn blocks_until<R: Ord>(
+    electorate: Electorate,
+    left: impl IntoIterator<Item = (usize, R, Instant)>,
+) -> Option<Instant> {
+    let mut ends: BTreeMap<R, BTreeMap<usize, Instant>> = BTreeMap::new();
+    for (node, resource, end) in left {
+        let last = ends.entry(resource).or_default().entry(node).or_insert(end);
+        *last = end.max(*last);
+    }
+    let spare = electorate.nodes() - electorate.needed();
+    let free_at = |ends: BTreeMap<usize, Instant>| {
+        let mut ends: Vec<Instant> = ends.into_values().collect();
+        ends.sort_unstable_by(|one, other| other.cmp(one));
+        ends.get(spare).copied()
+    };
+    ends.into_values().filter_map(free_at).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_origin(Duration::from_secs(seconds))
+    }
+
+    fn of_five(left: &[(usize, &str, u64)]) -> Option<Instant> {
+        let electorate = Electorate::new(5, 3);
+        blocks_until(electorate, left.iter().map(|(node, resource, end)| (*node, *resource, at(*end))))
+    }
+
+    #[test]
+    fn keys_at_a_minority_block_nobody() {
+        assert_eq!(of_five(&[]), None);
+        assert_eq!(of_five(&[(0, "r", 9), (1, "r", 9)]), None);
+        assert_eq!(of_five(&[(0, "r", 9), (1, "r", 9), (1, "r", 8), (2, "s", 9)]), None, "of one resource");
+    }
+
+    #[test]
+    fn keys_at_a_majority_block_until_a_quorum_is_free() {
+        assert_eq!(of_five(&[(0, "r", 9), (1, "r", 7), (2, "r", 8)]), Some(at(7)));
+        assert_eq!(of_five(&[(0, "r", 9), (1, "r", 7), (2, "r", 8), (3, "r", 10)]), Some(at(8)));
+        assert_eq!(
+            of_five(&[(0, "r", 9), (1, "r", 3), (2, "r", 8), (1, "r", 7)]),
+            Some(at(7)),
+            "the last of a node"
+        );
+    }
+
+    #[test]
+    fn the_resource_that_blocks_longest_counts() {
+        let all = |resource, end| [0, 1, 2].map(|node| (node, resource, end));
+        assert_eq!(of_five(&[all("r", 5), all("s", 6), all("t", 4)].concat()), Some(at(6)));
+    }
+}

@@ -1,0 +1,59 @@
+//! Whether a master that Sentinels replace stops voting when it is cut off from them.
+
+use std::time::Duration;
+
+use crate::{
+    dial::Told,
+    doctor::{
+        facts::{Expected, Info},
+        finding::Finding,
+    },
+    duration::shown,
+};
+
+/// How much later than after its lag a master may notice that it has no replica any more.
+const NOTICE: Duration = Duration::from_secs(2);
+
+pub(super) fn replicas(info: &Info) -> Finding {
+    let found = match info.replicas {
+        0 => {
+            let advice =
+                "start a replica, or name the server itself: there is none that Sentinels could promote";
+            return Finding::warn("replicas", "none is connected", advice);
+        }
+        1 => "1 replica is connected, which Sentinels may promote".to_owned(),
+        more => format!("{more} replicas are connected, one of which Sentinels may promote"),
+    };
+    Finding::ok("replicas", found)
+}
+
+/// A master without replicas has to stop voting before the one that was promoted begins to.
+pub(super) fn requirement(info: &Info, max_lag: &Told<String>, expected: &Expected) -> Finding {
+    const CHECK: &str = "failover";
+    if !info.requires_replicas {
+        return Finding::fail(
+            CHECK,
+            "a master that is cut off from its Sentinels goes on voting beside the one that they promote",
+            "set min-replicas-to-write 1 and min-replicas-max-lag 10 on every server of the set",
+        );
+    }
+    let lag = match max_lag.as_deref().map(str::parse) {
+        Ok(Ok(seconds)) => Duration::from_secs(seconds),
+        Ok(Err(_)) | Err(_) => {
+            return Finding::ok(CHECK, "a master needs replicas in order to vote (min-replicas-to-write)");
+        }
+    };
+    let found = format!("a master votes for {} without replicas (min-replicas-max-lag)", shown(lag));
+    let room = expected.max_ttl.saturating_sub(expected.ttl);
+    if lag + NOTICE > room {
+        let advice = format!(
+            "max_ttl has to be longer than every ttl by that time and {}: set a shorter min-replicas-max-lag, or a max_ttl of \
+             {} or more for a ttl of {}",
+            shown(NOTICE),
+            shown(expected.ttl + lag + NOTICE),
+            shown(expected.ttl)
+        );
+        return Finding::warn(CHECK, found, advice);
+    }
+    Finding::ok(CHECK, found)
+}

@@ -1,0 +1,100 @@
+//! What is said of a wait: who holds the lock, and that there is no quorum.
+
+use std::{convert::Infallible, ffi::OsString, os::unix::ffi::OsStrExt, time::Duration};
+
+use futures::future::join_all;
+use redquorum::{NodeConnector, Quorum};
+
+use crate::{
+    dial::{Gone, Line},
+    messages::Messages,
+    name,
+    shortage::{Shortage, Teller},
+    stopwatch,
+    waiting::Waiting,
+};
+
+/// A wait that is shorter is nothing to speak of.
+const AT_FIRST: Duration = Duration::from_secs(1);
+
+/// How often the nodes are asked afterwards.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// How long a node may take to answer on a connection of ours.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Says who holds the first of these names that anybody holds, on the line that is shown and to
+/// `-v`; and that too few nodes vote for any lock, to everybody. For as long as it is polled. It
+/// only looks, so the lock that is waited for does not notice.
+pub(crate) async fn narrate(
+    waiting: &Waiting,
+    quorum: &Quorum,
+    names: &[OsString],
+    messages: &Messages,
+) -> Infallible {
+    let mut teller = Teller::default();
+    let mut holder = None;
+    if waiting.is_seen() {
+        look(waiting, quorum, names, &mut holder).await;
+    }
+    stopwatch::pause(AT_FIRST).await;
+    loop {
+        let shortage = look(waiting, quorum, names, &mut holder).await;
+        if let Some(message) = teller.hear(shortage) {
+            messages.notice(&message);
+        }
+        stopwatch::pause(INTERVAL).await;
+    }
+}
+
+/// Says who holds the first name that anybody holds, and returns whether too few nodes vote.
+async fn look(
+    waiting: &Waiting,
+    quorum: &Quorum,
+    names: &[OsString],
+    holder: &mut Option<String>,
+) -> Option<Shortage> {
+    for name in names {
+        let found = quorum.red_lock(name.as_bytes()).inspect().await;
+        let shortage = Shortage::of_inspection(&found);
+        if shortage.is_some() {
+            return shortage;
+        }
+        if let Some(owner) = found.ok().and_then(|found| found.owner().map(ToString::to_string)) {
+            let resource = name::shown(name);
+            waiting.say(format!("waiting for {resource}, held by {owner}"));
+            if holder.as_ref() != Some(&owner) {
+                tracing::info!(%resource, %owner, "waiting: another holds it");
+                *holder = Some(owner);
+            }
+            break;
+        }
+    }
+    None
+}
+
+/// Says which nodes cannot be connected, if that are too many for a quorum, for as long as it is
+/// polled. It makes connections of its own, each for a moment, as long as there is no quorum that
+/// could be asked.
+pub(crate) async fn narrate_connecting(
+    nodes: &[NodeConnector],
+    needed: usize,
+    messages: &Messages,
+) -> Infallible {
+    let mut teller = Teller::default();
+    stopwatch::pause(AT_FIRST).await;
+    loop {
+        let dials = nodes.iter().map(async |node| {
+            let Gone { why, .. } = Line::open(node, PATIENCE).await.err()?;
+            Some((node.address().to_owned(), why))
+        });
+        let failed = join_all(dials).await.into_iter().flatten();
+        // Whoever connects will say itself that it goes on.
+        if let Some(shortage) = Shortage::of_dials(nodes.len(), needed, failed)
+            && let Some(message) = teller.hear(Some(shortage))
+        {
+            messages.notice(&message);
+        }
+        stopwatch::pause(INTERVAL).await;
+    }
+}

@@ -1,0 +1,123 @@
+//! Shutting down, and what that leaves open.
+
+use std::{collections::BTreeSet, fmt, pin::pin, sync::Arc, time::Duration};
+
+use futures::future::{Either, join_all, select};
+
+use crate::{algorithm::residue, clock::Instant, lock::core::Core, node::Owed, resource::Resource};
+
+/// How long [`Quorum::shutdown`](crate::Quorum::shutdown) waits for nodes that no lease depends on.
+pub(crate) const GRACE: Duration = Duration::from_secs(3);
+
+/// While a lease keeps a shutdown waiting beyond its grace, which takes a majority of nodes that do not answer, what they
+/// owe is looked at so often.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// So many resources of a node are named in words.
+const NAMED: usize = 3;
+
+/// What a shutdown has left open.
+///
+/// No lease is among it: each has been unlocked at a quorum, or its own ttl is over. What is open goes on in the background
+/// while the runtime runs; what is never confirmed ends with its ttl.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Shutdown {
+    /// Nodes that have not confirmed everything, by address, and the resources for which an unlock, or leaving a line, is on
+    /// its way to them.
+    pub open: Vec<(Arc<str>, Vec<Resource>)>,
+    /// Attempts that could not be taken back, since nobody has polled or dropped their futures.
+    pub attempts: usize,
+}
+
+impl Shutdown {
+    /// Whether nothing is open.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.open.is_empty() && self.attempts == 0
+    }
+
+    fn of(core: &Core, owed: &[Vec<Owed>]) -> Self {
+        let resources = |owed: &Vec<Owed>| -> Vec<Resource> {
+            let all: BTreeSet<&Resource> = owed.iter().flat_map(|owed| owed.resources.iter()).collect();
+            all.into_iter().cloned().collect()
+        };
+        let nodes = core.nodes.iter().map(|node| Arc::clone(node.address()));
+        let open = nodes.zip(owed.iter().map(resources)).filter(|(_, resources)| !resources.is_empty());
+        Self { open: open.collect(), attempts: core.attempts.count() }
+    }
+}
+
+impl fmt::Display for Shutdown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_complete() {
+            return write!(f, "nothing is open: every unlock has been confirmed, or is past its time");
+        }
+        let mut separator = "";
+        for (node, resources) in &self.open {
+            let named: Vec<String> = resources.iter().take(NAMED).map(Resource::to_string).collect();
+            write!(f, "{separator}{node} has not confirmed the unlock of {}", named.join(", "))?;
+            if let more @ 1.. = resources.len().saturating_sub(NAMED) {
+                write!(f, " and {more} more")?;
+            }
+            separator = "; ";
+        }
+        if self.attempts > 0 {
+            write!(f, "{separator}attempts to lock that nobody polls or drops: {}", self.attempts)?;
+        }
+        write!(f, "; what is left ends with its ttl")
+    }
+}
+
+/// Ends every lease, takes back every attempt, and waits as [`Quorum::shutdown_within`](crate::Quorum::shutdown_within) says.
+///
+/// # Cancel safety
+///
+/// As there.
+pub(crate) async fn shutdown(core: &Core, grace: Duration) -> Shutdown {
+    let patient_until = core.now() + grace;
+    core.close();
+    // What is under way has something to take back, and closed nodes would not listen. Calls that wait end by
+    // themselves, if somebody polls them; no attempt is older than this.
+    let patience = core.clock.sleep_until(core.now() + core.settings.attempt_timeout);
+    select(pin!(core.attempts.none()), patience).await;
+    let mut drained = pin!(drained(core));
+    loop {
+        let now = core.now();
+        let owed: Vec<_> = core.nodes.iter().map(|node| node.owed()).collect();
+        let until = blocked_until(core, &owed).map_or(patient_until, |end| end.max(patient_until));
+        if until <= now {
+            return report(core, &owed);
+        }
+        let look = if now < patient_until { patient_until } else { until.min(now + LOOK_AGAIN) };
+        if let Either::Left(_) = select(&mut drained, core.clock.sleep_until(look)).await {
+            return report(core, &[]);
+        }
+    }
+}
+
+/// Closes the nodes, at the call. Ready when nothing is owed to any of them, or all that is owed is past its time.
+pub(crate) fn drained(core: &Core) -> impl Future<Output = Vec<()>> {
+    join_all(core.nodes.iter().map(|node| node.close()))
+}
+
+/// Until when what is owed may keep others from a resource.
+fn blocked_until(core: &Core, owed: &[Vec<Owed>]) -> Option<Instant> {
+    let left = owed.iter().enumerate().flat_map(|(node, owed)| {
+        owed.iter().flat_map(move |owed| {
+            let end = owed.blocks_until.into_iter();
+            end.flat_map(move |end| owed.resources.iter().map(move |resource| (node, resource, end)))
+        })
+    });
+    residue::blocks_until(core.settings.electorate, left)
+}
+
+fn report(core: &Core, owed: &[Vec<Owed>]) -> Shutdown {
+    let shutdown = Shutdown::of(core, owed);
+    if shutdown.is_complete() {
+        tracing::debug!("shut down");
+    } else {
+        tracing::warn!(open = %shutdown, "shut down, with something left open");
+    }
+    shutdown
+}

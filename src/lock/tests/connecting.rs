@@ -1,0 +1,109 @@
+//! How long a client waits for its nodes to begin with.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{all_behave, pass, server};
+use crate::{
+    ConnectError, Fault, MemoryCluster, Quorum, QuorumBuilder, RestartGuard,
+    lock::connecting::wait_for_quorum, node::memory::Behaviour,
+};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// An eighth of the node timeout.
+const LONGEST_GRACE: Duration = Duration::from_millis(125);
+
+fn refused() -> Behaviour {
+    Behaviour::Failing(Fault::Unreachable("connection refused".into()))
+}
+
+async fn connected(builder: QuorumBuilder, cluster: &MemoryCluster) -> (Result<(), ConnectError>, Duration) {
+    let quorum = builder.in_memory(cluster).unwrap();
+    let start = Instant::now();
+    (wait_for_quorum(&quorum.client().core).await, start.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_node_delays_a_start_by_no_more_than_an_eighth_of_the_node_timeout() {
+    let cluster = MemoryCluster::new(5);
+    server(&cluster, 3).behave(Behaviour::Hanging);
+    let (outcome, took) = connected(Quorum::builder(), &cluster).await;
+    outcome.unwrap();
+    assert!(took <= LONGEST_GRACE, "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_as_quick_as_the_quorum_is_heard() {
+    let cluster = MemoryCluster::new(3);
+    server(&cluster, 2).behave(refused());
+    let (outcome, took) = connected(Quorum::builder(), &cluster).await;
+    outcome.unwrap();
+    assert_eq!(took, Duration::ZERO, "all have answered or failed");
+}
+
+/// Nobody enrols then, so nobody would look at it later.
+#[tokio::test(start_paused = true)]
+async fn without_a_restart_guard_every_node_is_waited_for() {
+    let cluster = MemoryCluster::new(3);
+    server(&cluster, 2).behave(Behaviour::Hanging);
+    let (outcome, took) = connected(Quorum::builder().restart_guard(RestartGuard::Off), &cluster).await;
+    outcome.unwrap();
+    assert_eq!(took, CONNECT_TIMEOUT);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_are_about_to_start_are_waited_for_and_found_at_once() {
+    let cluster = MemoryCluster::new(3);
+    all_behave(&cluster, &refused());
+    let starting = tokio::spawn({
+        let cluster = cluster.clone();
+        async move {
+            pass(Duration::from_secs(2)).await;
+            server(&cluster, 0).behave(Behaviour::Failing(Fault::Loading));
+            pass(Duration::from_secs(1)).await;
+            all_behave(&cluster, &Behaviour::Granting);
+        }
+    });
+    let (outcome, took) = connected(Quorum::builder(), &cluster).await;
+    outcome.unwrap();
+    assert!(took >= Duration::from_secs(3) && took <= Duration::from_millis(3100), "{took:?}");
+    starting.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_do_not_come_are_given_up_after_the_connect_timeout() {
+    let cluster = MemoryCluster::new(3);
+    all_behave(&cluster, &refused());
+    let (outcome, took) = connected(Quorum::builder(), &cluster).await;
+    assert!(matches!(outcome, Err(ConnectError::NoQuorum { needed: 2, .. })), "{outcome:?}");
+    assert_eq!(took, CONNECT_TIMEOUT);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_pass_by_itself_is_said_at_once_unless_the_others_may_do_without() {
+    let cluster = MemoryCluster::new(3);
+    for fault in [
+        Fault::NoAuth("WRONGPASS".into()),
+        Fault::NoPermission("evalsha".into()),
+        Fault::Tls("unknown CA".into()),
+        Fault::Handshake(std::sync::Arc::new(Fault::Server("ERR DB index is out of range".into()))),
+    ] {
+        let lasting = Behaviour::Failing(fault);
+        all_behave(&cluster, &lasting);
+        let (outcome, took) = connected(Quorum::builder(), &cluster).await;
+        assert!(matches!(outcome, Err(ConnectError::NoQuorum { .. })), "{outcome:?}");
+        assert_eq!(took, Duration::ZERO, "{outcome:?}");
+        all_behave(&cluster, &refused());
+        server(&cluster, 0).behave(lasting);
+        let (_, took) = connected(Quorum::builder(), &cluster).await;
+        assert_eq!(took, CONNECT_TIMEOUT, "two others may come");
+    }
+    all_behave(&cluster, &refused());
+    let clock_off = Fault::Handshake(std::sync::Arc::new(Fault::ClockOff(Duration::from_secs(7200))));
+    server(&cluster, 0).behave(Behaviour::Failing(clock_off));
+    let (outcome, took) = connected(Quorum::builder(), &cluster).await;
+    assert!(matches!(outcome, Err(ConnectError::ClockOff { .. })), "{outcome:?}");
+    assert_eq!(took, CONNECT_TIMEOUT, "two others may come, and then do without it");
+}

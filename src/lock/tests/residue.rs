@@ -1,0 +1,78 @@
+//! What an unlock says and leaves where nodes answer with errors.
+
+use std::time::Duration;
+
+use super::{all_behave, client, server};
+use crate::{
+    Fault, MemoryCluster,
+    node::{Entry, Leave, memory::Behaviour},
+};
+
+/// As a proxy says it that may have passed the call on all the same, or that garbles the answer.
+fn errors_that_are_no_answer() -> [Fault; 2] {
+    [Fault::CallFailed("ERR upstream failure".into()), Fault::Protocol("half an answer".into())]
+}
+
+/// What the unlocks that came to a node leave there.
+fn left(cluster: &MemoryCluster, node: usize) -> Vec<Leave> {
+    let unlocks = server(cluster, node).take_log().into_iter().filter_map(|entry| match entry {
+        Entry::Unlock(unlock) => Some(unlock.leave),
+        _ => None,
+    });
+    unlocks.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_rollback_of_a_lock_that_a_proxy_may_deliver_yet_leaves_a_tombstone() {
+    for fault in errors_that_are_no_answer() {
+        let cluster = MemoryCluster::new(4);
+        server(&cluster, 1).behave(Behaviour::Failing(Fault::OutOfMemory));
+        // The last answer that is heard: with it, the attempt is lost.
+        server(&cluster, 2).behave(Behaviour::Failing(fault.clone()));
+        drop(client(&cluster).red_lock("r").try_lock().await.unwrap_err());
+        assert_eq!(left(&cluster, 2), [Leave::UnlessDeleted], "{fault}");
+        for node in [0, 1] {
+            assert_eq!(left(&cluster, node), [Leave::Nothing], "the node itself has answered");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_unlock_of_a_lease_leaves_a_tombstone_where_a_proxy_may_deliver_its_lock_yet() {
+    for fault in errors_that_are_no_answer() {
+        let cluster = MemoryCluster::new(3);
+        server(&cluster, 0).behave(Behaviour::Failing(fault.clone()));
+        let guard = client(&cluster).red_lock("r").lock().await.unwrap();
+        guard.unlock().await.unwrap();
+        assert_eq!(left(&cluster, 0), [Leave::UnlessDeleted], "{fault}");
+        assert_eq!(left(&cluster, 1), [Leave::Nothing]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_unlock_of_a_lease_leaves_a_tombstone_where_a_proxy_may_deliver_its_renewal_yet() {
+    for fault in errors_that_are_no_answer() {
+        let cluster = MemoryCluster::new(3);
+        let guard = client(&cluster).red_lock("r").ttl(Duration::from_secs(9)).lock().await.unwrap();
+        server(&cluster, 0).behave(Behaviour::Failing(fault.clone()));
+        guard.renew().await.unwrap();
+        all_behave(&cluster, &Behaviour::Granting);
+        guard.unlock().await.unwrap();
+        assert_eq!(left(&cluster, 0), [Leave::Always], "{fault}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unlock_that_no_quorum_confirms_shows_the_answer_of_each_node() {
+    let cluster = MemoryCluster::new(3);
+    let guard = client(&cluster).red_lock("r").lock().await.unwrap();
+    server(&cluster, 0)
+        .behave(Behaviour::Failing(Fault::Server("NOREPLICAS Not enough good replicas".into())));
+    server(&cluster, 1).behave(Behaviour::Hanging);
+    let error = guard.unlock().await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "no quorum confirmed the unlock of r yet; memory:0: server error: NOREPLICAS Not enough good replicas; \
+         memory:1: no answer within the node timeout; memory:2: granted"
+    );
+}

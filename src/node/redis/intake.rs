@@ -1,0 +1,231 @@
+//! How much a server may send of what nobody asked for.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    },
+    task::{Context, Poll, ready},
+};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::node::{fault::Fault, proclamation::LONGEST_VALUE};
+
+/// The most bytes that may come before an answer or a notice that was asked for is complete. The
+/// longest answer of our script that shows no leader has a fifth of it. It is no more, because the
+/// parsed form of a reply of many small parts takes about twenty times the memory of the reply.
+const MOST: usize = 64 * 1024;
+
+/// So many bytes more where an answer shows a leader: its value, and what stands beside it.
+const MOST_OF_LEADER: usize = LONGEST_VALUE + 1024;
+
+/// So many bytes are read in a row; then other tasks have their turn, however much is left to read.
+const AT_ONCE: usize = 16 * 1024;
+
+/// What has come in over one connection since something was last asked for.
+///
+/// A server may flood a client by a reply without an end, or by replies and pushes that nobody asked
+/// for. In each case bytes come that complete nothing that was asked for, so these are counted, and
+/// the connection ends when they are too many.
+///
+/// Whoever asks over the connection also polls its stream, in one task, so that no two threads
+/// change a count at once.
+#[derive(Debug)]
+pub(super) struct Intake {
+    unasked: AtomicUsize,
+    most: AtomicUsize,
+    /// The bound that was exceeded; zero while none was.
+    exceeded: AtomicUsize,
+    has_ended: AtomicBool,
+}
+
+impl Intake {
+    pub(super) fn new() -> Self {
+        Self {
+            unasked: AtomicUsize::new(0),
+            most: AtomicUsize::new(MOST),
+            exceeded: AtomicUsize::new(0),
+            has_ended: AtomicBool::new(false),
+        }
+    }
+
+    /// Something that was asked for is complete.
+    pub(super) fn heard(&self) {
+        self.unasked.store(0, Relaxed);
+    }
+
+    /// The answer that comes next shows so many leaders.
+    pub(super) fn expect(&self, leaders: usize) {
+        self.most.store(MOST + leaders * MOST_OF_LEADER, Relaxed);
+    }
+
+    /// Counts no more: nobody says from now on what is heard.
+    pub(super) fn lift(&self) {
+        self.most.store(usize::MAX, Relaxed);
+    }
+
+    /// Whether the stream has ended, or failed by itself.
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended.load(Relaxed)
+    }
+
+    /// Set when the server has sent too much.
+    pub(super) fn fault(&self) -> Option<Fault> {
+        match self.exceeded.load(Relaxed) {
+            0 => None,
+            most => Some(Fault::Flooded { most }),
+        }
+    }
+
+    /// Counts what was read.
+    fn take(&self, length: usize) -> io::Result<()> {
+        let unasked = self.unasked.load(Relaxed).saturating_add(length);
+        self.unasked.store(unasked, Relaxed);
+        let most = self.most.load(Relaxed);
+        if unasked > most {
+            self.exceeded.store(most, Relaxed);
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        Ok(())
+    }
+
+    fn note<T>(&self, outcome: io::Result<T>) -> io::Result<T> {
+        outcome.inspect_err(|_| self.has_ended.store(true, Relaxed))
+    }
+}
+
+/// A stream that ends when more comes than its [`Intake`] allows.
+#[derive(Debug)]
+pub(super) struct Metered<S> {
+    stream: S,
+    intake: Arc<Intake>,
+    in_a_row: usize,
+}
+
+impl<S> Metered<S> {
+    pub(super) fn new(stream: S, intake: &Arc<Intake>) -> Self {
+        Self { stream, intake: Arc::clone(intake), in_a_row: 0 }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.in_a_row >= AT_ONCE {
+            self.in_a_row = 0;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let before = buffer.filled().len();
+        let Poll::Ready(outcome) = Pin::new(&mut self.stream).poll_read(context, buffer) else {
+            self.in_a_row = 0;
+            return Poll::Pending;
+        };
+        self.intake.note(outcome)?;
+        let length = buffer.filled().len() - before;
+        if length == 0 {
+            self.intake.has_ended.store(true, Relaxed);
+        }
+        self.in_a_row += length;
+        Poll::Ready(self.intake.take(length))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = ready!(Pin::new(&mut self.stream).poll_write(context, bytes));
+        Poll::Ready(self.intake.note(outcome))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = ready!(Pin::new(&mut self.stream).poll_write_vectored(context, slices));
+        Poll::Ready(self.intake.note(outcome))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let outcome = ready!(Pin::new(&mut self.stream).poll_flush(context));
+        Poll::Ready(self.intake.note(outcome))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_completes_nothing_ends_the_stream_and_what_was_asked_for_does_not() {
+        let intake = Arc::new(Intake::new());
+        let mut stream = Metered::new(tokio::io::repeat(b'a'), &intake);
+        let mut buffer = vec![0; MOST];
+        for _ in 0..10 {
+            stream.read_exact(&mut buffer).await.unwrap();
+            intake.heard();
+        }
+        stream.read_exact(&mut buffer).await.unwrap();
+        assert_eq!(intake.fault(), None);
+        let error = stream.read_exact(&mut buffer[..1]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
+        intake.expect(1);
+        assert_eq!(intake.fault(), Some(Fault::Flooded { most: MOST }));
+        assert!(!intake.has_ended(), "the stream has not ended by itself");
+    }
+
+    #[tokio::test]
+    async fn an_answer_may_be_longer_by_the_leaders_that_it_shows() {
+        let intake = Arc::new(Intake::new());
+        let mut stream = Metered::new(tokio::io::repeat(b'a'), &intake);
+        intake.expect(64);
+        let mut buffer = vec![0; MOST + 64 * MOST_OF_LEADER];
+        stream.read_exact(&mut buffer).await.unwrap();
+        stream.read_exact(&mut buffer[..1]).await.unwrap_err();
+        assert_eq!(intake.fault(), Some(Fault::Flooded { most: buffer.len() }));
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_never_pauses_lets_others_have_their_turn() {
+        let intake = Arc::new(Intake::new());
+        let mut stream = Metered::new(tokio::io::repeat(b'a'), &intake);
+        let (mut read, mut buffer) = (0, [0; 1000]);
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        while read <= 2 * AT_ONCE {
+            let mut buffer = ReadBuf::new(&mut buffer);
+            if Pin::new(&mut stream).poll_read(&mut context, &mut buffer).is_pending() {
+                break;
+            }
+            read += buffer.filled().len();
+        }
+        assert!((AT_ONCE..AT_ONCE + 1000).contains(&read), "{read} bytes in a row");
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_stream_is_noted() {
+        let intake = Arc::new(Intake::new());
+        let mut stream = Metered::new(tokio::io::empty(), &intake);
+        assert_eq!(stream.read(&mut [0; 8]).await.unwrap(), 0);
+        assert!(intake.has_ended());
+    }
+}

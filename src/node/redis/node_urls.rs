@@ -1,0 +1,60 @@
+//! Several urls in one text.
+
+/// The environment variable that names nodes.
+pub(crate) const NODES_VARIABLE: &str = "REDQUORUM_NODES";
+
+/// The urls of nodes in one text, as in the environment variable `REDQUORUM_NODES`: separated by blanks, or by commas. A comma
+/// before which is no `scheme://` is part of a url, which may name several Sentinels.
+///
+/// ```
+/// let urls = redquorum::node_urls("redis+sentinel://a:26379,b:26379/mymaster,redis://c redis://d");
+/// assert_eq!(urls, ["redis+sentinel://a:26379,b:26379/mymaster", "redis://c", "redis://d"]);
+/// ```
+///
+/// Whether they can be urls of nodes is found out by [`QuorumBuilder`](crate::QuorumBuilder).
+#[must_use]
+pub fn node_urls(text: &str) -> Vec<String> {
+    let mut urls: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let mut is_first = true;
+        for part in word.split(',') {
+            match urls.last_mut().filter(|_| !is_first && !begins_url(part)) {
+                Some(url) => {
+                    url.push(',');
+                    url.push_str(part);
+                }
+                None => urls.push(part.to_owned()),
+            }
+            is_first = false;
+        }
+    }
+    urls.iter().map(|url| url.trim_matches(',').to_owned()).filter(|url| !url.is_empty()).collect()
+}
+
+fn begins_url(part: &str) -> bool {
+    let is_of_scheme = |character: char| character.is_ascii_alphanumeric() || "+-.".contains(character);
+    part.split_once("://").is_some_and(|(scheme, _)| !scheme.is_empty() && scheme.chars().all(is_of_scheme))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comma_separates_urls_only_where_one_begins_behind_it() {
+        for (text, urls) in [
+            ("redis://a,redis://b", &["redis://a", "redis://b"][..]),
+            (" redis://a,rediss://b\n unix:///c, ", &["redis://a", "rediss://b", "unix:///c"]),
+            ("redis://a , redis://b", &["redis://a", "redis://b"]),
+            (
+                "redis+sentinel://h1:1,h2:2/mymaster,redis://h3",
+                &["redis+sentinel://h1:1,h2:2/mymaster", "redis://h3"],
+            ),
+            ("redis://a:p,w@b", &["redis://a:p,w@b"]),
+            ("", &[]),
+            (" , ", &[]),
+        ] {
+            assert_eq!(node_urls(text), urls, "{text:?}");
+        }
+    }
+}

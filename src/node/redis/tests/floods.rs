@@ -1,0 +1,87 @@
+//! Servers that send what nobody asked for.
+
+use tokio::{
+    io::{AsyncWriteExt, copy},
+    net::{TcpListener as Listening, TcpStream},
+    sync::oneshot,
+};
+
+use super::{super::wire::broken, *};
+use crate::node::{
+    answer::Observation,
+    proclamation::{LONGEST_VALUE, Proclamation},
+    request::{MOST_ENTRIES, Observe, Proclaim},
+};
+
+/// A connection through a hop that says something in the server's place when it is told to.
+async fn through_hop(server: &Server, said: Vec<u8>) -> (Wire, oneshot::Sender<()>) {
+    let listening = Listening::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis://{}", listening.local_addr().unwrap());
+    let target = server.url().replace("redis://", "");
+    let (start, started) = oneshot::channel();
+    tokio::spawn(async move {
+        let (mut client, _) = listening.accept().await.unwrap();
+        let mut server = TcpStream::connect(target).await.unwrap();
+        let (mut from_client, mut to_client) = client.split();
+        let (mut from_server, mut to_server) = server.split();
+        tokio::select! {
+            _ = copy(&mut from_server, &mut to_client) => {}
+            _ = copy(&mut from_client, &mut to_server) => {}
+            started = started => if started.is_ok() {
+                to_client.write_all(&said).await.ok();
+                copy(&mut from_client, &mut to_server).await.ok();
+            },
+        }
+    });
+    let Destination::Server(endpoint) = route(&url).leads_to else { panic!("a set of servers") };
+    (Wire::open_node(&endpoint).await.unwrap().0, start)
+}
+
+/// Why a connection ends over which nothing is asked.
+async fn end(wire: &mut Wire) -> Fault {
+    let end = poll_fn(|context| wire.poll_drive(context));
+    tokio::time::timeout(Duration::from_secs(10), end).await.expect("the connection does not end");
+    wire.fault(&broken())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_over_which_nothing_is_asked_ends_with_what_was_wrong() {
+    let server = Server::start();
+    let pushes = ">3\r\n+message\r\n$5\r\nother\r\n$1\r\n0\r\n".repeat(10_000);
+    let (mut wire, start) = through_hop(&server, pushes.into()).await;
+    start.send(()).unwrap();
+    assert!(matches!(end(&mut wire).await, Fault::Flooded { .. }));
+
+    let (mut wire, start) = through_hop(&server, b"HTTP/1.1 400 Bad Request\r\n".into()).await;
+    start.send(()).unwrap();
+    assert!(matches!(end(&mut wire).await, Fault::Protocol(_)));
+
+    let (mut wire, start) = through_hop(&server, Vec::new()).await;
+    drop(start);
+    assert_eq!(end(&mut wire).await, Fault::Disconnected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_longest_answer_there_is_is_no_flood() {
+    let server = Server::start();
+    let scene = Scene::at(&server.url());
+    let r = resource("r");
+    let term = vote(&scene.lock(&r, 1).await);
+    let said = Proclamation {
+        owner: owner_id(1),
+        term,
+        number: 1,
+        value: vec![b'\n'; LONGEST_VALUE].into(),
+        since: Duration::from_secs(1),
+    };
+    let proclaim = Proclaim { resource: r.clone(), said: said.clone(), ttl: Duration::from_secs(30) };
+    assert_eq!(*scene.call(Entry::Proclaim(proclaim)).await, [Answer::Proclaimed]);
+    let entries = vec![Entry::Observe(Observe { resource: r }); MOST_ENTRIES];
+    let until = scene.clock.now() + Duration::from_secs(30);
+    let answers = scene.node.call(Request::new(entries, until)).await;
+    assert_eq!(answers.len(), MOST_ENTRIES);
+    for answer in &*answers {
+        let Answer::Observed(Observation { said: seen, .. }) = answer else { panic!("{answer:?}") };
+        assert_eq!(*seen, Some(said.clone()));
+    }
+}

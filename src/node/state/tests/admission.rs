@@ -1,0 +1,266 @@
+//! What `init` takes for a node of a new quorum.
+
+use super::*;
+use crate::node::{Abstention, Enrol, Init, NewNodes, Reconfigure, RestartGuard, Terms, answer::Enrolment};
+
+/// A node, and how a client asks it that knows its present run.
+#[derive(Clone)]
+struct Node {
+    fixture: Fixture,
+    guard: RestartGuard,
+    runs: u32,
+}
+
+impl Node {
+    fn new() -> Self {
+        Self { fixture: Fixture::new(), guard: RestartGuard::PerConnection, runs: 0 }
+    }
+
+    /// One that a client has enrolled and nobody has admitted.
+    fn in_first_quarantine() -> Self {
+        let mut node = Self::new();
+        assert_eq!(node.enrol(NewNodes::Quarantine), Some(terms().quarantine.lasts));
+        node
+    }
+
+    fn run(&self) -> String {
+        if self.runs == 0 { "run".to_owned() } else { format!("run{}", self.runs) }
+    }
+
+    fn ask(&mut self, entry: &Entry) -> Answer {
+        let guarded = Terms { guard: self.guard, run: Some(self.run().as_str().into()), ..terms() };
+        self.fixture.state.apply(&guarded, entry, self.fixture.now()).answer
+    }
+
+    fn enrol(&mut self, new_nodes: NewNodes) -> Option<Duration> {
+        let time = self.fixture.now().since_epoch();
+        match self.ask(&Entry::Enrol(Enrol { new_nodes, time })) {
+            Answer::Enrolled(enrolment) => enrolment.quarantine,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn init(&mut self) -> Answer {
+        self.init_at(false, self.fixture.now().since_epoch())
+    }
+
+    fn init_at(&mut self, is_rehearsal: bool, time: Duration) -> Answer {
+        self.ask(&Entry::Init(Init { is_rehearsal, time }))
+    }
+
+    /// Keeps its data.
+    fn restart(&mut self) {
+        self.runs += 1;
+        let run = self.run();
+        self.fixture.state.restart(&run);
+    }
+
+    fn is_refused(&mut self) {
+        let before = self.fixture.state.clone();
+        assert_eq!(self.init(), Answer::Known { fingerprint: terms().fingerprint });
+        assert_eq!(self.fixture.state, before, "a refusal changes nothing");
+    }
+
+    fn vote(&mut self) -> u64 {
+        match self.ask(&lock("a", "me", 5000, 0)) {
+            Answer::Granted { vote } => vote,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn is_admitted(answer: &Answer) -> bool {
+    matches!(answer, Answer::Enrolled(Enrolment { quarantine: None, .. }))
+}
+
+#[test]
+fn a_node_in_its_first_quarantine_is_admitted_and_votes_at_once_as_a_new_one() {
+    for guard in [RestartGuard::PerConnection, RestartGuard::PerVote] {
+        let mut node = Node { guard, ..Node::in_first_quarantine() };
+        assert!(matches!(node.ask(&lock("a", "me", 5000, 0)), Answer::Abstains(_)));
+        let answer = node.init();
+        assert!(is_admitted(&answer), "{answer:?}");
+        assert_eq!(node.vote(), START + 1, "no floor is above a new node's first votes");
+        node.is_refused();
+    }
+}
+
+#[test]
+fn a_node_that_was_admitted_votes_above_its_votes_after_a_restart_in_the_same_second() {
+    let mut node = Node::in_first_quarantine();
+    node.init();
+    let before = node.vote();
+    node.ask(&unlock("a", "me", 0, true, false));
+    node.fixture.state.set_counter(&resource("a"), None);
+    node.restart();
+    node.enrol(NewNodes::Quarantine);
+    node.fixture.milliseconds += 62_000;
+    assert!(node.vote() > before);
+}
+
+#[test]
+fn a_rehearsal_says_what_would_come_of_it_and_changes_nothing() {
+    let mut node = Node::new();
+    let before = node.fixture.state.clone();
+    let now = node.fixture.now().since_epoch();
+    let answer = node.init_at(true, now);
+    assert!(is_admitted(&answer), "{answer:?}");
+    assert_eq!(node.fixture.state, before);
+    node.init();
+    assert_eq!(node.init_at(true, now), Answer::Known { fingerprint: terms().fingerprint });
+}
+
+#[test]
+fn a_node_that_a_holder_renewed_at_is_none_of_a_new_quorum() {
+    let renewal = renew("a", "me", 1, 5000, START);
+    let mut node = Node::in_first_quarantine();
+    assert!(matches!(node.ask(&renewal), Answer::Healed(_)));
+    node.is_refused();
+    // The renewal may also be quicker than the enrolment.
+    let mut node = Node::new();
+    assert_eq!(node.ask(&renewal), Answer::Healed(Abstention::NotEnrolled));
+    node.is_refused();
+    node.enrol(NewNodes::Quarantine);
+    node.is_refused();
+}
+
+#[test]
+fn a_node_that_may_have_voted_is_none_of_a_new_quorum() {
+    type Happens = fn(&mut Node);
+    let cases: [(&str, Happens); 5] = [
+        ("its quarantine is over", |node| node.fixture.milliseconds += 62_000),
+        ("it restarted, and nobody has come since", Node::restart),
+        ("it restarted, and is in its second quarantine", |node| {
+            node.restart();
+            assert!(node.enrol(NewNodes::Quarantine).is_some());
+        }),
+        ("it was opened by a reconfiguration", |node| {
+            let same = terms().fingerprint;
+            node.ask(&Entry::Reconfigure(Reconfigure { from: same.clone(), to: same }));
+        }),
+        ("it was admitted unseen", |node| {
+            *node = Node::new();
+            assert_eq!(node.enrol(NewNodes::Admit), None);
+        }),
+    ];
+    for (case, happens) in cases {
+        let mut node = Node::in_first_quarantine();
+        happens(&mut node);
+        assert_eq!(node.init(), Answer::Known { fingerprint: terms().fingerprint }, "{case}");
+    }
+}
+
+#[test]
+fn a_node_in_its_first_quarantine_of_another_quorum_is_none_of_this_one() {
+    let mut node = Node::in_first_quarantine();
+    let other = Terms { fingerprint: Fingerprint::new("other"), ..terms() };
+    let init = Entry::Init(Init { is_rehearsal: false, time: node.fixture.now().since_epoch() });
+    let answer = node.fixture.state.apply(&other, &init, node.fixture.now()).answer;
+    assert_eq!(answer, Answer::Known { fingerprint: terms().fingerprint });
+}
+
+#[test]
+fn whoever_only_looks_leaves_a_node_without_a_record_as_it_is_and_enrols_one_that_restarted() {
+    let mut node = Node::new();
+    let before = node.fixture.state.clone();
+    assert_eq!(node.enrol(NewNodes::Leave), None);
+    assert_eq!(node.fixture.state, before);
+    node.init();
+    node.restart();
+    assert_eq!(node.enrol(NewNodes::Leave), Some(terms().quarantine.lasts));
+}
+
+#[test]
+fn a_node_whose_clock_is_off_by_more_than_an_hour_is_not_admitted_and_left_as_it_was() {
+    let mut node = Node::new();
+    let before = node.fixture.state.clone();
+    let off = Duration::from_secs(7200);
+    let now = node.fixture.now().since_epoch();
+    for is_rehearsal in [true, false] {
+        assert_eq!(node.init_at(is_rehearsal, now + off), Answer::Fault(Fault::ClockOff(off)));
+    }
+    assert_eq!(node.fixture.state, before);
+}
+
+#[test]
+fn a_lease_of_a_quorum_before_is_not_proved_by_a_node_that_was_admitted() {
+    let mut node = Node::in_first_quarantine();
+    node.init();
+    let token = START - 1;
+    for _ in 0..2 {
+        assert_eq!(node.ask(&renew("a", "me", 1, 5000, token)), Answer::Renewed { proves: false });
+    }
+}
+
+/// What may happen to a node that keeps its data.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Enrol(NewNodes),
+    Init,
+    Lock,
+    Raise,
+    Renew,
+    Unlock,
+    Restart,
+    Wait(u64),
+}
+
+const EVENTS: [Event; 11] = [
+    Event::Enrol(NewNodes::Quarantine),
+    Event::Enrol(NewNodes::Admit),
+    Event::Enrol(NewNodes::Leave),
+    Event::Init,
+    Event::Lock,
+    Event::Raise,
+    Event::Renew,
+    Event::Unlock,
+    Event::Restart,
+    Event::Wait(1_000),
+    Event::Wait(62_000),
+];
+
+/// Takes every way of so many steps from here.
+fn search(node: &Node, path: &mut Vec<Event>, is_in_use: bool, last_vote: u64, left: usize) {
+    if left == 0 {
+        return;
+    }
+    for event in EVENTS {
+        let mut next = node.clone();
+        let (mut is_in_use, mut last_vote) = (is_in_use, last_vote);
+        path.push(event);
+        match event {
+            Event::Enrol(new_nodes) => drop(next.enrol(new_nodes)),
+            Event::Init => {
+                if matches!(next.init(), Answer::Enrolled(_)) {
+                    assert!(!is_in_use, "admitted although it voted or was renewed at: {path:?}");
+                }
+            }
+            Event::Lock => {
+                if let Answer::Granted { vote } = next.ask(&lock("a", "me", 5000, 0)) {
+                    // A resend gets the vote that it had.
+                    let is_resend = node.fixture.owner_of("a").is_some() && vote == last_vote;
+                    assert!(vote > last_vote || is_resend, "a vote came again: {path:?}");
+                    (is_in_use, last_vote) = (true, vote);
+                }
+            }
+            Event::Raise => {
+                is_in_use |= next.ask(&raise("a", "me", last_vote)) == Answer::Raised;
+            }
+            Event::Renew => {
+                let answer = next.ask(&renew("a", "me", 1, 5000, last_vote));
+                is_in_use |= matches!(answer, Answer::Renewed { .. } | Answer::Healed(_));
+            }
+            Event::Unlock => drop(next.ask(&unlock("a", "me", last_vote, true, false))),
+            Event::Restart => next.restart(),
+            Event::Wait(milliseconds) => next.fixture.milliseconds += milliseconds,
+        }
+        search(&next, path, is_in_use, last_vote, left - 1);
+        path.pop();
+    }
+}
+
+/// Every way of six steps; a node that forgets everything without anybody noticing is what an administrator vouches for.
+#[test]
+fn no_way_leads_from_a_vote_to_an_admission_and_no_vote_comes_again() {
+    search(&Node::new(), &mut Vec::new(), false, 0, 6);
+}

@@ -1,0 +1,170 @@
+//! S60: shutting down while nodes do not answer.
+
+use super::*;
+use crate::{clock::Clock, lock::Shutdown, sim::Memory};
+
+const GRACE: Duration = Duration::from_secs(3);
+
+/// The two ways of not answering, for longer than any of these runs needs.
+fn dead(node: usize) -> [Fault; 2] {
+    let lasts = 300 * SECOND;
+    [Fault::Hang { node, lasts }, Fault::Crash { node, lasts, memory: Memory::Kept }]
+}
+
+/// Of the ways in which these nodes stop to answer at a time, each in a schedule of its own.
+fn without(nodes: &[usize], at: Duration, clients: usize) -> [Schedule; 2] {
+    [0, 1].map(|way| {
+        nodes.iter().fold(steady(5, clients), |schedule, node| {
+            let [hang, crash] = dead(*node);
+            schedule.with(at, if way == 0 { hang } else { crash })
+        })
+    })
+}
+
+/// How long a shutdown takes, and what it leaves open.
+async fn shut_down(client: &Client, quorum: &Quorum) -> (Duration, Shutdown) {
+    shut_down_within(GRACE, client, quorum).await
+}
+
+async fn shut_down_within(grace: Duration, client: &Client, quorum: &Quorum) -> (Duration, Shutdown) {
+    let start = client.clock().now();
+    let shutdown = quorum.shutdown_within(grace).await;
+    (client.clock().now().saturating_duration_since(start), shutdown)
+}
+
+fn assert_within(took: Duration, least: Duration, most: Duration) {
+    assert!(took >= least && took <= most, "{took:?} instead of {least:?} to {most:?}");
+}
+
+fn nodes(shutdown: &Shutdown) -> Vec<&str> {
+    shutdown.open.iter().map(|(node, _)| &**node).collect()
+}
+
+#[test]
+fn s60_a_dead_minority_keeps_a_shutdown_for_its_grace_and_no_longer() {
+    for schedule in without(&[4], 2 * SECOND, 1) {
+        assert_finished(&run(schedule, |client| async move {
+            let quorum = quorum(&client);
+            client.sleep(SECOND).await;
+            let guard = quorum.red_lock("r").lock().await.unwrap();
+            client.sleep(2 * SECOND).await;
+            guard.unlock().await.unwrap();
+            let (took, shutdown) = shut_down(&client, &quorum).await;
+            assert_within(took, GRACE, GRACE);
+            assert!(!shutdown.is_complete());
+            assert_eq!(
+                shutdown.to_string(),
+                "sim:4 has not confirmed the unlock of r; what is left ends with its ttl"
+            );
+        }));
+    }
+}
+
+#[test]
+fn s60_without_any_grace_a_shutdown_waits_for_a_quorum_all_the_same() {
+    for schedule in without(&[4], 2 * SECOND, 1) {
+        assert_finished(&run(schedule, |client| async move {
+            let quorum = quorum(&client);
+            client.sleep(SECOND).await;
+            let _guard = quorum.red_lock("r").lock().await.unwrap();
+            client.sleep(2 * SECOND).await;
+            let (took, shutdown) = shut_down_within(Duration::ZERO, &client, &quorum).await;
+            assert_within(took, millis(1), millis(100));
+            assert_eq!(nodes(&shutdown), ["sim:4"]);
+        }));
+    }
+}
+
+#[test]
+fn s60_a_dead_node_that_is_owed_nothing_does_not_keep_a_shutdown() {
+    for schedule in without(&[4], Duration::ZERO, 1) {
+        assert_finished(&run(schedule, |client| async move {
+            let quorum = quorum(&client);
+            client.sleep(5 * SECOND).await;
+            let _guard = quorum.red_lock("r").lock().await.unwrap();
+            let (took, shutdown) = shut_down(&client, &quorum).await;
+            assert_within(took, Duration::ZERO, millis(100));
+            assert!(shutdown.is_complete(), "{shutdown}");
+        }));
+    }
+}
+
+#[test]
+fn s60_a_lease_that_no_quorum_unlocks_keeps_a_shutdown_for_its_own_ttl_and_not_the_longest() {
+    for schedule in without(&[2, 3, 4], 2 * SECOND, 1) {
+        assert_finished(&run(schedule, |client| async move {
+            let quorum = quorum(&client);
+            client.sleep(SECOND).await;
+            let _guard = quorum.red_lock("r").lock().await.unwrap();
+            client.sleep(3 * SECOND).await;
+            let (took, shutdown) = shut_down(&client, &quorum).await;
+            // A ttl from the grant, which was three seconds ago, and a node timeout.
+            assert_within(took, TTL - 3 * SECOND, TTL - SECOND);
+            assert_eq!(nodes(&shutdown), ["sim:2", "sim:3", "sim:4"]);
+        }));
+    }
+}
+
+#[test]
+fn s60_a_shutdown_returns_soon_after_a_quorum_has_unlocked() {
+    let back = |schedule: Schedule, node| {
+        let crash = Fault::Crash { node, lasts: 5 * SECOND, memory: Memory::Kept };
+        schedule.with(2 * SECOND, crash)
+    };
+    let schedule = [2, 3].into_iter().fold(steady(5, 1), back).with(2 * SECOND, dead(4)[1].clone());
+    assert_finished(&run(schedule, |client| async move {
+        let quorum = quorum(&client);
+        client.sleep(SECOND).await;
+        let _guard = quorum.red_lock("r").lock().await.unwrap();
+        client.sleep(SECOND + millis(500)).await;
+        let (took, shutdown) = shut_down(&client, &quorum).await;
+        // They are there again four and a half seconds later, and dialled soon after that.
+        assert_within(took, 4 * SECOND, 6 * SECOND);
+        assert_eq!(nodes(&shutdown), ["sim:4"]);
+    }));
+}
+
+#[test]
+fn s60_a_lease_whose_keys_are_over_keeps_a_shutdown_for_its_grace_alone() {
+    for schedule in without(&[2, 3, 4], 30 * SECOND, 1) {
+        assert_finished(&run(schedule, |client| async move {
+            let quorum = quorum(&client);
+            client.sleep(SECOND).await;
+            let guard = quorum.red_lock("r").lock().await.unwrap();
+            client.lost(&guard).await;
+            // What the nodes got last, they got when they were there: nothing that was tried since counts.
+            client.sleep(3 * SECOND).await;
+            let (took, shutdown) = shut_down(&client, &quorum).await;
+            assert_within(took, GRACE, GRACE);
+            assert_eq!(nodes(&shutdown), ["sim:2", "sim:3", "sim:4"]);
+        }));
+    }
+}
+
+#[test]
+fn s60_what_is_taken_back_counts_as_a_lease_where_no_quorum_is_left() {
+    for (hung, least, most) in [(&[3, 4][..], GRACE, GRACE), (&[2, 3, 4], TTL, TTL + 2 * SECOND)] {
+        let hang = |schedule: Schedule, node: &usize| schedule.with(2 * SECOND, dead(*node)[0].clone());
+        assert_finished(&run(hung.iter().fold(steady(5, 2), hang), move |client| async move {
+            let quorum = quorum(&client);
+            client.sleep(SECOND).await;
+            if client.index() == 0 {
+                // At the first three nodes, somebody else holds it.
+                let _guard = quorum.red_lock("r").lock().await.unwrap();
+                return client.sleep(60 * SECOND).await;
+            }
+            client.sleep(SECOND + millis(1)).await;
+            let lock = quorum.red_lock("r");
+            client.spawn(async move { drop(lock.lock().await) });
+            client.sleep(millis(100)).await;
+            let (took, shutdown) = shut_down(&client, &quorum).await;
+            assert_within(took, least, most);
+            assert_eq!(shutdown.open.len(), hung.len(), "{shutdown}");
+        }));
+    }
+}
+
+fn assert_finished(report: &Report) {
+    assert_eq!(report.end, End::Done);
+    assert_keeps_the_rest(report);
+}
