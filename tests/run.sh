@@ -9,6 +9,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 scratch=$(mktemp -d)
+target=$(cargo metadata --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
 node_pids=()
 clean_up() {
     if ((${#node_pids[@]})); then
@@ -30,11 +31,18 @@ stage() {
     say "$name: $((SECONDS - begin)) s"
 }
 
+# not_run NAME WHY: says that something was not checked, now and once more at the end.
+left_out=()
+not_run() {
+    say "$1: NOT RUN, $2"
+    left_out+=("$1: NOT RUN, $2")
+}
+
 as_root() {
     if ((EUID == 0)); then "$@"; else sudo "$@"; fi
 }
 
-server_program() { command -v redis-server || command -v valkey-server; }
+server_program() { command -v "${REDQUORUM_TEST_SERVER:-redis-server}" || command -v valkey-server; }
 
 # The image of the container tests is made from the installed server too, so Docker alone is not enough.
 install_server() {
@@ -71,6 +79,59 @@ test_on() {
         tee "$scratch/$1.passed"
 }
 
+# What a server of another version may answer otherwise: to the script, to a user who lacks a permission, to questions about itself.
+depends_on_version='test(node::redis::) + test(permissions::) + test(doctor::)'
+
+# version_of PROGRAM: `Redis 7.0.15`, `Valkey 9.1.2`.
+version_of() { "$1" --version | sed -E 's/^(Redis|Valkey) server v=([^ ]+).*/\1 \2/'; }
+
+# fetch_server NAME WORDS: adds this server to $others, if it can be had.
+others=()
+fetch_server() {
+    local program
+    if program=$(tests/servers.sh "$1" 2>"$scratch/why"); then
+        others+=("$program")
+    else
+        not_run "tests on $2" "$(<"$scratch/why")"
+    fi
+}
+
+# All at once, for most of the time they wait for what must not happen.
+test_on_others() {
+    local program version run runs=() failed=0
+    for program in "${others[@]}"; do
+        version=$(version_of "$program")
+        REDQUORUM_TEST_SERVER=$program REDQUORUM_TEST_SERVERS=processes cargo nextest run --all-features --color never \
+            -E "$depends_on_version" >"$scratch/$version.passed" 2>&1 &
+        runs+=("$!:$version")
+    done
+    for run in "${runs[@]}"; do
+        wait "${run%%:*}" || failed=1
+        cat "$scratch/${run#*:}.passed"
+    done
+    return "$failed"
+}
+
+# The ways for systems other than Linux, under Linux. What runs in virtual time alone depends on none of them; without it,
+# to optimise would take longer than it saves.
+depends_on_system='not (test(model::) + test(sim::) + test(simulated))'
+test_portable() {
+    CARGO_PROFILE_DEV_OPT_LEVEL=0 RUSTC_WORKSPACE_WRAPPER=$PWD/tests/portable.sh cargo nextest run --all-features \
+        --color never --lib --bins -E "$depends_on_system" 2>&1 | tee "$scratch/portable.passed"
+}
+
+# oldest_rust VERSION: sees that the crate compiles with the oldest Rust that it promises to compile with, if that can be had.
+oldest_rust() {
+    if ! command -v rustup >/dev/null; then
+        not_run "Rust $1" "there is no rustup to install it with"
+    elif ! rustup run "$1" cargo --version >/dev/null 2>&1 &&
+        ! rustup toolchain install --profile minimal --no-self-update "$1" >"$scratch/why" 2>&1; then
+        not_run "Rust $1" "rustup cannot install it: $(grep -m 1 error "$scratch/why" || tail -n 1 "$scratch/why")"
+    else
+        stage "Rust $1" cargo "+$1" check --all-features --target-dir "$target/rust-$1"
+    fi
+}
+
 # What is started, frozen, killed and started again in another way: the rest only talks to servers.
 depends_on_kind='test(real::fixture) + test(real::guard) + test(real::faults) + test(real::acceptance) + test(real::election)'
 
@@ -90,7 +151,7 @@ examples() {
         # Those that measure can do with less here.
         case $name in
         campaign) arguments=(--schedules 1000) ;;
-        contention) arguments=(--nodes 5 --contenders 1,2,10) ;;
+        contention) arguments=(--nodes 5 --contenders 1,2,10 --plot "$scratch/contention.svg") ;;
         *) arguments=() ;;
         esac
         say "example $name"
@@ -143,11 +204,16 @@ examples_on_servers() {
 
 documentation() { RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --all-features; }
 
-# What would be uploaded builds by itself, and nothing has to be said about it. Working files that are not committed are part
-# of it, so that this can be run before a commit.
+# What would be uploaded compiles by itself, and nothing has to be said about it. Working files that are not committed are part
+# of it, so that this can be run before a commit. It is checked rather than built, by what the lint without features has left
+# of its dependencies: cargo's own verification would compile them once more.
 package() {
-    cargo package --allow-dirty 2>&1 | tee "$scratch/package.log"
+    local name
+    name=redquorum-$(sed -n '/^version = /{s/.*"\(.*\)"/\1/p;q}' Cargo.toml)
+    cargo package --allow-dirty --no-verify 2>&1 | tee "$scratch/package.log"
     if grep '^warning' "$scratch/package.log"; then return 1; fi
+    tar --extract --file "$target/package/$name.crate" --directory "$scratch"
+    cargo check --manifest-path "$scratch/$name/Cargo.toml" --target-dir "$target"
 }
 
 # Nothing public may change in a way that the version does not say, since the last release.
@@ -169,8 +235,16 @@ stage "tests, real servers as processes" test_on processes
 if docker_runs_tests; then
     stage "tests, real servers as containers" test_on containers "$depends_on_kind"
 else
-    say "tests, real servers as containers: NOT RUN, no Docker engine that shares this machine's network answers"
+    not_run "tests, real servers as containers" "no Docker engine that shares this machine's network answers"
 fi
+installed=$(version_of "$(server_program)")
+[[ $installed == "Redis 7.0."* ]] || not_run "tests on Redis 7.0" "the installed server is $installed"
+fetch_server redis-6.2 "Redis 6.2"
+fetch_server redis-8 "Redis 8"
+fetch_server valkey Valkey
+if ((${#others[@]})); then stage "tests on other servers" test_on_others; fi
+stage "tests of the ways for other systems" test_portable
+oldest_rust "$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)"
 stage "tests in the documentation" doc_tests
 stage "examples on nodes in memory" examples
 stage "examples on five real servers" examples_on_servers
@@ -179,7 +253,7 @@ stage "package" package
 if release=$(git describe --tags --abbrev=0 --match 'v[0-9]*' 2>/dev/null); then
     stage "compatibility with $release" semver "$release"
 else
-    say "compatibility with the last release: NOT RUN, there is no release (no tag v*) to be compatible with"
+    not_run "compatibility with the last release" "there is no release (no tag v*) to be compatible with"
 fi
 
 # Reached only when every stage has succeeded.
@@ -190,4 +264,7 @@ for results in "$scratch"/*.passed; do
     total=$((total + count))
     echo "$kind: $count passed"
 done
+echo "all tests on $installed"
+for program in ${others[@]+"${others[@]}"}; do echo "what depends on the version on $(version_of "$program")"; done
+if ((${#left_out[@]})); then printf '%s\n' "${left_out[@]}"; fi
 echo "$total passed, 0 failed in $SECONDS s"
