@@ -64,9 +64,14 @@ impl Item {
         self.owed.is_some()
     }
 
-    /// Whether it takes back what this client itself has asked for: only then is it known until when that blocks others.
-    pub(super) fn gives_back(&self) -> bool {
-        self.blocks_until.is_some()
+    /// Whether it is about more than what this client has, or wants, at the node. Of unlocks, those of what others have.
+    pub(super) fn is_for_others(&self) -> bool {
+        let is_for_others = |entry: &Entry| match entry {
+            Entry::ForceUnlock(_) | Entry::Init(_) | Entry::Reconfigure(_) => true,
+            Entry::Unlock(_) => self.blocks_until.is_none(),
+            _ => false,
+        };
+        self.entries.iter().any(is_for_others)
     }
 
     /// What the node has not confirmed of it, if it is owed.

@@ -246,9 +246,9 @@ impl Outbox {
     }
 
     /// Whether a closing outbox need not send a request any more. A node that was never reached has nothing of this client's to
-    /// give back.
+    /// give back, and what the client wanted there it wants no longer.
     fn is_moot(&self, item: &Item, now: Instant) -> bool {
-        item.is_over(now) || (!self.was_up && item.gives_back())
+        item.is_over(now) || !(self.was_up || item.is_for_others())
     }
 
     /// Everything that is not answered yet.

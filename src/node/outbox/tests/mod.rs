@@ -3,7 +3,9 @@ use futures::FutureExt;
 use super::queue::LOOKED_THROUGH;
 use super::*;
 use crate::{
-    node::request::{Inspect, LARGEST_GROUP, Leave, Lock, MOST_ENTRIES, MOST_RESOURCES, Unlock, Withdraw},
+    node::request::{
+        ForceUnlock, Inspect, LARGEST_GROUP, Leave, Lock, MOST_ENTRIES, MOST_RESOURCES, Unlock, Withdraw,
+    },
     owner_id::OwnerId,
     resource::Resource,
 };
@@ -436,16 +438,26 @@ fn an_unlock_sent_again_that_finds_nothing_may_have_been_executed_before() {
 #[test]
 fn a_node_that_was_never_reached_has_nothing_to_give_back() {
     let mut outbox = Outbox::new(NODE_TIMEOUT);
+    let _lock = outbox.submit(one(lock(1)));
     let _unlock = outbox.submit(owed(1).blocks_until(at(300)));
     assert_eq!(outbox.owes(at(0)).count(), 0);
     outbox.close();
-    assert!(outbox.is_done(at(0)), "nothing can be there");
-    let _others = outbox.submit(owed(2));
-    assert_eq!(outbox.owes(at(0)).count(), 1, "what another client has there may be unlocked by force");
-    assert!(!outbox.is_done(at(0)));
+    assert!(outbox.is_done(at(0)), "nothing can be there, and nobody wants anything there any more");
     outbox.connected();
-    assert_eq!(outbox.owes(at(0)).count(), 2);
+    assert_eq!(outbox.owes(at(0)).count(), 1);
     assert!(!outbox.is_done(at(0)));
+}
+
+#[test]
+fn a_closed_node_that_was_never_reached_is_dialled_for_what_is_not_this_clients() {
+    let mut outbox = Outbox::new(NODE_TIMEOUT);
+    let _forced = outbox.submit(one(Entry::ForceUnlock(ForceUnlock { resources: resources() })));
+    outbox.close();
+    assert!(!outbox.is_done(at(0)));
+    assert!(outbox.is_done(at(1000)));
+    let _others = outbox.submit(Request { until: at(2000), ..owed(1) });
+    assert!(!outbox.is_done(at(1000)), "an unlock of what somebody else has");
+    assert_eq!(outbox.owes(at(1000)).count(), 1);
 }
 
 #[test]
