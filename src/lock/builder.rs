@@ -239,11 +239,10 @@ impl QuorumBuilder {
     ///
     /// # Errors
     ///
-    /// [`AdmissionError::NotNew`] if a node belongs to a quorum, or may have voted in this one: with nothing changed, unless
-    /// another `init` went on at the same time; [`AdmissionError::ClockOff`] if a node's clock is off by more than an hour, with
-    /// nothing changed; [`AdmissionError::Incomplete`] if a node did not answer. Nodes are looked at first, so others have been
-    /// admitted only if it failed in between; then it waits out its quarantine. [`AdmissionError::SameServer`] if two addresses
-    /// lead to one server.
+    /// With nothing changed: [`AdmissionError::NotNew`] if a node belongs to a quorum, or may have voted in this one;
+    /// [`AdmissionError::ClockOff`] if a node's clock is off by more than an hour; [`AdmissionError::SameServer`] if two addresses
+    /// lead to one server. [`AdmissionError::Incomplete`] if a node did not answer. Nodes are looked at first, so others have been
+    /// admitted, as its votes say, only if it failed in between, or was made by another `init` meanwhile.
     ///
     /// # Cancel safety
     ///

@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 
 use crate::{
-    AdmissionError, ConfigError, Election, Fault, LockError, MemoryCluster, Quorum,
+    AdmissionError, ConfigError, Election, Fault, LockError, MemoryCluster, Quorum, Vote,
     lock::{
         admission::{Initialized, init, init_if_needed},
         core::{Client, Surroundings},
@@ -18,18 +18,30 @@ use crate::{
 
 const OFF: Duration = Duration::from_secs(7200);
 
-/// A node whose clock is hours away from the client's.
+/// A node of which somebody who makes a quorum hears something special.
 #[derive(Debug)]
-struct Late(Arc<dyn Node>);
+struct Strange(Arc<dyn Node>, Strangeness);
 
-impl Node for Late {
+#[derive(Debug)]
+enum Strangeness {
+    /// Its clock is hours away from the client's.
+    Late,
+    /// Somebody else makes it a node just before.
+    Overtaken,
+}
+
+impl Node for Strange {
     fn address(&self) -> &Arc<str> {
         self.0.address()
     }
 
     fn call(&self, request: Request) -> Reply {
-        if request.entries.iter().any(|entry| matches!(entry, Entry::Init(_))) {
-            return Reply::fault(request.entries.len(), &Fault::ClockOff(OFF));
+        match (&self.1, &request.entries[..]) {
+            (Strangeness::Late, [Entry::Init(_)]) => return Reply::fault(1, &Fault::ClockOff(OFF)),
+            (Strangeness::Overtaken, [Entry::Init(init)]) if !init.is_rehearsal => {
+                drop(self.0.call(request.clone()));
+            }
+            _ => {}
         }
         self.0.call(request)
     }
@@ -47,12 +59,12 @@ impl Node for Late {
     }
 }
 
-/// Whoever makes a quorum of these nodes; the clock of the last may be off.
-fn administrator(cluster: &MemoryCluster, is_last_late: bool) -> Arc<Client> {
+/// Whoever makes a quorum of these nodes, the last of which may be strange.
+fn administrator(cluster: &MemoryCluster, strangeness: Option<Strangeness>) -> Arc<Client> {
     let settings = Quorum::builder().settings.check(cluster.nodes()).unwrap();
     let mut nodes = cluster.connect(&settings.terms, true);
-    if let Some(last) = nodes.pop() {
-        nodes.push(if is_last_late { Arc::new(Late(last)) } else { last });
+    if let Some((last, strangeness)) = nodes.pop_if(|_| strangeness.is_some()).zip(strangeness) {
+        nodes.push(Arc::new(Strange(last, strangeness)));
     }
     let surroundings = Surroundings::new(cluster.clock(), Handle::current(), Arc::new(Unobserved));
     Client::start(nodes, settings, surroundings)
@@ -61,22 +73,33 @@ fn administrator(cluster: &MemoryCluster, is_last_late: bool) -> Arc<Client> {
 #[tokio::test(start_paused = true)]
 async fn a_node_whose_clock_is_off_is_named_before_any_is_changed() {
     let cluster = MemoryCluster::new(3);
-    let late = administrator(&cluster, true);
+    let late = administrator(&cluster, Some(Strangeness::Late));
     for outcome in [init(&late).await, init_if_needed(&late).await.map(drop)] {
         let Err(AdmissionError::ClockOff { node, by: OFF }) = &outcome else { panic!("{outcome:?}") };
         assert_eq!(&**node, "memory:2");
     }
-    init(&administrator(&cluster, false)).await.unwrap();
+    init(&administrator(&cluster, None)).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn two_that_make_a_quorum_if_needed_at_the_same_time_have_both_made_it() {
     let cluster = MemoryCluster::new(3);
-    let (one, other) = (administrator(&cluster, false), administrator(&cluster, false));
+    let (one, other) = (administrator(&cluster, None), administrator(&cluster, None));
     let (one, other) = tokio::join!(init_if_needed(&one), init_if_needed(&other));
     for outcome in [one, other] {
         assert!(matches!(outcome, Ok(Initialized::Now | Initialized::Before { .. })), "{outcome:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_overtaken_while_it_makes_a_quorum_does_not_say_that_nothing_was_changed() {
+    let overtaken = administrator(&MemoryCluster::new(3), Some(Strangeness::Overtaken));
+    let refused = init(&overtaken).await.unwrap_err();
+    let AdmissionError::Incomplete { votes } = &refused else { panic!("{refused:?}") };
+    let said: Vec<&Vote> = votes.iter().map(|(_, vote)| vote).collect();
+    assert!(matches!(said[..], [Vote::Granted, Vote::Granted, Vote::Refused(_)]), "{said:?}");
+    let overtaken = administrator(&MemoryCluster::new(3), Some(Strangeness::Overtaken));
+    assert_eq!(init_if_needed(&overtaken).await, Ok(Initialized::Now), "the other one has made the same");
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,7 +123,7 @@ async fn a_client_that_only_looks_changes_nothing() {
     assert_eq!(election.leader().await.unwrap(), None);
     drop(election.observe().unwrap());
     // Nobody has made a record.
-    init(&administrator(&cluster, false)).await.unwrap();
+    init(&administrator(&cluster, None)).await.unwrap();
     let builder = || Quorum::builder().nodes(["redis://a"]);
     let refused = AdmissionError::Config(ConfigError::ReadOnly);
     assert_eq!(builder().read_only().init().await.unwrap_err(), refused);
