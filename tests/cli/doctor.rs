@@ -141,7 +141,7 @@ async fn a_dead_node_and_a_hung_one_are_found() {
     let doctor = output(plainly(&cluster, QUICK)).await;
     assert_eq!(code(&doctor), 81);
     finds(&doctor, "reachable", Some(dead.port()), "fail", "refused");
-    finds(&doctor, "reachable", Some(hung.port()), "fail", "no answer");
+    finds(&doctor, "reachable", Some(hung.port()), "fail", "no connection within");
     finds(&doctor, "quorum", None, "fail", "1 of 3 nodes votes, 2 needed");
 }
 

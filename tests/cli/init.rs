@@ -83,7 +83,7 @@ async fn who_makes_a_quorum_is_told_which_node_is_waited_for() {
         let mut init = plainly(&cluster, arguments).spawn().unwrap();
         let mut lines = BufReader::new(init.stderr.as_mut().unwrap()).lines();
         let line = tokio::time::timeout(SOON, lines.next_line()).await.unwrap().unwrap().unwrap();
-        let silent = format!("127.0.0.1:{}: no answer within ", cluster.server(1).port());
+        let silent = format!("127.0.0.1:{}: unreachable: no connection within ", cluster.server(1).port());
         assert!(line.starts_with("redquorum: no quorum: 2 of 3 nodes answer, 3 needed; "), "{line}");
         assert!(line.contains(&silent), "{line}");
         assert!(init.try_wait().unwrap().is_none(), "it still waits for the node");

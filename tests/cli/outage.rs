@@ -117,5 +117,5 @@ async fn a_wait_for_connections_says_who_does_not_answer() {
     let said: Vec<_> = stderr(&run).lines().map(str::to_owned).collect();
     assert_eq!(said.len(), 2, "{said:?}");
     assert!(said[0].starts_with("redquorum: no quorum: 1 of 3 nodes answers, 2 needed; "), "{said:?}");
-    assert!(said[0].contains(&format!("127.0.0.1:{frozen}: no answer within ")), "{said:?}");
+    assert!(said[0].contains(&format!("127.0.0.1:{frozen}: unreachable: no connection within ")), "{said:?}");
 }

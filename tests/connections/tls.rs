@@ -1,7 +1,9 @@
 //! Nodes behind TLS.
 
+use std::time::Duration;
+
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
-use redis::{Client, TlsCertificates};
+use redis::{AsyncConnectionConfig, Client, TlsCertificates};
 use redquorum::{ConfigError, ConnectError, Fault, Quorum, QuorumBuilder, Tls};
 
 use super::{made, refusal, works};
@@ -202,6 +204,17 @@ async fn tls_and_its_absence_do_not_meet() {
         assert!(matches!(error, ConnectError::NoQuorum { .. }), "{error}");
     }
     assert!(scene.cluster.server(0).keys().await.is_empty());
+}
+
+/// As a lock would say it, for programs that look at servers.
+#[tokio::test]
+async fn a_plain_connection_says_that_a_port_may_have_no_tls() {
+    let scene = Scene::start(1, false, ServerOptions::default()).await;
+    let plain = format!("rediss://localhost:{}", scene.cluster.server(0).port());
+    let nodes = Quorum::builder().nodes([plain]).tls(scene.trusting()).connectors().unwrap();
+    let patience = Duration::from_millis(200);
+    let told = nodes[0].connect(AsyncConnectionConfig::new(), patience).await.map(drop).unwrap_err();
+    assert!(told.to_string().ends_with("write redis:// instead of rediss://"), "{told}");
 }
 
 /// The crate's own TLS, with what the application has given it.

@@ -44,10 +44,9 @@ impl Line {
             .set_connection_timeout(None)
             .set_response_timeout(None)
             .set_push_sender(sender);
-        match stopwatch::within(patience, node.connect(config, patience)).await {
-            Some(Ok(connection)) => Ok(Self { connection, pushes, patience }),
-            Some(Err(fault)) => Err(Gone { why: fault.to_string(), fault: Some(fault) }),
-            None => Err(Gone::silent(patience)),
+        match node.connect(config, patience).await {
+            Ok(connection) => Ok(Self { connection, pushes, patience }),
+            Err(fault) => Err(Gone { why: fault.to_string(), fault: Some(fault) }),
         }
     }
 

@@ -1,7 +1,8 @@
 //! Plain connections to a node.
 
-use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
+use std::{fmt, net::IpAddr, pin::pin, sync::Arc, time::Duration};
 
+use futures::future::{Either, select};
 use redis::{AsyncConnectionConfig, aio::MultiplexedConnection};
 use tokio::runtime::Handle;
 
@@ -62,12 +63,12 @@ impl NodeConnector {
         }
     }
 
-    /// Connects to the node. What the configuration says of pushes and answers holds; Sentinels that do not answer are waited for
-    /// up to `timeout`, all together.
+    /// Connects to the node. What the configuration says of pushes and answers holds; servers and Sentinels that do not answer are
+    /// waited for up to `timeout`, all together.
     ///
     /// # Errors
     ///
-    /// The [`Fault`] that a lock would report of this node: it cannot be reached, or does not let this user in.
+    /// The [`Fault`] that a lock would report of this node: it cannot be reached, does not answer, or does not let this user in.
     ///
     /// # Cancel safety
     ///
@@ -77,12 +78,16 @@ impl NodeConnector {
         config: AsyncConnectionConfig,
         timeout: Duration,
     ) -> Result<MultiplexedConnection, Fault> {
-        match &self.route.leads_to {
-            Destination::Server(endpoint) => self.open(endpoint, config).await,
-            Destination::MasterSet(set) => {
-                let clock: Arc<dyn Clock> = Arc::new(BootClock::start(&self.runtime));
-                self.open(&set.master(&*clock, timeout).await?, config).await
+        let clock = BootClock::start(&self.runtime);
+        let opened = async {
+            match &self.route.leads_to {
+                Destination::Server(endpoint) => self.open(endpoint, config).await,
+                Destination::MasterSet(set) => self.open(&set.master(&clock, timeout).await?, config).await,
             }
+        };
+        match select(pin!(opened), clock.sleep_until(clock.now() + timeout)).await {
+            Either::Left((opened, _)) => opened,
+            Either::Right(((), _)) => Err(self.route.late(timeout)),
         }
     }
 

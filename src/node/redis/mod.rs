@@ -14,7 +14,7 @@ use crate::{
         fault::Fault,
         remote::{RemoteNode, Setup},
         terms::Terms,
-        transport::{Link, Transport, late},
+        transport::{Link, Transport},
     },
 };
 
@@ -107,10 +107,7 @@ impl Transport for RedisTransport {
     }
 
     fn late(&self, patience: Duration) -> Fault {
-        match &self.route.leads_to {
-            Destination::Server(endpoint) => endpoint.late(patience),
-            Destination::MasterSet(_) => late(patience),
-        }
+        self.route.late(patience)
     }
 
     fn follows_master(&self) -> bool {

@@ -1,9 +1,12 @@
 //! How a node is reached.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{endpoint::Endpoint, sentinel::MasterSet, tls::Security, url};
-use crate::error::ConfigError;
+use crate::{
+    error::ConfigError,
+    node::{fault::Fault, transport::late},
+};
 
 /// How a node is reached: one server, or whichever server Sentinels name.
 #[derive(Debug)]
@@ -45,5 +48,13 @@ impl Route {
     /// The node's address, the same for all ways of writing it and whoever is the master.
     pub(crate) fn address(&self) -> &Arc<str> {
         &self.address
+    }
+
+    /// Why a connection was not there within some time.
+    pub(super) fn late(&self, patience: Duration) -> Fault {
+        match &self.leads_to {
+            Destination::Server(endpoint) => endpoint.late(patience),
+            Destination::MasterSet(_) => late(patience),
+        }
     }
 }
