@@ -73,10 +73,10 @@ test_without_servers() {
     cargo nextest run --all-features --color never -E 'not (binary(real) + binary(cli) + binary(connections))' 2>&1 | tee "$scratch/without-servers.passed"
 }
 
-# test_on KIND [FILTER]: runs the tests on real servers, on servers of this kind.
+# test_on KIND THREADS [FILTER]: runs the tests on real servers, on servers of this kind, so many at a time.
 test_on() {
-    REDQUORUM_TEST_SERVERS=$1 cargo nextest run --all-features --color never --profile servers -E "${2:-all()}" 2>&1 |
-        tee "$scratch/$1.passed"
+    REDQUORUM_TEST_SERVERS=$1 cargo nextest run --all-features --color never --profile servers --test-threads "$2" \
+        -E "${3:-all()}" 2>&1 | tee "$scratch/$1.passed"
 }
 
 # What a server of another version may answer otherwise: to the script, to a user who lacks a permission, to questions about itself.
@@ -231,9 +231,10 @@ stage "build" cargo build --lib --bins --tests --examples --all-features
 stage "lint" cargo clippy --all-targets --all-features -- -D warnings
 stage "lint without features" cargo clippy --lib -- -D warnings
 stage "tests without real servers" test_without_servers
-stage "tests, real servers as processes" test_on processes
+# They wait more than they work.
+stage "tests, real servers as processes" test_on processes 4
 if docker_runs_tests; then
-    stage "tests, real servers as containers" test_on containers "$depends_on_kind"
+    stage "tests, real servers as containers" test_on containers 2 "$depends_on_kind"
 else
     not_run "tests, real servers as containers" "no Docker engine that shares this machine's network answers"
 fi
