@@ -52,10 +52,11 @@ pub enum Seen {
 pub enum LockState {
     /// A quorum names the same owner.
     Held,
-    /// Nobody has a quorum, even if all nodes that did not say were on one side. Some nodes may be held all the same, by
+    /// Nobody has a quorum, even if all nodes that did not say, or may have forgotten, were on one side. Some nodes may be held all the same, by
     /// contenders whose attempts are under way.
     Free,
-    /// It depends on the nodes that did not say: with them, somebody may have a quorum. Not to be taken for free.
+    /// It depends on the nodes that did not say, or are in quarantine, as they may have forgotten: with them, somebody may have a
+    /// quorum. Not to be taken for free.
     Unclear,
 }
 
@@ -63,7 +64,7 @@ impl Inspection {
     /// The quorum's view.
     #[must_use]
     pub fn state(&self) -> LockState {
-        let silent = self.seen().filter(|seen| matches!(seen, Seen::Unknown(_))).count();
+        let silent = self.nodes.iter().filter(|node| node.may_be_held()).count();
         let most = self.seen().map(|seen| self.supporters(seen).count()).max().unwrap_or(0);
         if most >= self.needed {
             LockState::Held
@@ -272,22 +273,24 @@ async fn hear_with_times(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::HeldBy;
+    use crate::node::{Abstention, HeldBy};
 
-    /// One word a node: a letter and a digit for an owner and its remaining seconds, `-` free, `?` silent.
+    /// One word a node: a letter and a digit for an owner and its remaining seconds, `-` free, `?` silent, `q` in quarantine.
     fn view(nodes: &str) -> Inspection {
         let held = |held: &str| HeldBy {
             owner: Some(OwnerId::from_wire(&held.as_bytes()[..1])),
             holds: 1,
             remaining: held[1..].parse().ok().map(Duration::from_secs),
         };
-        let inspected = |held| {
-            Answer::Inspected(Inspected { held, counter: 0, run: None, fingerprint: None, abstention: None })
+        let inspected = |held, abstention| {
+            Answer::Inspected(Inspected { held, counter: 0, run: None, fingerprint: None, abstention })
         };
+        let quarantined = Abstention::Quarantined(Duration::from_secs(60));
         let answer = |word: &str| match word {
-            "-" => inspected(None),
+            "-" => inspected(None, None),
+            "q" => inspected(None, Some(quarantined)),
             "?" => Answer::Fault(Fault::TimedOut),
-            word => inspected(Some(held(word))),
+            word => inspected(Some(held(word)), None),
         };
         let node = |word| NodeInspection::new("node".into(), answer(word), None);
         let nodes: Vec<_> = nodes.split(' ').map(node).collect();
@@ -296,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quorum_decides_and_silence_is_neither_free_nor_held() {
+    fn the_quorum_decides_and_silence_is_neither_free_nor_held_nor_is_what_may_have_been_forgotten() {
         for (nodes, state) in [
             ("a1 a2 a3 - -", LockState::Held),
             ("a1 a2 b3 - -", LockState::Free),
@@ -304,6 +307,9 @@ mod tests {
             ("a1 b2 ? - -", LockState::Free),
             ("? ? - - -", LockState::Free),
             ("? ? ? - -", LockState::Unclear),
+            ("a1 q q", LockState::Unclear),
+            ("a1 - q", LockState::Unclear),
+            ("- - q", LockState::Free),
         ] {
             assert_eq!(view(nodes).state(), state, "{nodes}");
         }

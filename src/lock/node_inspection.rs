@@ -59,6 +59,12 @@ impl NodeInspection {
         self.abstention.as_ref()
     }
 
+    /// Whether it cannot tell that nobody holds the resource there: it did not say, or may have forgotten.
+    pub(super) fn may_be_held(&self) -> bool {
+        let has_forgotten = matches!(self.abstention, Some(Refusal::Quarantined { remaining: Some(_) }));
+        matches!(self.seen, Seen::Unknown(_)) || (has_forgotten && self.seen == Seen::Free)
+    }
+
     /// From the question to the node's answer: a round trip, what waited before it on the connection, and what this client had
     /// to do meanwhile. `None` if the node itself did not answer.
     #[must_use]

@@ -35,7 +35,9 @@ async fn inspection_tells_the_owner_the_holds_and_the_remaining_ttl_with_every_n
         assert!(owner.as_ref() == Some(outer.owner()) && *remaining <= TTL);
     }
     for answer in held.answers() {
-        assert_eq!(answer.counter(), Some(outer.fencing_token().as_u64()), "{answer:?}");
+        // A node whose clock has begun the next second may have voted for more.
+        let token = outer.fencing_token().as_u64();
+        assert!(answer.counter().is_some_and(|counter| counter >= token), "{answer:?}");
         assert!(answer.latency().is_some_and(|latency| latency > Duration::ZERO), "{answer:?}");
     }
     assert!(free.answers().all(|answer| answer.counter().is_none()), "nobody has counted yet");

@@ -14,6 +14,9 @@ use crate::{
     waiting::Waiting,
 };
 
+/// Most locks are had sooner, so nobody looks who holds them.
+const BEFORE: Duration = Duration::from_millis(100);
+
 /// A wait that is shorter is nothing to speak of.
 const AT_FIRST: Duration = Duration::from_secs(1);
 
@@ -34,16 +37,16 @@ pub(crate) async fn narrate(
 ) -> Infallible {
     let mut teller = Teller::default();
     let mut holder = None;
-    if waiting.is_seen() {
-        look(waiting, quorum, names, &mut holder).await;
-    }
-    stopwatch::pause(AT_FIRST).await;
+    // Mostly the lock is had sooner, and nobody has to look.
+    stopwatch::pause(BEFORE).await;
+    let first = look(waiting, quorum, names, &mut holder);
+    let (mut shortage, ()) = tokio::join!(first, stopwatch::pause(AT_FIRST - BEFORE));
     loop {
-        let shortage = look(waiting, quorum, names, &mut holder).await;
         if let Some(message) = teller.hear(shortage) {
             messages.notice(&message);
         }
         stopwatch::pause(INTERVAL).await;
+        shortage = look(waiting, quorum, names, &mut holder).await;
     }
 }
 
@@ -82,13 +85,14 @@ pub(crate) async fn narrate_connecting(
     messages: &Messages,
 ) -> Infallible {
     let mut teller = Teller::default();
-    stopwatch::pause(AT_FIRST).await;
+    let mut at_least = AT_FIRST;
     loop {
         let dials = nodes.iter().map(async |node| {
             let Gone { why, .. } = Line::open(node, PATIENCE).await.err()?;
             Some((node.address().to_owned(), why))
         });
-        let failed = join_all(dials).await.into_iter().flatten();
+        let (dialled, ()) = tokio::join!(join_all(dials), stopwatch::pause(at_least));
+        let failed = dialled.into_iter().flatten();
         // Whoever connects will say itself that it goes on.
         if let Some(shortage) = Shortage::of_dials(nodes.len(), needed, failed)
             && let Some(message) = teller.hear(Some(shortage))
@@ -96,5 +100,6 @@ pub(crate) async fn narrate_connecting(
             messages.notice(&message);
         }
         stopwatch::pause(INTERVAL).await;
+        at_least = Duration::ZERO;
     }
 }

@@ -34,11 +34,6 @@ impl Waiting {
         Self { bar }
     }
 
-    /// Whether anybody sees it.
-    pub(crate) fn is_seen(&self) -> bool {
-        !self.bar.is_hidden()
-    }
-
     /// Says something else.
     pub(crate) fn say(&self, message: String) {
         self.bar.set_message(message);

@@ -42,7 +42,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     wait: Option<Duration>,
     /// How long to go on while no quorum of nodes can be asked, or connected [default: the ttl, or until the nodes vote again
-    /// that are in quarantine, if that is later; the file's connect_timeout, or 5s]
+    /// that are in quarantine, if that is later; the file's connect_timeout, or 5s, or --wait if that is shorter]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     patience: Option<Duration>,
     /// Wait in a line that is served in order, together with all others that ask for `--fair`
@@ -68,7 +68,10 @@ impl Run {
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let settings = app.settings()?;
         let rule = self.rule(&settings)?;
-        app.with_quorum_of(&settings, settings.patient_builder(self.patience), async |quorum| {
+        // Whoever does not wait for long does not wait for nodes any longer.
+        let short_wait = self.wait.filter(|wait| *wait < settings.connect_timeout());
+        let builder = settings.patient_builder(self.patience.or(short_wait));
+        app.with_quorum_of(&settings, builder, async |quorum| {
             let mut signals = Signals::register()?;
             let guard = tokio::select! {
                 biased;
