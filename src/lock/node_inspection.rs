@@ -61,6 +61,7 @@ impl NodeInspection {
 
     /// Whether it cannot tell that nobody holds the resource there: it did not say, or may have forgotten.
     pub(super) fn may_be_held(&self) -> bool {
+        // A node of which no client has made a record yet knows of no lock either, so an empty one counts as free.
         let has_forgotten = matches!(self.abstention, Some(Refusal::Quarantined { remaining: Some(_) }));
         matches!(self.seen, Seen::Unknown(_)) || (has_forgotten && self.seen == Seen::Free)
     }

@@ -37,7 +37,6 @@ pub(crate) async fn narrate(
 ) -> Infallible {
     let mut teller = Teller::default();
     let mut holder = None;
-    // Mostly the lock is had sooner, and nobody has to look.
     stopwatch::pause(BEFORE).await;
     let first = look(waiting, quorum, names, &mut holder);
     let (mut shortage, ()) = tokio::join!(first, stopwatch::pause(AT_FIRST - BEFORE));

@@ -138,7 +138,8 @@ impl Sight {
                 "{resource} is free: {held} of {nodes} nodes have a holder, but no {needed} the same one"
             ),
             (State::Unclear, _) => format!(
-                "{resource} is unclear: it depends on nodes that did not say, or may have forgotten, so do not take it for free"
+                "{resource} is unclear: it depends on nodes that did not say, or may have forgotten, \
+                 so do not take it for free"
             ),
         }
     }
