@@ -16,7 +16,7 @@ fn decisions(criterion: &mut Criterion) {
     for nodes in [1, 3, 5, 9] {
         let core = Core::new(nodes).expect("a quorum may have so many nodes");
         // What is measured has to be the way to a decision.
-        assert!(core.tally() && core.attempt() && core.retry().expect("the default pacing is right"));
+        assert!(core.tally() && core.attempt() && core.wait().expect("the default pacing is right"));
         let mut group = criterion.benchmark_group("decision");
         group.bench_function(BenchmarkId::new("tally", nodes), |bencher| {
             bencher.iter(|| black_box(&core).tally());
@@ -24,8 +24,8 @@ fn decisions(criterion: &mut Criterion) {
         group.bench_function(BenchmarkId::new("attempt", nodes), |bencher| {
             bencher.iter(|| black_box(&core).attempt());
         });
-        group.bench_function(BenchmarkId::new("retry", nodes), |bencher| {
-            bencher.iter(|| black_box(&core).retry());
+        group.bench_function(BenchmarkId::new("wait", nodes), |bencher| {
+            bencher.iter(|| black_box(&core).wait());
         });
         group.finish();
     }

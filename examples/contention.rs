@@ -8,8 +8,8 @@
 //!   percentile. Where the others sleep, as in the customary way, it mostly is, so read it together with the spread;
 //! * the spread: how many grants the unluckiest and the luckiest contender had.
 //!
-//! The first table is of the default strategy. The others compare it with the rest, for contenders that come again at
-//! once and for those that do something else for as long as they held. A plot, an SVG, is of the last table.
+//! The first table is of contenders that come again at once, by the number of nodes and the round trip. The second also has
+//! those that do something else for as long as they held. A plot, an SVG, is of the second.
 //!
 //! ```text
 //! cargo run --release --features sim --example contention
@@ -36,18 +36,15 @@ use plotters::{
     element::PathElement,
     prelude::{IntoLogRange, SVGBackend},
     series::LineSeries,
-    style::{BLACK, BLUE, Color, GREEN, MAGENTA, RED, RGBColor, WHITE},
+    style::{BLACK, BLUE, Color, RED, RGBColor, WHITE},
 };
-use redquorum::{
-    RetryPolicy,
-    sim::{Client, End, Latency, Report, Schedule, Simulation, WaitingStrategy, history::Event},
-};
+use redquorum::sim::{Client, End, Latency, Report, Schedule, Simulation, history::Event};
 use tokio::sync::Notify;
 
 /// Measures what waiting for a lock costs.
 #[derive(Parser)]
 struct Arguments {
-    /// With how many nodes the default strategy is measured.
+    /// With how many nodes it is measured.
     #[arg(long, value_delimiter = ',', default_values_t = [3, 5, 7, 9])]
     nodes: Vec<usize>,
     /// How many contend.
@@ -58,20 +55,14 @@ struct Arguments {
     plot: Option<PathBuf>,
 }
 
-/// What is compared, and how it is drawn.
-const STRATEGIES: [(WaitingStrategy, RGBColor); 4] = [
-    (WaitingStrategy::Jittered, RED),
-    (WaitingStrategy::Parallel, BLUE),
-    (WaitingStrategy::ArbiterFirst, GREEN),
-    (WaitingStrategy::Fair, MAGENTA),
-];
+/// When contenders come again, and how that is drawn.
+const MANNERS: [(bool, RGBColor); 2] = [(true, RED), (false, BLUE)];
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// One thing to measure.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
-    strategy: WaitingStrategy,
     contenders: usize,
     nodes: usize,
     round_trip: Duration,
@@ -98,31 +89,22 @@ struct Grants {
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    println!("the default strategy; contenders come again at once");
+    println!("contenders come again at once");
     heading();
     for nodes in arguments.nodes {
         for round_trip in [100, 1_000, 10_000, 100_000].map(Duration::from_micros) {
             for &contenders in &arguments.contenders {
-                row(Cell {
-                    strategy: WaitingStrategy::default(),
-                    contenders,
-                    nodes,
-                    round_trip,
-                    comes_at_once: true,
-                })?;
+                row(Cell { contenders, nodes, round_trip, comes_at_once: true })?;
             }
         }
     }
     let mut compared = Vec::new();
-    for comes_at_once in [true, false] {
-        println!("\nstrategies; contenders come again {}", if comes_at_once { "at once" } else { "later" });
-        heading();
-        compared.clear();
-        for strategy in STRATEGIES.map(|(strategy, _)| strategy) {
-            for &contenders in &arguments.contenders {
-                let cell = Cell { strategy, contenders, nodes: 5, round_trip: MILLISECOND, comes_at_once };
-                compared.extend(row(cell)?.map(|figures| (cell, figures)));
-            }
+    println!("\nfive nodes, a round trip of a millisecond");
+    heading();
+    for (comes_at_once, _) in MANNERS {
+        for &contenders in &arguments.contenders {
+            let cell = Cell { contenders, nodes: 5, round_trip: MILLISECOND, comes_at_once };
+            compared.extend(row(cell)?.map(|figures| (cell, figures)));
         }
     }
     if let Some(path) = arguments.plot {
@@ -135,7 +117,15 @@ fn main() -> anyhow::Result<()> {
 fn heading() {
     println!(
         "{:12} {:>5} {:>10} {:>10} | {:>8} {:>8} {:>9} {:>9} {:>9}",
-        "strategy", "nodes", "round trip", "contenders", "attempts", "messages", "hand-off", "p99", "grants"
+        "come again",
+        "nodes",
+        "round trip",
+        "contenders",
+        "attempts",
+        "messages",
+        "hand-off",
+        "p99",
+        "grants"
     );
 }
 
@@ -184,7 +174,7 @@ fn measure(cell: Cell) -> Result<Figures, End> {
 
 async fn contend(client: Client, cell: Cell, granted: Arc<Grants>, enough: usize) {
     let quorum = client.quorum().expect("a simulation has nodes");
-    let lock = quorum.red_lock("contended").retry(RetryPolicy::default().strategy(cell.strategy));
+    let lock = quorum.red_lock("contended");
     let hold = cell.round_trip.max(MILLISECOND);
     loop {
         let over = granted.are_enough.notified();
@@ -236,15 +226,14 @@ fn figures(report: &Report) -> Figures {
     }
 }
 
+fn manner(comes_at_once: bool) -> &'static str {
+    if comes_at_once { "at once" } else { "later" }
+}
+
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { strategy, contenders, nodes, round_trip, .. } = self;
-        write!(
-            f,
-            "{:12} {nodes:>5} {:>7.1} ms {contenders:>10}",
-            format!("{strategy:?}"),
-            millis(*round_trip)
-        )
+        let Self { contenders, nodes, round_trip, comes_at_once } = self;
+        write!(f, "{:12} {nodes:>5} {:>7.1} ms {contenders:>10}", manner(*comes_at_once), millis(*round_trip))
     }
 }
 
@@ -285,12 +274,12 @@ fn panel(
         .set_label_area_size(LabelAreaPosition::Bottom, 40)
         .build_cartesian_2d((1.0..100.0).log_scale(), 0.0..most * 1.1)?;
     chart.configure_mesh().x_desc("contenders").draw()?;
-    for (strategy, colour) in STRATEGIES {
-        let of_strategy = compared.iter().filter(|(cell, _)| cell.strategy == strategy);
-        let points = of_strategy.map(|(cell, figures)| (cell.contenders as f64, value(figures)));
+    for (comes_at_once, colour) in MANNERS {
+        let of_manner = compared.iter().filter(|(cell, _)| cell.comes_at_once == comes_at_once);
+        let points = of_manner.map(|(cell, figures)| (cell.contenders as f64, value(figures)));
         let line = LineSeries::new(points, colour.stroke_width(2)).point_size(4);
         let sample = move |(x, y)| PathElement::new([(x, y), (x + 20, y)], colour.stroke_width(2));
-        chart.draw_series(line)?.label(format!("{strategy:?}")).legend(sample);
+        chart.draw_series(line)?.label(manner(comes_at_once)).legend(sample);
     }
     let mut labels = chart.configure_series_labels();
     labels

@@ -7,7 +7,7 @@ use crate::{
         arbiter,
         attempt::{Attempt, Ballot, Loss, Plan, Rules, Step},
         node_set::NodeSet,
-        retry::Retry,
+        queueing::{Deferral, Queueing, Setback},
         sighting::Sighting,
         tally::{Tally, Verdict},
     },
@@ -61,13 +61,13 @@ impl Core {
             ttl: self.ttl,
             node_timeout: self.settings.node_timeout_for(self.ttl),
             attempt_timeout: self.settings.attempt_timeout,
-            plan: Plan::Parallel,
+            plan: Plan::First(0),
         };
         let mut attempt = Attempt::new(rules, NOW);
         let mut open = NodeSet::EMPTY.iter().collect::<Vec<_>>().into_iter();
         loop {
             match attempt.step(NOW) {
-                Step::Lock(nodes) => open = nodes.iter().collect::<Vec<_>>().into_iter(),
+                Step::Lock { nodes, .. } => open = nodes.iter().collect::<Vec<_>>().into_iter(),
                 Step::Wait(_) => match open.next() {
                     Some(node) => attempt.on_lock(node, Ballot::Granted(7)),
                     None => return false,
@@ -79,24 +79,32 @@ impl Core {
         }
     }
 
-    /// What a waiter decides for one grant: it is refused everywhere, hears of the release from every node, and asks when to
-    /// try again. Whether that is at once.
+    /// What a waiter decides for one grant: it is put off by the node that keeps the line, is called, and asks when to try again.
+    /// Whether that is at once.
     ///
     /// # Errors
     ///
     /// Never: the default pacing is right.
-    pub fn retry(&self) -> Result<bool, ConfigError> {
+    pub fn wait(&self) -> Result<bool, ConfigError> {
         let pacing = RetryPolicy::default().check()?;
-        let nodes = self.settings.electorate.nodes();
-        let mut retry = Retry::new(self.settings.electorate, pacing, (0..nodes).collect(), NOW, None);
+        let (electorate, hand_over) = (self.settings.electorate, self.settings.terms.hand_over);
+        let nodes = electorate.nodes();
+        let mut queueing = Queueing::new(electorate, pacing, self.ttl, hand_over, (0..nodes).collect(), NOW);
         let owner = Some(OwnerId::from_wire(b"holder"));
-        let seen = vec![Sighting::Held { owner, remaining: self.ttl }; nodes];
-        retry.attempt_begins(&Plan::Parallel, NOW);
-        retry.attempt_lost(Loss::Contended, &seen, Duration::from_millis(1), NOW, 0.5);
-        for node in 0..nodes {
-            retry.notice(node, NOW);
-        }
-        Ok(retry.next_wake().at == NOW)
+        let seen = vec![Sighting::Held { owner: owner.clone(), remaining: self.ttl }; nodes];
+        let deferral = Deferral {
+            node: 0,
+            is_in_line: true,
+            rank: 0,
+            patience: self.ttl,
+            holder: Some((owner, self.ttl)),
+        };
+        queueing.attempt_begins(NOW);
+        let loss = Loss::Contended;
+        let took = Duration::from_millis(1);
+        queueing.attempt_lost(&Setback { loss, sightings: &seen, deferral: Some(&deferral), took }, NOW, 0.5);
+        queueing.called(0, NOW);
+        Ok(queueing.next_wake().at == NOW)
     }
 
     /// Orders the nodes for a resource: the first to be asked.
@@ -134,7 +142,14 @@ impl Calls {
     pub fn lock(&self, entries: usize) -> usize {
         self.encode(entries, |owner| {
             let resources = Arc::clone(&self.resources);
-            Entry::Lock(Lock { resources, owner, ttl: Duration::from_secs(30), hint: 0, is_remembered: true })
+            Entry::Lock(Lock {
+                resources,
+                owner,
+                ttl: Duration::from_secs(30),
+                hint: 0,
+                is_remembered: true,
+                is_called: false,
+            })
         })
     }
 
@@ -149,6 +164,7 @@ impl Calls {
                 token: 1_700_000_000_000_001,
                 real: true,
                 leave: Leave::Nothing,
+                is_awaited: false,
             })
         })
     }

@@ -39,14 +39,8 @@ pub(crate) enum Mutation {
     StartAfterFirstAnswer,
     /// A request may shorten a ttl.
     ShortenTtl,
-    /// The rollback of an attempt without a quorum wakes the waiters.
-    NoticeOnRollback,
-    /// Whoever unlocked comes again at once, whoever waits.
-    ComeAgainAtOnce,
-    /// Of those who wait, all come at once, however often they were passed over.
-    DeferToNobody,
-    /// Whoever lets others go first does not remember how many they are.
-    ForgetThoseWhoWait,
+    /// Nodes do not let those go first who were refused, or are called.
+    LetNobodyFirst,
     /// Nodes that have not answered are not told of the rollback.
     RollbackSkipsSilent,
     /// A loss is announced by the renewal, not by a timer of its own.

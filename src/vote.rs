@@ -36,7 +36,7 @@ pub enum Refusal {
         /// For how long, unless it is renewed.
         remaining: Duration,
     },
-    /// Nobody holds the resource there, but others are before this waiter in the line of [fair](crate::RedLock::fair) locks.
+    /// Others are in line for the resource there, or are let go first. Somebody may hold it besides.
     InLine,
     /// This lease was unlocked there already, by its holder or by force.
     Unlocked,
@@ -109,11 +109,11 @@ impl Vote {
     /// What an answer to a lock, a raise or a renewal amounts to.
     pub(crate) fn of(answer: &Answer) -> Self {
         match answer {
+            Answer::Awaited(answer) => Self::of(answer),
             Answer::Granted { .. }
             | Answer::Raised
             | Answer::Renewed { .. }
             | Answer::Unlocked { .. }
-            | Answer::Awaited { .. }
             | Answer::UnlockedBefore
             | Answer::Withdrawn
             | Answer::Proclaimed

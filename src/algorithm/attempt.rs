@@ -20,12 +20,11 @@ mod tests;
 /// Who is asked first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
-    /// All nodes at once: one round trip when the resource is free.
-    Parallel,
-    /// These nodes one after the other until one grants, then all others: contenders that agree on the order never split
-    /// the votes.
-    ArbiterFirst(Vec<usize>),
-    /// The same, but whoever is asked before anybody has granted is asked for a turn, and keeps a line.
+    /// All nodes at once, by somebody who knows of nobody else: one round trip when the resource is free. This one keeps the
+    /// line, if there is one.
+    First(usize),
+    /// These nodes one after the other until one grants, then all others. Whoever is asked before anybody has granted is asked
+    /// for a turn, and keeps a line.
     InLine(Vec<usize>),
     /// All nodes at once, for this one has said that it is our turn: it is asked for it, and the others to lock. Its refusal
     /// counts for all.
@@ -36,8 +35,8 @@ impl Plan {
     /// Who is asked one after the other.
     fn arbiters(&self) -> Option<&[usize]> {
         match self {
-            Self::ArbiterFirst(order) | Self::InLine(order) => Some(order),
-            Self::Parallel | Self::Called(_) => None,
+            Self::InLine(order) => Some(order),
+            Self::First(_) | Self::Called(_) => None,
         }
     }
 }
@@ -60,6 +59,8 @@ pub(crate) enum Ballot {
     Granted(u64),
     /// The node answered that it will not: nothing of ours is there.
     Refused,
+    /// The same, but only because others are to go first, as it thinks.
+    PutOff,
     /// The node answered that it cannot: nothing of this lock is under way any more.
     Failed,
     /// The node was never asked.
@@ -71,8 +72,8 @@ pub(crate) enum Ballot {
 /// What to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Send the lock to these nodes.
-    Lock(NodeSet),
+    /// Send the lock to these nodes. `is_called`: the node that keeps the line has granted it.
+    Lock { nodes: NodeSet, is_called: bool },
     /// Ask this node for a turn to lock.
     LineUp(usize),
     /// Send the raise to these nodes.
@@ -117,6 +118,18 @@ pub(crate) struct Attempt {
     confirm: Round,
     /// When the next arbiter is asked although one is still silent.
     hedge_at: Instant,
+    /// The node that keeps the line, once it has granted, or would.
+    turn: Option<usize>,
+    /// Whether this is a first contact, and others are in line; or in that of another node.
+    is_put_off: bool,
+    is_line_elsewhere: bool,
+    /// How often nodes were asked again, and when those are that refuse now.
+    repeats: u32,
+    again_at: Option<Instant>,
+    /// Whether a quorum names one other owner.
+    is_held: bool,
+    /// Whether we were refused for another resource than the one whose turn we may have.
+    is_refused_elsewhere: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -132,6 +145,9 @@ enum Phase {
 /// The share of the node timeout after which a silent arbiter is passed over.
 pub(crate) const HEDGE_SHARE: u32 = 8;
 
+/// Whoever has its turn and is refused asks again after no less than this share of what it has for that.
+const SHORTEST_PAUSE_SHARE: u32 = 64;
+
 impl Attempt {
     /// `start`: the time before anything is sent.
     pub(crate) fn new(rules: Rules, start: Instant) -> Self {
@@ -144,6 +160,13 @@ impl Attempt {
             fencing: Fencing::new(electorate.nodes()),
             confirm: Round::new(electorate),
             hedge_at: start,
+            turn: None,
+            is_put_off: false,
+            is_line_elsewhere: false,
+            repeats: 0,
+            again_at: None,
+            is_held: false,
+            is_refused_elsewhere: false,
             rules,
         }
     }
@@ -155,12 +178,41 @@ impl Attempt {
         }
         if let Ballot::Granted(vote) = ballot {
             self.fencing.vote(node, vote);
+            if self.keeps_line(node) {
+                self.turn = Some(node);
+            }
         }
         match ballot {
             Ballot::Granted(_) => self.lock.vote(node, true),
-            Ballot::Refused => self.lock.vote(node, false),
+            Ballot::Refused | Ballot::PutOff => self.lock.vote(node, false),
             Ballot::Failed | Ballot::Unsent | Ballot::Silent => self.lock.abstain(node),
         }
+    }
+
+    /// The node that keeps the line of one of the resources says that others are in it: whoever comes first goes there, too.
+    pub(crate) fn line_stands(&mut self) {
+        self.is_put_off |= matches!(self.rules.plan, Plan::First(_));
+    }
+
+    /// Another node has a line: it keeps it if the first cannot.
+    pub(crate) fn line_stands_elsewhere(&mut self) {
+        self.is_line_elsewhere = true;
+    }
+
+    /// The node that keeps the line has put a first contact off, and says that nobody is in line: so it is its turn.
+    pub(crate) fn line_is_empty(&mut self, keeper: usize) {
+        self.turn.get_or_insert(keeper);
+    }
+
+    /// We were refused for another resource than the one whose line this is about: of that, it may be the turn of another, who must
+    /// not wait for us.
+    pub(crate) fn refused_elsewhere(&mut self) {
+        self.is_refused_elsewhere = true;
+    }
+
+    /// Whether a quorum names one other owner, by the answers so far.
+    pub(crate) fn held(&mut self, is_held: bool) {
+        self.is_held = is_held;
     }
 
     /// A node's answer to the raise.
@@ -194,7 +246,7 @@ impl Attempt {
         self.ballots.iter().enumerate().filter_map(move |(node, ballot)| match ballot {
             Ballot::Granted(_) | Ballot::Failed => Some((node, true)),
             Ballot::Silent => asked.contains(node).then_some((node, false)),
-            Ballot::Refused | Ballot::Unsent => None,
+            Ballot::Refused | Ballot::PutOff | Ballot::Unsent => None,
         })
     }
 
@@ -216,8 +268,15 @@ impl Attempt {
         if self.is_too_late(now, self.lock.verdict()) {
             return self.abandon(now);
         }
-        match self.lock.verdict() {
-            Verdict::Lost => self.abandon(now),
+        let verdict = self.lock.verdict();
+        if self.is_put_off && verdict != Verdict::Won {
+            return self.abandon(now);
+        }
+        match verdict {
+            Verdict::Lost => {
+                let next = self.ask_put_off(now).or_else(|| self.ask_again(now));
+                next.or_else(|| self.wait_for_keeper(now)).unwrap_or_else(|| self.abandon(now))
+            }
             Verdict::Pending if self.caller_refused() => self.abandon(now),
             Verdict::Won => {
                 // A quorum of grants has a largest vote.
@@ -232,14 +291,104 @@ impl Attempt {
                     Step::LineUp(node)
                 } else if !next.is_empty() {
                     self.ask(next, now);
-                    Step::Lock(next)
+                    Step::Lock { nodes: next, is_called: !matches!(self.rules.plan, Plan::First(_)) }
+                } else if let Some(step) = self.ask_put_off(now) {
+                    step
                 } else if self.arbiter_refused() {
                     self.abandon(now)
                 } else {
-                    self.wait(self.lock.next_deadline())
+                    let is_put_off = self.turn.is_none() && self.ballots.contains(&Ballot::PutOff);
+                    let hedge = is_put_off.then(|| self.start + self.hedge()).filter(|end| *end > now);
+                    self.wait(self.lock.next_deadline().into_iter().chain(hedge).min())
                 }
             }
         }
+    }
+
+    /// Whoever has its turn and is refused asks again, instead of giving its turn back: the votes in the way are most likely those
+    /// of a lease whose unlock is on its way there, or of others who are about to give theirs back. The first time at once, and
+    /// then less and less often; not for longer than a silent arbiter is waited for, nor if a quorum names one owner both times.
+    fn ask_again(&mut self, now: Instant) -> Option<Step> {
+        let until = self.start + self.hedge();
+        let is_vain = self.is_refused_elsewhere || (self.is_held && self.repeats > 0);
+        if self.turn.is_none() || now >= until || is_vain {
+            return None;
+        }
+        let lasted = now.saturating_duration_since(self.start);
+        let pause = if self.repeats == 0 {
+            Duration::ZERO
+        } else {
+            (lasted / 2).max(self.hedge() / SHORTEST_PAUSE_SHARE)
+        };
+        let at = *self.again_at.get_or_insert(now + pause);
+        if now < at {
+            return Some(Step::Wait(at.min(until).min(self.end())));
+        }
+        let refused = self.nodes_that(|ballot| matches!(ballot, Ballot::Refused | Ballot::PutOff));
+        if refused.is_empty() {
+            return None;
+        }
+        self.repeats += 1;
+        Some(self.repeat(refused, now))
+    }
+
+    /// Nodes that put us off are asked as one whose turn it is, once the node that keeps the line has granted.
+    fn ask_put_off(&mut self, now: Instant) -> Option<Step> {
+        let put_off = self.nodes_that(|ballot| ballot == Ballot::PutOff);
+        let goes = (self.turn.is_some() || self.is_line_lost(now)) && !self.is_refused_elsewhere;
+        (goes && !put_off.is_empty()).then(|| self.repeat(put_off, now))
+    }
+
+    fn repeat(&mut self, nodes: NodeSet, now: Instant) -> Step {
+        self.again_at = None;
+        self.set_silent(nodes);
+        self.lock.ask_again(nodes, now + self.rules.node_timeout);
+        Step::Lock { nodes, is_called: true }
+    }
+
+    /// A first contact that has no votes, or was put off, is lost when the node that keeps the line has said so, too, if that is
+    /// soon: it may grant.
+    fn wait_for_keeper(&self, now: Instant) -> Option<Step> {
+        let Plan::First(keeper) = self.rules.plan else { return None };
+        let until = self.start + self.hedge();
+        let is_open =
+            self.ballots.get(keeper) == Some(&Ballot::Silent) && self.lock.pending().contains(keeper);
+        let may_win = self.lock.granted().is_empty() || self.ballots.contains(&Ballot::PutOff);
+        (is_open && may_win && now < until).then(|| Step::Wait(until.min(self.end())))
+    }
+
+    /// Whether nobody says that others are in line: the node that keeps the line cannot, and no other has one.
+    fn is_line_lost(&self, now: Instant) -> bool {
+        let Plan::First(keeper) = self.rules.plan else { return false };
+        !self.is_line_elsewhere && self.is_gone(keeper, now)
+    }
+
+    /// Whether this node was asked and will not answer, or not soon.
+    fn is_gone(&self, node: usize, now: Instant) -> bool {
+        let is_late = now >= self.start + self.hedge();
+        match self.ballots.get(node) {
+            Some(Ballot::Silent) => is_late,
+            Some(Ballot::Failed) => true,
+            Some(Ballot::Unsent) => self.lock.asked().contains(node),
+            _ => false,
+        }
+    }
+
+    fn hedge(&self) -> Duration {
+        self.rules.node_timeout / HEDGE_SHARE
+    }
+
+    /// Whether a grant of this node is our turn.
+    fn keeps_line(&self, node: usize) -> bool {
+        match &self.rules.plan {
+            Plan::First(keeper) | Plan::Called(keeper) => *keeper == node,
+            Plan::InLine(_) => self.lock.granted().is_empty(),
+        }
+    }
+
+    fn nodes_that(&self, is_wanted: impl Fn(Ballot) -> bool) -> NodeSet {
+        let all = self.ballots.iter().enumerate();
+        all.filter_map(|(node, ballot)| is_wanted(*ballot).then_some(node)).collect()
     }
 
     fn step_confirming(&mut self, token: u64, now: Instant) -> Step {
@@ -291,7 +440,7 @@ impl Attempt {
     fn abandon(&mut self, now: Instant) -> Step {
         self.phase = if now >= self.end_of_validity() {
             Phase::Lost(Loss::Expired)
-        } else if self.arbiter_refused() || self.caller_refused() {
+        } else if self.is_put_off || self.arbiter_refused() || self.caller_refused() {
             Phase::Lost(Loss::Contended)
         } else if now >= self.end() {
             Phase::Lost(self.reason())
@@ -302,8 +451,8 @@ impl Attempt {
     }
 
     fn reason(&self) -> Loss {
-        let refused = self.ballots.contains(&Ballot::Refused);
-        if refused && self.rules.electorate.is_quorum(self.answered()) {
+        let refused = self.nodes_that(|ballot| matches!(ballot, Ballot::Refused | Ballot::PutOff));
+        if !refused.is_empty() && self.rules.electorate.is_quorum(self.answered()) {
             Loss::Contended
         } else {
             Loss::NoQuorum
@@ -312,12 +461,7 @@ impl Attempt {
 
     /// Nodes that said something about the resource, an error not being anything.
     fn answered(&self) -> NodeSet {
-        let answered = |ballot: &Ballot| matches!(ballot, Ballot::Granted(_) | Ballot::Refused);
-        self.ballots
-            .iter()
-            .enumerate()
-            .filter_map(|(node, ballot)| answered(ballot).then_some(node))
-            .collect()
+        self.nodes_that(|ballot| matches!(ballot, Ballot::Granted(_) | Ballot::Refused | Ballot::PutOff))
     }
 
     /// Whether the last arbiter's word was that the resource is held, so that nobody else needs to be asked.
@@ -345,12 +489,16 @@ impl Attempt {
     }
 
     fn ask(&mut self, nodes: NodeSet, now: Instant) {
+        self.set_silent(nodes);
+        self.lock.ask(nodes, now + self.rules.node_timeout);
+    }
+
+    fn set_silent(&mut self, nodes: NodeSet) {
         for node in nodes.iter() {
             if let Some(ballot) = self.ballots.get_mut(node) {
                 *ballot = Ballot::Silent;
             }
         }
-        self.lock.ask(nodes, now + self.rules.node_timeout);
     }
 
     fn next_to_ask(&mut self, now: Instant) -> NodeSet {
@@ -365,7 +513,7 @@ impl Attempt {
             return NodeSet::EMPTY;
         }
         let next = order.iter().find(|node| rest.contains(**node)).copied();
-        self.hedge_at = now + self.rules.node_timeout / HEDGE_SHARE;
+        self.hedge_at = now + self.hedge();
         // None of the arbiters serves: as if there were no order.
         next.map_or(rest, NodeSet::only)
     }

@@ -1,4 +1,4 @@
-//! When somebody in line asks again, and whom.
+//! When a waiter asks again, and whom.
 
 use std::time::Duration;
 
@@ -6,7 +6,6 @@ use crate::{
     algorithm::{
         attempt::{Loss, Plan},
         node_set::NodeSet,
-        retry::{Pacing, Wake},
         sighting::{Sighting, holder, is_split},
         stale::Stale,
         tally::Electorate,
@@ -21,11 +20,35 @@ mod tests;
 /// A place in line that nobody asks for is kept for so many of the longest polls.
 const POLLS_PER_LIFE: u32 = 2;
 
-/// The rule of waiting in line: who is called asks, all others come back only so that their place is kept, or in case that
-/// nobody calls.
+/// So many of the first in line listen for releases, and come when the holder's ttl ends.
+pub(crate) const LISTENING: u32 = 2;
+
+/// The timing of a waiter's attempts. All but the floor matter only when it is not called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pacing {
+    /// The first fallback poll; each next one is twice as late ...
+    pub(crate) first_poll: Duration,
+    /// ... up to this.
+    pub(crate) longest_poll: Duration,
+    /// The least delay after an attempt that failed or saw a split vote for a second time.
+    pub(crate) floor: Duration,
+}
+
+/// When to try again, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wake {
+    pub(crate) at: Instant,
+    pub(crate) plan: Plan,
+}
+
+/// The rule of waiting: who is called asks, all others come back only so that their place is kept, or in case that nobody
+/// calls.
 ///
 /// The line is at the first node of the arbiter order that serves. A node is passed over when it keeps a lock that can
-/// be nobody's, or knows nothing of one that a quorum holds: it would call nobody, or the wrong one.
+/// be nobody's: it would call nobody.
+///
+/// The first two in line also hear of releases, for not everybody who unlocks calls: the first asks then, and the second if
+/// nothing has come of it after a while, as the first may be stopped.
 ///
 /// # Invariants
 ///
@@ -39,17 +62,22 @@ pub(crate) struct Queueing {
     pacing: Pacing,
     /// How long a place is kept.
     life: Duration,
+    /// How long the second waits for the first.
+    hand_over: Duration,
     /// The arbiter order of the resource.
     order: Vec<usize>,
-    /// In whose line the waiter is.
+    /// In whose line the waiter is, and how many are before it.
     queued_at: Option<usize>,
+    rank: u32,
     called_by: Option<usize>,
     /// When to ask again for what was heard, or for a failure.
     again_at: Option<Instant>,
     not_before: Instant,
     come_back_at: Instant,
     poll: Duration,
-    /// Whether the attempt under way, or the last one, is for no news.
+    /// Whether a release was heard of since the last attempt, and no call followed.
+    is_uncalled: bool,
+    /// Whether the attempt under way, or the last one, is for no news, or for a release without a call.
     is_poll: bool,
     /// Arbiters that name an owner which no quorum can have.
     stale: Stale,
@@ -59,11 +87,17 @@ pub(crate) struct Queueing {
     is_named_again: bool,
     /// The owner that a quorum was last seen to name.
     confirmed: Option<OwnerId>,
-    /// The same, while the arbiter had granted; and arbiters that did so twice.
-    overruled_by: Option<OwnerId>,
-    blind: NodeSet,
+    /// Until when the node that keeps the line is only to keep the place: it had granted what a quorum holds for another, and knows
+    /// nothing of that lease.
+    overruled_until: Option<Instant>,
+    /// Until when its calls are not followed, and how often it has granted in vain: as long as it takes the resource for free, it
+    /// calls whenever anybody asks.
+    distrusted_until: Instant,
+    overrulings: u32,
     splits: u32,
     failures: u32,
+    /// How often a group has moved from one line to another in a row.
+    moves: u32,
 }
 
 /// How an arbiter put somebody off.
@@ -72,10 +106,12 @@ pub(crate) struct Deferral {
     pub(crate) node: usize,
     /// Whether it keeps a place there.
     pub(crate) is_in_line: bool,
+    /// How many are before it.
+    pub(crate) rank: u32,
     /// When to come back uncalled.
     pub(crate) patience: Duration,
-    /// Who holds the resource there, if it is known.
-    pub(crate) holder: Option<OwnerId>,
+    /// Who holds the resource there, if it is known, and for how long.
+    pub(crate) holder: Option<(Option<OwnerId>, Duration)>,
 }
 
 /// What an attempt that was lost has seen.
@@ -92,6 +128,7 @@ impl Queueing {
         electorate: Electorate,
         pacing: Pacing,
         life: Duration,
+        hand_over: Duration,
         order: Vec<usize>,
         now: Instant,
     ) -> Self {
@@ -99,23 +136,28 @@ impl Queueing {
             electorate,
             pacing,
             life,
+            hand_over,
             order,
             queued_at: None,
+            rank: u32::MAX,
             called_by: None,
             again_at: None,
             not_before: now,
             come_back_at: now + pacing.first_poll,
             poll: pacing.first_poll,
+            is_uncalled: false,
             is_poll: false,
             stale: Stale::new(electorate.nodes()),
             is_in_doubt: false,
             named: None,
             is_named_again: false,
             confirmed: None,
-            overruled_by: None,
-            blind: NodeSet::EMPTY,
+            overruled_until: None,
+            distrusted_until: now,
+            overrulings: 0,
             splits: 0,
             failures: 0,
+            moves: 0,
         }
     }
 
@@ -126,7 +168,8 @@ impl Queueing {
 
     /// A node says that it is our turn.
     pub(crate) fn called(&mut self, node: usize, now: Instant) {
-        self.trust(node);
+        self.stale.released(node);
+        self.follow();
         if self.queued_at == Some(node) {
             self.called_by = Some(node);
         } else {
@@ -134,9 +177,32 @@ impl Queueing {
         }
     }
 
+    /// A node says that the resource was released, which is heard by the first two in line.
+    pub(crate) fn released(&mut self, node: usize, now: Instant) {
+        self.stale.released(node);
+        self.follow();
+        let is_first = self.rank == 0 && self.queued_at.is_some();
+        if is_first && self.queued_at == Some(node) {
+            self.called_by = Some(node);
+        } else if self.queued_at.is_some() {
+            // The call is on its way, or another is called.
+            self.is_uncalled = true;
+            self.again_at = Some(now + self.hand_over);
+        } else {
+            self.ask_again(now);
+        }
+    }
+
+    /// The node that keeps the line says that we are one of the first two.
+    pub(crate) fn comes_next(&mut self, node: usize) {
+        if self.queued_at == Some(node) {
+            self.rank = self.rank.min(LISTENING - 1);
+        }
+    }
+
     /// A node says that something may have happened there unheard, or during the attempt.
     pub(crate) fn look(&mut self, node: usize, now: Instant) {
-        self.trust(node);
+        self.stale.released(node);
         self.ask_again(now);
     }
 
@@ -154,8 +220,20 @@ impl Queueing {
         if self.is_poll {
             self.poll = self.poll.saturating_mul(2).min(self.pacing.longest_poll);
         }
+        self.is_poll |= std::mem::take(&mut self.is_uncalled) && self.called_by.is_none();
         self.again_at = None;
         self.called_by = None;
+        self.overruled_until = self.overruled_until.filter(|until| *until > now);
+    }
+
+    /// Whether the next attempt only keeps the place in line, and takes nothing.
+    pub(crate) fn only_queues(&self) -> bool {
+        self.overruled_until.is_some()
+    }
+
+    /// Whether the waiter is one of those who listen for releases.
+    pub(crate) fn listens(&self) -> bool {
+        self.rank < LISTENING
     }
 
     /// An attempt was lost. `jitter` is uniform in 0..1.
@@ -168,6 +246,7 @@ impl Queueing {
         let named_before = self.named.take();
         self.is_named_again = false;
         self.queued_at = None;
+        self.rank = u32::MAX;
         if seen.loss != Loss::Contended {
             let delay = floor.saturating_mul(1 << self.failures.min(16)).min(self.poll);
             self.failures += 1;
@@ -178,13 +257,18 @@ impl Queueing {
         self.failures = 0;
         if let Some(deferral) = seen.deferral {
             self.splits = 0;
-            self.is_named_again = deferral.holder.is_some() && deferral.holder == named_before;
-            self.named = deferral.holder.clone();
-            self.queued_at = Some(deferral.node).filter(|_| deferral.is_in_line);
-            self.come_back_at = now + deferral.patience.max(floor).min(poll);
+            self.put_off(deferral, named_before, poll, now);
             return;
         }
-        self.note_overruling(seen.sightings);
+        if let Some(until) = self.end_of_other(seen.sightings, now) {
+            // Less and less often: its unlock may be on its way to those nodes, and would call nobody any more.
+            let range = if self.overrulings == 0 { seen.took } else { seen.took.max(floor) };
+            let pause = range.saturating_mul(1 << self.overrulings.min(6)).mul_f64(0.5 + jitter);
+            self.distrusted_until = (now + pause.min(poll)).min(until);
+            self.overruled_until = Some(self.distrusted_until);
+            self.come_back_at = self.come_back_at.min(self.distrusted_until);
+            self.overrulings += 1;
+        }
         // The first time, the votes in the way are most likely those of a lease whose unlock is on its way there. To ask at once
         // is also to be in line again before anybody else.
         let range = if self.splits <= 1 { seen.took } else { seen.took.max(floor) };
@@ -194,8 +278,21 @@ impl Queueing {
         self.ask_again(self.not_before);
     }
 
-    /// Whether it is time to ask all nodes who holds the resource: without any news, the arbiter has put us off for the same
-    /// owner as before, whom nobody has confirmed.
+    /// How often the group has moved in a row.
+    pub(crate) fn moves(&self) -> u32 {
+        self.moves
+    }
+
+    /// A group begins to wait here after it has moved so often in a row. After the first time, it is in no hurry.
+    pub(crate) fn moved(&mut self, moves: u32, now: Instant, jitter: f64) {
+        self.moves = moves;
+        if moves > 1 {
+            self.not_before = now + self.pacing.floor.saturating_mul(1 << moves.min(6)).mul_f64(jitter);
+        }
+    }
+
+    /// Whether it is time to ask all nodes who holds the resource: without any news, or after a release that it knows nothing of,
+    /// the arbiter has put us off for the same owner as before, whom nobody has confirmed since.
     pub(crate) fn wants_look(&self) -> bool {
         let is_suspect = self.is_poll || self.is_in_doubt;
         is_suspect && self.is_named_again && self.confirmed != self.named
@@ -217,14 +314,15 @@ impl Queueing {
     /// The attempt was won: whoever of this client comes next goes to the end of the line, at once.
     pub(crate) fn won(&mut self, now: Instant) {
         self.queued_at = None;
+        self.rank = u32::MAX;
         self.called_by = None;
         self.not_before = now;
         self.again_at = Some(now);
         self.poll = self.pacing.first_poll;
         self.is_in_doubt = false;
-        self.overruled_by = None;
-        self.blind = NodeSet::EMPTY;
-        (self.splits, self.failures) = (0, 0);
+        self.overruled_until = None;
+        self.distrusted_until = now;
+        (self.splits, self.failures, self.moves, self.overrulings) = (0, 0, 0, 0);
     }
 
     /// When to ask again if nothing more is heard, and whom.
@@ -233,32 +331,58 @@ impl Queueing {
             return Wake { at: self.not_before, plan: Plan::Called(by) };
         }
         let at = self.again_at.map_or(self.come_back_at, |again| again.min(self.come_back_at));
-        Wake { at: at.max(self.not_before), plan: Plan::InLine(self.arbiters()) }
+        let order = self.arbiters();
+        // Where no quorum could be asked, nobody is asked before the others: there is no time to lose, and nobody to overtake.
+        let plan = match order.first() {
+            Some(keeper) if self.failures > 0 => Plan::First(*keeper),
+            _ => Plan::InLine(order),
+        };
+        Wake { at: at.max(self.not_before), plan }
+    }
+
+    fn put_off(&mut self, deferral: &Deferral, named_before: Option<OwnerId>, poll: Duration, now: Instant) {
+        let Deferral { node, is_in_line, rank, patience, holder } = deferral;
+        self.named = holder.as_ref().and_then(|(owner, _)| owner.clone());
+        self.is_named_again = self.named.is_some() && self.named == named_before;
+        self.queued_at = Some(*node).filter(|_| *is_in_line);
+        self.rank = *rank;
+        let patience = match holder {
+            // Whoever comes second comes for the case that the first does not.
+            Some((_, remaining)) if *rank == 0 => *remaining,
+            Some((_, remaining)) if *rank < LISTENING => *remaining + self.hand_over,
+            None if *is_in_line && *rank < LISTENING => self.hand_over,
+            _ => *patience,
+        };
+        let patience = patience.max(self.pacing.floor).min(poll);
+        // A release that the waiter has not heard of, or was not told, may have been before this answer.
+        let overruled = self.overruled_until.map(|until| until.saturating_duration_since(now));
+        self.come_back_at = now + overruled.map_or(patience, |left| left.max(self.pacing.floor).min(poll));
+    }
+
+    /// Tries to take what the node that keeps the line takes for free.
+    fn follow(&mut self) {
+        self.overruled_until = None;
+        self.not_before = self.not_before.max(self.distrusted_until);
+    }
+
+    /// When the lease is over that a quorum has seen although the node that keeps the line had granted.
+    fn end_of_other(&self, sightings: &[Sighting], now: Instant) -> Option<Instant> {
+        let had_turn =
+            self.arbiters().first().and_then(|keeper| sightings.get(*keeper)) == Some(&Sighting::Free);
+        let other = holder(sightings, self.electorate).filter(|_| had_turn)?;
+        let left =
+            sightings.iter().filter(|seen| seen.owner() == Some(other)).filter_map(Sighting::remaining);
+        left.max().map(|left| now + left)
     }
 
     /// Who keeps the line, in order.
     fn arbiters(&self) -> Vec<usize> {
-        let passed_over = self.stale.nodes().union(self.blind);
+        let passed_over: NodeSet = self.stale.nodes();
         self.order.iter().copied().filter(|node| !passed_over.contains(*node)).collect()
     }
 
-    fn ask_again(&mut self, at: Instant) {
+    /// Asks again then, if not earlier.
+    pub(crate) fn ask_again(&mut self, at: Instant) {
         self.again_at = Some(self.again_at.map_or(at, |again| again.min(at)));
-    }
-
-    fn trust(&mut self, node: usize) {
-        self.stale.released(node);
-        self.blind.remove(node);
-    }
-
-    /// An arbiter that grants what a quorum says is held, by the same owner twice, has lost the key.
-    fn note_overruling(&mut self, sightings: &[Sighting]) {
-        let holder = holder(sightings, self.electorate).cloned();
-        if holder.is_some() && holder == self.overruled_by {
-            for (node, _) in sightings.iter().enumerate().filter(|(_, seen)| **seen == Sighting::Free) {
-                self.blind.insert(node);
-            }
-        }
-        self.overruled_by = holder;
     }
 }

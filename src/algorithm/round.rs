@@ -30,6 +30,17 @@ impl Round {
         }
     }
 
+    /// These nodes, which have all answered, are being asked once more.
+    pub(crate) fn ask_again(&mut self, nodes: NodeSet, deadline: Instant) {
+        for node in nodes.iter() {
+            self.tally.reopen(node);
+        }
+        for (asked, _) in &mut self.asked {
+            *asked = asked.without(nodes);
+        }
+        self.ask(nodes, deadline);
+    }
+
     pub(crate) fn vote(&mut self, node: usize, granted: bool) {
         self.tally.vote(node, granted);
     }

@@ -5,13 +5,13 @@ use crate::{
     owner_id::OwnerId,
 };
 
-/// Nodes that name the same owner as they did in a split vote.
+/// Nodes that name the same owner in two looks, neither of which found a quorum for it.
 ///
-/// Whoever splits the votes takes its own back within a round trip, and never asks again as the same owner. So an owner
-/// that is named again was killed, or is cut off, or has become the holder: none of them is worth asking for first.
+/// Whoever loses an attempt takes its votes back within a round trip, and never asks again as the same owner. So an owner
+/// that is named again was killed, or is cut off: the node would call nobody until that key ends.
 #[derive(Clone, Debug)]
 pub(crate) struct Stale {
-    /// Whom each node named in the last split vote.
+    /// Whom each node named in the last look that found no quorum.
     named: Vec<Option<OwnerId>>,
     nodes: NodeSet,
 }

@@ -31,8 +31,9 @@ pub(crate) enum Verdict {
 ///
 /// # Invariants
 ///
-/// 1. A node has one vote: its first stands, whatever comes after it, so a duplicated reply cannot make a quorum.
-/// 2. A decided tally stays decided.
+/// 1. A node has one vote: its first stands, whatever comes after it, so a duplicated reply cannot make a quorum. Only one that
+///    denied can be [asked again](Self::reopen).
+/// 2. A tally that is won stays won.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
     electorate: Electorate,
@@ -87,6 +88,11 @@ impl Tally {
             self.electorate.needed = Electorate::majority(self.electorate.nodes - self.denied.len() - 1);
         }
         self.vote(node, false);
+    }
+
+    /// A node that denied is asked once more, and may vote anew.
+    pub(crate) fn reopen(&mut self, node: usize) {
+        self.denied.remove(node);
     }
 
     /// Decided as soon as it can be: an even split does not wait for anybody.

@@ -89,11 +89,6 @@ impl MultiLock {
         self.map(|lock| lock.retry(retry))
     }
 
-    /// As [`RedLock::fair`], for each quorum; see [`crate::MultiLock::fair`].
-    pub fn fair(self) -> Self {
-        self.map(crate::MultiLock::fair)
-    }
-
     /// As [`RedLock::owned_by`], for the group: the owner re-enters the same group.
     pub fn owned_by(self, owner: &Owner) -> Self {
         self.map(|lock| lock.owned_by(owner))

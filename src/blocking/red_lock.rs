@@ -61,15 +61,9 @@ impl RedLock {
         self.map(|lock| lock.patience(patience))
     }
 
-    /// How attempts are paced where no notice asks for one (default: [`RetryPolicy::default`]).
+    /// How attempts are paced where no call asks for one (default: [`RetryPolicy::default`]).
     pub fn retry(self, retry: RetryPolicy) -> Self {
         self.map(|lock| lock.retry(retry))
-    }
-
-    /// Lets waiters have the resource in the order in which they came (default: whoever is quickest); see
-    /// [`crate::RedLock::fair`].
-    pub fn fair(self) -> Self {
-        self.map(crate::RedLock::fair)
     }
 
     /// Makes the lock re-entrant for this owner: while it holds the resource, its locks re-enter (default: the owner in

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{queueing::Queueing, retry::Pacing, waiting_strategy::WaitingStrategy},
+    algorithm::queueing::{Pacing, Queueing},
     config::{
         RetryPolicy,
         quorum::{CheckedQuorum, check_node_timeout, check_ttl},
@@ -20,7 +20,6 @@ pub(crate) struct LockSettings {
     pub(crate) patience: Option<Duration>,
     pub(crate) retry: RetryPolicy,
     pub(crate) is_fixed: bool,
-    pub(crate) is_fair: bool,
 }
 
 /// Settings of a lock that can work.
@@ -39,13 +38,6 @@ pub(crate) struct CheckedLock {
     pub(crate) is_renewed: bool,
 }
 
-impl CheckedLock {
-    /// Whether its waiters stand in line.
-    pub(crate) fn is_fair(&self) -> bool {
-        self.pacing.strategy == WaitingStrategy::Fair
-    }
-}
-
 impl LockSettings {
     pub(crate) fn check(&self, quorum: &CheckedQuorum) -> Result<CheckedLock, ConfigError> {
         let ttl = self.ttl.unwrap_or(quorum.ttl);
@@ -55,10 +47,7 @@ impl LockSettings {
         if let Some(given) = self.max_hold.filter(Duration::is_zero) {
             return Err(ConfigError::MaxHold { given });
         }
-        let mut pacing = self.retry.check()?;
-        if self.is_fair {
-            pacing.strategy = WaitingStrategy::Fair;
-        }
+        let pacing = self.retry.check()?;
         Ok(CheckedLock {
             ttl,
             node_timeout,

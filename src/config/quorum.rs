@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{node_set::MOST_NODES, tally::Electorate, validity::Validity},
+    algorithm::{attempt::HEDGE_SHARE, node_set::MOST_NODES, tally::Electorate, validity::Validity},
     error::ConfigError,
     node::{Fingerprint, NewNodes, QuarantineTerms, RestartGuard, Terms},
 };
@@ -91,6 +91,7 @@ impl QuorumSettings {
                     lasts: validity.outlasting(self.max_ttl.max(COUNTED_AS)),
                     renewals_after: validity.seen_by_any(self.attempt_timeout),
                 },
+                hand_over: self.node_timeout.unwrap_or_else(|| default_node_timeout(self.ttl)) / HEDGE_SHARE,
                 run: None,
             },
             new_nodes: match (self.is_read_only, self.admits_new) {
@@ -170,8 +171,12 @@ impl CheckedQuorum {
 
     /// How long a node is waited for where no lock says otherwise.
     pub(crate) fn node_timeout_for(&self, ttl: Duration) -> Duration {
-        self.node_timeout.unwrap_or_else(|| (ttl / 10).min(Duration::from_secs(1)))
+        self.node_timeout.unwrap_or_else(|| default_node_timeout(ttl))
     }
+}
+
+fn default_node_timeout(ttl: Duration) -> Duration {
+    (ttl / 10).min(Duration::from_secs(1))
 }
 
 /// A ttl must leave at least a millisecond after drift and margin, and must not pass `most`.

@@ -2,22 +2,18 @@
 
 use std::time::Duration;
 
-use crate::{
-    algorithm::{retry::Pacing, waiting_strategy::WaitingStrategy},
-    config::quorum::check_longest,
-    error::ConfigError,
-};
+use crate::{algorithm::queueing::Pacing, config::quorum::check_longest, error::ConfigError};
 
-/// How a waiter paces the attempts that no release notice has asked for.
+/// How a waiter paces the attempts that no call has asked for.
 ///
-/// Waiters are woken by notices and by the end of the holder's ttl. What is set here bounds what happens when a notice
-/// is missed, and how fast failures are tried again.
+/// Waiters are called when it is their turn; the first two in line also hear of releases, and come when the holder's ttl ends.
+/// What is set here bounds what happens when a call is missed, and how fast failures are tried again. A place in line is kept
+/// for twice the longest poll after its waiter last asked, and at most `max_ttl`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     first_poll: Duration,
     longest_poll: Duration,
     floor: Duration,
-    strategy: WaitingStrategy,
 }
 
 impl RetryPolicy {
@@ -27,7 +23,7 @@ impl RetryPolicy {
 
     /// The fallback polls: the first after `first` (default 500 ms), each next one after twice as
     /// long, up to `longest` (default 5 s, at most a day), all with a jitter of 50 %. Shorter costs
-    /// every waiter more commands; longer delays those whose notices are lost.
+    /// every waiter more commands; longer delays those whose calls are lost.
     #[must_use]
     pub fn polls(mut self, first: Duration, longest: Duration) -> Self {
         self.first_poll = first;
@@ -43,18 +39,8 @@ impl RetryPolicy {
         self
     }
 
-    /// What waiters do when they are refused (default: ask one node first). [`WaitingStrategy::Fair`] is what `fair` of a lock
-    /// chooses. The others are there to be measured against these: one costs more commands where many wait, the other is
-    /// unfair.
-    #[cfg(feature = "sim")]
-    #[must_use]
-    pub fn strategy(mut self, strategy: WaitingStrategy) -> Self {
-        self.strategy = strategy;
-        self
-    }
-
     pub(crate) fn check(self) -> Result<Pacing, ConfigError> {
-        let Self { first_poll, longest_poll, floor, strategy } = self;
+        let Self { first_poll, longest_poll, floor } = self;
         let least = Self::LEAST;
         if floor < least {
             return Err(ConfigError::RetryFloor { given: floor, least });
@@ -64,7 +50,7 @@ impl RetryPolicy {
         if first_poll < least || longest_poll < first_poll {
             return Err(ConfigError::Retry { first: first_poll, most: longest_poll, least });
         }
-        Ok(Pacing { first_poll, longest_poll, floor, strategy })
+        Ok(Pacing { first_poll, longest_poll, floor })
     }
 }
 
@@ -74,7 +60,6 @@ impl Default for RetryPolicy {
             first_poll: Duration::from_millis(500),
             longest_poll: Duration::from_secs(5),
             floor: Duration::from_millis(5),
-            strategy: WaitingStrategy::ArbiterFirst,
         }
     }
 }

@@ -20,10 +20,14 @@ pub(super) struct Bell {
 /// What was heard, by node.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Heard {
-    /// Somebody has unlocked; or may have, unheard, for the subscription is new.
+    /// We may have been called, unheard, for the subscription is new.
     pub(super) news: NodeSet,
     /// It is our turn.
     pub(super) calls: NodeSet,
+    /// We are one of the first two in line.
+    pub(super) nexts: NodeSet,
+    /// Somebody has unlocked.
+    pub(super) releases: NodeSet,
     /// The connection over which we would be called is broken.
     pub(super) interrupted: NodeSet,
 }
@@ -43,6 +47,8 @@ pub(super) enum Topic {
     Release,
     /// The waiter's turn.
     Turn,
+    /// Whether the waiter is one of the first two.
+    Next,
 }
 
 impl Bell {
@@ -53,15 +59,17 @@ impl Bell {
 }
 
 impl Listener for NodeBell {
-    /// A new subscription counts as a notice: releases before it may have gone unnoticed, so one attempt finds out.
     fn notice(&self, notice: Notice) {
         tracing::trace!(node = self.node, topic = ?self.topic, ?notice, "notice");
         let mut heard = lock(&self.bell.heard);
         match (notice, self.topic) {
-            (Notice::Interrupted, Topic::Release) => return,
-            (Notice::Interrupted, Topic::Turn) => heard.interrupted.insert(self.node),
             (Notice::Released, Topic::Turn) => heard.calls.insert(self.node),
-            (Notice::Subscribed, _) | (Notice::Released, Topic::Release) => heard.news.insert(self.node),
+            (Notice::Released, Topic::Next) => heard.nexts.insert(self.node),
+            (Notice::Released, Topic::Release) => heard.releases.insert(self.node),
+            (Notice::Subscribed, Topic::Turn) => heard.news.insert(self.node),
+            (Notice::Interrupted, Topic::Turn) => heard.interrupted.insert(self.node),
+            // The subscription to one's turn is made together with the others, and says the same.
+            (Notice::Subscribed | Notice::Interrupted, Topic::Next | Topic::Release) => return,
         }
         drop(heard);
         self.bell.rung.notify_one();

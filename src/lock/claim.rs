@@ -149,13 +149,13 @@ impl Claim {
 
     async fn attempt_once(&self, target: &Target) -> Attempted {
         let core = self.core();
-        if !target.settings.is_fair() {
-            return attempt(core, target, Plan::Parallel, 0, None).await;
-        }
+        let Some(index) = core.queues.of(&target.resources) else {
+            return attempt(core, target, core.first_contact(&target.resource), 0, None).await;
+        };
         // It asks for a turn, and does not wait for one: it listens to nobody, so it enters no line.
-        let mut line = InLine::new(core, &target.resources, target.settings.place_life);
-        let plan = Plan::InLine(core.arbiters(&target.resource));
-        attempt(core, target, plan, 0, Some(&mut line)).await
+        let resource = target.resources.get(index).unwrap_or(&target.resource);
+        let mut line = InLine::new(core, resource, index, &target.settings, &Arc::default());
+        attempt(core, target, Plan::InLine(core.arbiters(resource)), 0, Some(&mut line)).await
     }
 
     fn owner(&self) -> Option<Owner> {

@@ -14,16 +14,16 @@ use tokio::{runtime::Handle, sync::Notify, task::AbortHandle};
 use uuid::Uuid;
 
 use crate::{
-    algorithm::{arbiter, node_set::NodeSet, remembered::Remembered},
+    algorithm::{arbiter, attempt::Plan, node_set::NodeSet, remembered::Remembered},
     clock::{Clock, Instant},
     config::CheckedQuorum,
     error::LossReason,
     lock::{
-        courtesy::Courtesies,
         expiry,
         gauge::Gauge,
         held::{Held, Left, Won},
         observer::{LeaseEnd, Observer},
+        queues::Queues,
         schedule::{LeaseId, Schedule},
         waiting::Waiters,
         watchdog,
@@ -44,7 +44,7 @@ pub(crate) struct Core {
     pub(crate) settings: CheckedQuorum,
     pub(crate) owners: OwnerIds,
     pub(crate) waiters: Waiters,
-    pub(crate) courtesies: Courtesies,
+    pub(crate) queues: Queues,
     remembered: Mutex<Remembered>,
     pub(crate) attempts: Gauge,
     pub(crate) renewals: Schedule,
@@ -114,7 +114,7 @@ impl Client {
             settings,
             owners: OwnerIds::new(entropy.client),
             waiters: Waiters::default(),
-            courtesies: Courtesies::default(),
+            queues: Queues::default(),
             remembered: Mutex::new(remembered),
             attempts: Gauge::default(),
             renewals: Schedule::default(),
@@ -220,6 +220,13 @@ impl Core {
         (left, self.unlock_everywhere(held))
     }
 
+    /// The same for whoever does not wait for the answers. That of the node that keeps the line is heard by whoever locks next.
+    pub(crate) fn leave_unheard(&self, held: &Held, end: LeaseEnd) -> Left {
+        let (left, replies) = self.leave(held, end);
+        held.keeper().hear_later(self, &held.resources, replies);
+        left
+    }
+
     /// Ends every lease, and lets nothing new begin.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
@@ -255,9 +262,14 @@ impl Core {
         (self.settings.terms.fingerprint.clone(), addresses)
     }
 
-    /// The order in which the nodes are asked for a resource that others hold.
+    /// The order in which the nodes keep the line of a resource.
     pub(crate) fn arbiters(&self, resource: &Resource) -> Vec<usize> {
         arbiter::order(resource.as_bytes(), self.nodes.iter().map(|node| &**node.address()))
+    }
+
+    /// How to ask for a resource of which nobody else is known to want it.
+    pub(crate) fn first_contact(&self, resource: &Resource) -> Plan {
+        Plan::First(self.arbiters(resource).first().copied().unwrap_or_default())
     }
 
     /// Votes in the order of the nodes, with their addresses.

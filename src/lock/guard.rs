@@ -225,7 +225,7 @@ impl Drop for LockGuard {
         if self.is_given_back {
             return;
         }
-        match self.lease.client.core.leave(&self.lease.held, LeaseEnd::Dropped).0 {
+        match self.lease.client.core.leave_unheard(&self.lease.held, LeaseEnd::Dropped) {
             Left::Held => release::submit_holds(&self.lease.client.core, &self.lease.held),
             Left::Unlocked => {
                 let held = &self.lease.held;

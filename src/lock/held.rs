@@ -14,6 +14,7 @@ use crate::{
     lock::{
         core::Core,
         gauge::UnderWay,
+        keeper::Keeper,
         observer::{Observer, Question},
         schedule::LeaseId,
     },
@@ -72,6 +73,7 @@ pub(crate) struct Won {
     pub(crate) node_timeout: Duration,
     pub(crate) standing: Vec<Standing>,
     pub(crate) late: Vec<(usize, Reply)>,
+    pub(crate) keeper: Keeper,
     /// Keeps a shutdown waiting until the lease is in somebody's care.
     pub(crate) under_way: Option<UnderWay>,
 }
@@ -100,10 +102,11 @@ impl Held {
             node_timeout,
             standing,
             late,
+            keeper,
             ..
         } = won;
         let late = late.into_iter().map(|(node, reply)| (node, Question::Lock, reply)).collect();
-        let state = Mutex::new(State { phase: Phase::Held, lease, holds: 1, standing, late });
+        let state = Mutex::new(State { phase: Phase::Held, lease, holds: 1, standing, late, keeper });
         Self {
             id,
             attempt,
@@ -219,6 +222,7 @@ impl Held {
     pub(crate) fn submit_unlock(&self, nodes: &[Arc<dyn Node>], until: Instant) -> Vec<(usize, Reply)> {
         let mut state = lock(&self.state);
         let heard = state.hear_late();
+        let is_awaited = state.keeper.says_awaited();
         type Kind = (Leave, u64, Option<Instant>);
         // Mostly one is for all nodes.
         let mut requests: Vec<(Kind, Request)> = Vec::with_capacity(1);
@@ -228,7 +232,7 @@ impl Held {
                 return request.clone();
             }
             let (resources, owner) = (Arc::clone(&self.resources), self.owner.clone());
-            let unlock = Unlock { resources, owner, token, real: true, leave };
+            let unlock = Unlock { resources, owner, token, real: true, leave, is_awaited };
             let executed_by = renewed_at.unwrap_or(self.since) + self.node_timeout;
             let request = Request::one(Entry::Unlock(unlock), until);
             let request = request.blocks_until(state.lease.key_over(executed_by));
@@ -253,6 +257,11 @@ impl Held {
         drop(state);
         self.tell(heard);
         replies
+    }
+
+    /// Who keeps the line, and has said what.
+    pub(crate) fn keeper(&self) -> Keeper {
+        lock(&self.state).keeper
     }
 
     /// The renewal for one node, noted as unanswered there; `None` once the lease is not held any more.

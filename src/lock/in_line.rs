@@ -5,9 +5,15 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 use crate::{
     algorithm::node_set::NodeSet,
     clock::Clock,
-    lock::{core::Core, gauge::UnderWay},
-    node::{Entry, LineUp, Listener, Lock, Node, Queued, Request, Resources, Subscription, Withdraw, names},
+    config::CheckedLock,
+    lock::{
+        bell::{Bell, NodeBell, Topic},
+        core::Core,
+        gauge::UnderWay,
+    },
+    node::{Entry, LineUp, Lock, Node, Queued, Request, Subscription, Withdraw, names},
     owner_id::OwnerId,
+    resource::Resource,
 };
 
 /// The places of one waiter in the lines of the nodes; dropping it leaves them all.
@@ -15,16 +21,20 @@ use crate::{
 /// It enters only where it listens, or it would miss its call. Where to listen is known when a node has put it off once.
 pub(crate) struct InLine {
     waiter: OwnerId,
-    resources: Resources,
+    /// In whose line, and which of the resources that are to be locked this is.
+    resource: Resource,
+    index: usize,
     /// How long a place is kept of which nothing is heard.
     life: Duration,
     /// The place that it was given first: other nodes put it where it belongs by this.
     ticket: u64,
+    only_waits: bool,
     /// Nodes in whose line it is, or may be.
     entered: NodeSet,
-    /// Nodes that took it out of their line for a vote. Who gives that back and up has to say so, or nobody is called.
-    voted: NodeSet,
     listens: BTreeMap<usize, Vec<Subscription>>,
+    /// While it is one of the first two: at the node that keeps the line, and at the next one.
+    releases: Vec<Subscription>,
+    bell: Arc<Bell>,
     nodes: Vec<Arc<dyn Node>>,
     clock: Arc<dyn Clock>,
     /// Keeps a shutdown waiting until the places are given up.
@@ -32,19 +42,43 @@ pub(crate) struct InLine {
 }
 
 impl InLine {
-    pub(crate) fn new(core: &Core, resources: &Resources, life: Duration) -> Self {
+    pub(super) fn new(
+        core: &Core,
+        resource: &Resource,
+        index: usize,
+        settings: &CheckedLock,
+        bell: &Arc<Bell>,
+    ) -> Self {
         Self {
             waiter: core.owners.fresh(),
-            resources: Arc::clone(resources),
-            life,
+            resource: resource.clone(),
+            index,
+            life: settings.place_life,
             ticket: 0,
+            only_waits: false,
             entered: NodeSet::EMPTY,
-            voted: NodeSet::EMPTY,
             listens: BTreeMap::new(),
+            releases: Vec::new(),
+            bell: Arc::clone(bell),
             nodes: core.nodes.clone(),
             clock: Arc::clone(&core.clock),
             _under_way: core.attempts.enter(),
         }
+    }
+
+    /// Which of the resources it waits for.
+    pub(crate) fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Whether the next question only keeps its place.
+    pub(crate) fn only_waits(&mut self, only_waits: bool) {
+        self.only_waits = only_waits;
+    }
+
+    /// Waits as long as another has waited already.
+    pub(crate) fn instead_of(&mut self, other: &Self) {
+        self.ticket = other.ticket;
     }
 
     /// What to ask a node for a turn.
@@ -53,20 +87,29 @@ impl InLine {
         if enters {
             self.entered.insert(node);
         }
-        let life = enters.then_some(self.life);
-        Entry::LineUp(LineUp { lock, waiter: self.waiter.clone(), ticket: self.ticket, life })
+        Entry::LineUp(LineUp {
+            lock,
+            resource: self.index,
+            waiter: self.waiter.clone(),
+            ticket: self.ticket,
+            life: enters.then_some(self.life),
+            only_waits: self.only_waits,
+        })
     }
 
     /// It was its turn: the node has taken it out of its line.
     pub(crate) fn granted(&mut self, node: usize) {
         self.entered.remove(node);
-        self.voted.insert(node);
     }
 
-    /// It has what it stood in line for: its places elsewhere are of no more use, and the votes stay.
-    pub(crate) fn won(&mut self) {
-        self.voted = NodeSet::EMPTY;
-        self.leave();
+    /// It has what it stood in line for: its places elsewhere are of no more use.
+    pub(crate) fn won(&mut self, core: &Core) {
+        self.releases.clear();
+        if self.leave() {
+            // A withdrawal that is late must not end the next place.
+            self.waiter = core.owners.fresh();
+            self.listens.clear();
+        }
     }
 
     /// Whether it has a place in the line of the node that put it off.
@@ -77,34 +120,51 @@ impl InLine {
         queued.ticket > 0
     }
 
-    /// Listens for calls of a node from now on; and for releases of the group's other resources, of which its line does not
-    /// know.
-    pub(crate) fn listen(
-        &mut self,
-        node: usize,
-        calls: impl FnOnce() -> Arc<dyn Listener>,
-        releases: impl FnOnce() -> Arc<dyn Listener>,
-    ) {
-        let Some(to) = self.nodes.get(node).filter(|_| !self.listens.contains_key(&node)) else { return };
-        let Some((resource, others)) = self.resources.split_first() else { return };
-        let mut subscriptions = vec![to.subscribe(&names::turn(resource, &self.waiter), calls())];
-        if !others.is_empty() {
-            let releases = releases();
-            subscriptions.extend(others.iter().map(|other| to.subscribe(other, Arc::clone(&releases))));
+    /// Listens for calls of a node from now on.
+    pub(crate) fn listen(&mut self, node: usize) {
+        if self.listens.contains_key(&node) {
+            return;
         }
+        let topics = [
+            (names::next(&self.resource, &self.waiter), Topic::Next),
+            (names::turn(&self.resource, &self.waiter), Topic::Turn),
+        ];
+        let subscriptions = topics.into_iter().filter_map(|(name, topic)| self.subscribe(node, &name, topic));
+        let subscriptions = subscriptions.collect();
         self.listens.insert(node, subscriptions);
     }
 
-    /// Gives up its places: the next turn is another's.
-    fn leave(&mut self) {
+    /// Listens for releases at the node that keeps the line, and at the next in the order of arbiters, which hears of them
+    /// when the first is silent.
+    pub(crate) fn listen_for_releases(&mut self, keeper: usize, order: &[usize]) {
+        if self.releases.is_empty() {
+            let next = order.iter().copied().find(|node| *node != keeper);
+            let nodes = [Some(keeper), next].into_iter().flatten();
+            self.releases =
+                nodes.filter_map(|node| self.subscribe(node, &self.resource, Topic::Release)).collect();
+        }
+    }
+
+    /// Others are first in line.
+    pub(crate) fn ignore_releases(&mut self) {
+        self.releases.clear();
+    }
+
+    fn subscribe(&self, node: usize, name: &Resource, topic: Topic) -> Option<Subscription> {
+        let listener = NodeBell { node, topic, bell: Arc::clone(&self.bell) };
+        self.nodes.get(node).map(|to| to.subscribe(name, Arc::new(listener)))
+    }
+
+    /// Gives up its places: the next turn is another's. Whether there were any.
+    fn leave(&mut self) -> bool {
         self.ticket = 0;
-        let entered = std::mem::take(&mut self.entered).union(std::mem::take(&mut self.voted));
-        let Some(resource) = self.resources.first().filter(|_| !entered.is_empty()) else { return };
-        let withdraw = Withdraw { resource: resource.clone(), waiter: self.waiter.clone() };
+        let entered = std::mem::take(&mut self.entered);
+        let withdraw = Withdraw { resource: self.resource.clone(), waiter: self.waiter.clone() };
         let request = Request::one(Entry::Withdraw(withdraw), self.clock.now() + self.life);
         for (_, node) in self.nodes.iter().enumerate().filter(|(node, _)| entered.contains(*node)) {
             drop(node.call(request.clone()));
         }
+        !entered.is_empty()
     }
 }
 
@@ -116,10 +176,10 @@ impl Drop for InLine {
 
 impl fmt::Debug for InLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { waiter, resources, ticket, entered, .. } = self;
+        let Self { waiter, resource, ticket, entered, .. } = self;
         f.debug_struct("InLine")
             .field("waiter", waiter)
-            .field("resources", resources)
+            .field("resource", resource)
             .field("ticket", ticket)
             .field("entered", entered)
             .finish_non_exhaustive()

@@ -52,8 +52,8 @@ pub enum Seen {
 pub enum LockState {
     /// A quorum names the same owner.
     Held,
-    /// Nobody has a quorum, even if all nodes that did not say, or may have forgotten, were on one side. Some nodes may be
-    /// held all the same, by contenders whose attempts are under way.
+    /// Nobody has a quorum, even if all nodes that did not say, or may have forgotten, were on one side. Some nodes may be held
+    /// all the same, by others whose attempts are under way.
     Free,
     /// It depends on the nodes that did not say, or are in quarantine, as they may have forgotten: with them, somebody may have a
     /// quorum. Not to be taken for free.

@@ -9,7 +9,7 @@ use crate::{
         lease::LeaseTime,
         node_set::NodeSet,
         queueing::Deferral,
-        sighting::Sighting,
+        sighting::{Sighting, holder},
     },
     config::CheckedLock,
     lock::{
@@ -18,6 +18,7 @@ use crate::{
         gauge::UnderWay,
         held::{Standing, Won},
         in_line::InLine,
+        keeper::Keeper,
         observer::{AttemptEnd, Question},
     },
     mutation::{self, Mutation},
@@ -55,11 +56,25 @@ pub(crate) struct Lost {
     pub(crate) took: Duration,
     /// How a node that keeps a line has put us off.
     pub(crate) deferral: Option<Deferral>,
+    /// For which of the resources we were refused, if any.
+    pub(crate) refused: Option<Refused>,
+}
+
+/// For which of some resources a lock was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(crate) index: usize,
+    /// Whether the node that keeps its line says so, or a quorum: single votes may be those of others who are about to give them
+    /// back.
+    pub(crate) is_sure: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Asked {
+    /// As one who comes first.
     Lock,
+    /// As one whose turn it is.
+    Take,
     LineUp,
     Raise,
 }
@@ -67,7 +82,7 @@ enum Asked {
 impl Asked {
     fn question(self) -> Question {
         match self {
-            Self::Lock | Self::LineUp => Question::Lock,
+            Self::Lock | Self::Take | Self::LineUp => Question::Lock,
             Self::Raise => Question::Raise,
         }
     }
@@ -92,7 +107,7 @@ pub(crate) async fn attempt(
     }
     loop {
         match run.attempt.step(core.now()) {
-            Step::Lock(nodes) => run.send_lock(nodes),
+            Step::Lock { nodes, is_called } => run.send_lock(nodes, is_called),
             Step::LineUp(node) => run.line_up(node),
             Step::Raise { token, nodes } => run.send_raise(token, nodes),
             Step::Wait(deadline) => {
@@ -126,6 +141,9 @@ struct Run<'a> {
     largest_counter: u64,
     line: Option<&'a mut InLine>,
     deferral: Option<Deferral>,
+    blocked: Option<usize>,
+    keeper: Keeper,
+    is_first: bool,
     /// Whether there is nothing to roll back (any more).
     is_settled: bool,
     /// Whether it is decided.
@@ -135,6 +153,8 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(core: &'a Core, target: &'a Target, plan: Plan, hint: u64, line: Option<&'a mut InLine>) -> Self {
         let settings = &core.settings;
+        let is_first = matches!(plan, Plan::First(_));
+        let keeper = Keeper::of(core, target, line.as_ref().map_or(0, |line| line.index()));
         let rules = attempt::Rules {
             electorate: settings.electorate,
             validity: settings.validity,
@@ -162,42 +182,56 @@ impl<'a> Run<'a> {
             largest_counter: 0,
             line,
             deferral: None,
+            blocked: None,
+            keeper,
+            is_first,
             is_settled: false,
             is_decided: false,
         }
     }
 
-    fn send_lock(&mut self, nodes: NodeSet) {
+    fn send_lock(&mut self, nodes: NodeSet, is_called: bool) {
         let remembering = nodes.intersection(self.remembering);
         for (nodes, is_remembered) in [(remembering, true), (nodes.without(remembering), false)] {
             if nodes.is_empty() {
                 continue;
             }
-            let request = self.request(Entry::Lock(self.lock(is_remembered)));
+            let asked = if is_called { Asked::Take } else { Asked::Lock };
+            let request = self.request(Entry::Lock(self.lock(is_remembered, is_called)));
             for node in nodes.iter() {
-                self.fanout.send(&self.core.nodes, node, Asked::Lock, request.clone());
+                self.fanout.send(&self.core.nodes, node, asked, request.clone());
                 self.note(node, Vote::Pending, Sighting::Unknown);
             }
         }
     }
 
     fn line_up(&mut self, node: usize) {
-        let lock = self.lock(false);
+        // Whoever kept the line before is passed over.
+        if self
+            .keeper
+            .node
+            .and_then(|keeper| self.votes.get(keeper))
+            .is_some_and(|vote| *vote != Vote::NotAsked)
+        {
+            self.keeper.is_passed_over(self.core, node);
+        }
+        let lock = self.lock(false, true);
         let (entry, asked) = match &mut self.line {
             Some(line) => (line.line_up(node, lock), Asked::LineUp),
-            None => (Entry::Lock(lock), Asked::Lock),
+            None => (Entry::Lock(lock), Asked::Take),
         };
         self.fanout.send(&self.core.nodes, node, asked, self.request(entry));
         self.note(node, Vote::Pending, Sighting::Unknown);
     }
 
-    fn lock(&self, is_remembered: bool) -> Lock {
+    fn lock(&self, is_remembered: bool, is_called: bool) -> Lock {
         Lock {
             resources: Arc::clone(&self.target.resources),
             owner: self.owner.clone(),
             ttl: self.target.settings.ttl,
             hint: self.hint,
             is_remembered,
+            is_called,
         }
     }
 
@@ -219,11 +253,20 @@ impl<'a> Run<'a> {
     fn hear(&mut self, node: usize, asked: Asked, answer: Answer) {
         tracing::trace!(resource = %self.target.resource, owner = %self.owner, node, ?asked, ?answer, "vote");
         self.core.observer.answered(node, asked.question(), &answer);
+        let (answer, is_awaited) = match answer {
+            // Whoever is not in line is told how many are.
+            Answer::Queued(Queued { ticket: 0, rank, .. }) => (answer, Some(rank > 0)),
+            answer => answer.into_parts(),
+        };
+        // Whoever takes does not look at the line.
+        if let (Asked::Lock | Asked::LineUp, Some(is_awaited)) = (asked, is_awaited) {
+            self.keeper.hear(self.core, &self.target.resources, node, is_awaited);
+        }
         match asked {
-            Asked::Lock => self.hear_lock(node, &answer),
+            Asked::Lock | Asked::Take => self.hear_lock(node, &answer, false),
             Asked::LineUp => {
                 self.hear_line(node, &answer);
-                self.hear_lock(node, &answer);
+                self.hear_lock(node, &answer, true);
             }
             Asked::Raise => self.attempt.on_raise(node, answer == Answer::Raised),
         }
@@ -235,33 +278,71 @@ impl<'a> Run<'a> {
             Answer::Granted { .. } => line.granted(node),
             Answer::Queued(queued) => {
                 let is_in_line = line.put_off(queued);
-                let holder = queued.holder.as_ref().and_then(|holder| holder.owner.clone());
-                self.deferral = Some(Deferral { node, is_in_line, patience: queued.patience, holder });
+                let holder = queued.holder.as_ref().map(|holder| (holder.owner.clone(), holder.remaining));
+                let Queued { rank, patience, .. } = *queued;
+                self.deferral = Some(Deferral { node, is_in_line, rank, patience, holder });
+                self.blocked = Some(queued.resource);
             }
             _ => {}
         }
     }
 
-    fn hear_lock(&mut self, node: usize, answer: &Answer) {
+    fn hear_lock(&mut self, node: usize, answer: &Answer, asks_turn: bool) {
         let (ballot, sighting) = match answer {
             Answer::Granted { vote } => {
                 self.largest_counter = self.largest_counter.max(*vote);
                 self.looked.insert(node);
                 (Ballot::Granted(*vote), Sighting::Free)
             }
-            Answer::Held(Holder { owner, remaining, counter, .. })
-            | Answer::Queued(Queued { holder: Some(Holder { owner, remaining, counter, .. }), .. }) => {
-                self.largest_counter = self.largest_counter.max(*counter);
-                let held = Sighting::Held { owner: owner.clone(), remaining: *remaining };
-                (Ballot::Refused, held)
+            Answer::Held(holder) => (Ballot::Refused, self.hear_holder(holder)),
+            Answer::Queued(queued) => {
+                let seen =
+                    queued.holder.as_ref().map_or(Sighting::Unknown, |holder| self.hear_holder(holder));
+                let ballot = if asks_turn { Ballot::Refused } else { self.hear_put_off(node, queued) };
+                (ballot, seen)
             }
-            Answer::Queued(_) => (Ballot::Refused, Sighting::Unknown),
             Answer::Fault(fault) if fault.is_unsent() => (Ballot::Unsent, Sighting::Unknown),
             Answer::Fault(fault) if fault.may_land_yet() => (Ballot::Silent, Sighting::Unknown),
             _ => (Ballot::Failed, Sighting::Unknown),
         };
         self.attempt.on_lock(node, ballot);
         self.note(node, Vote::of(answer), sighting);
+        self.attempt.held(holder(&self.seen, self.core.settings.electorate).is_some());
+    }
+
+    fn hear_holder(&mut self, holder: &Holder) -> Sighting {
+        let Holder { resource, owner, remaining, counter } = holder;
+        self.largest_counter = self.largest_counter.max(*counter);
+        if self.deferral.is_none() {
+            self.blocked = Some(*resource);
+        }
+        if *resource != self.keeper.index() {
+            self.attempt.refused_elsewhere();
+        }
+        Sighting::Held { owner: owner.clone(), remaining: *remaining }
+    }
+
+    /// A node has refused a lock because others are to go first. That of the node that keeps their line counts for all.
+    fn hear_put_off(&mut self, node: usize, queued: &Queued) -> Ballot {
+        self.blocked = Some(queued.resource);
+        if queued.resource != self.keeper.index() {
+            self.attempt.refused_elsewhere();
+        }
+        if Keeper::of(self.core, self.target, queued.resource).node == Some(node) {
+            if queued.rank == 0 { self.attempt.line_is_empty(node) } else { self.attempt.line_stands() }
+        } else if queued.rank > 0 {
+            self.attempt.line_stands_elsewhere();
+        }
+        Ballot::PutOff
+    }
+
+    /// Where whoever was refused as a first contact goes: to the line of what it was refused for, whose node may not have answered.
+    fn to_the_line(&self) -> Option<Deferral> {
+        let index = self.blocked.unwrap_or_default();
+        let node = Keeper::of(self.core, self.target, index).node?;
+        let patience = self.core.settings.terms.hand_over;
+        // It may be one of the first, until it knows better.
+        Some(Deferral { node, is_in_line: false, rank: 0, patience, holder: None })
     }
 
     /// Tells those that let their time pass from those that were not waited for.
@@ -295,11 +376,11 @@ impl<'a> Run<'a> {
             return;
         }
         self.core.observer.attempt_lost(self.number);
-        let real = mutation::is_on(Mutation::NoticeOnRollback);
         let keys_over = self.core.now() + self.core.settings.validity.seen_by_any(self.target.settings.ttl);
         let unlock = |leave| {
             let (resources, owner) = (Arc::clone(&self.target.resources), self.owner.clone());
-            let entry = Entry::Unlock(Unlock { resources, owner, token: 0, real, leave });
+            let entry =
+                Entry::Unlock(Unlock { resources, owner, token: 0, real: false, leave, is_awaited: false });
             Request::one(entry, self.core.owed_until()).blocks_until(keys_over)
         };
         let is_left = !mutation::is_on(Mutation::NoTombstoneForLock);
@@ -343,13 +424,23 @@ impl<'a> Run<'a> {
             under_way: self.under_way.take(),
             standing: self.attempt.ballots().iter().zip(&self.votes).map(standing).collect(),
             late: self.fanout.take_open(|asked| !matches!(asked, Asked::Raise)),
+            keeper: self.keeper.won(self.core, &self.target.resources),
         }
     }
 
     fn lost(&mut self, loss: Loss) -> Lost {
+        if self.is_first && loss == Loss::Contended && self.deferral.is_none() {
+            self.deferral = self.to_the_line();
+        }
         self.decided(AttemptEnd::Lost(loss));
         self.close_votes();
         let took = self.core.now().saturating_duration_since(self.attempt.start());
+        let by_keeper = |deferral: &Deferral| {
+            let index = self.blocked.unwrap_or_default();
+            Keeper::of(self.core, self.target, index).node == Some(deferral.node)
+        };
+        let is_sure = self.deferral.as_ref().is_some_and(by_keeper)
+            || holder(&self.seen, self.core.settings.electorate).is_some();
         let votes = self.core.votes(self.votes.iter().cloned());
         tracing::debug!(resource = %self.target.resource, owner = %self.owner, ?loss, %votes, "lost");
         Lost {
@@ -359,6 +450,7 @@ impl<'a> Run<'a> {
             hint: if self.largest_counter == 0 { 0 } else { self.largest_counter + 1 },
             took,
             deferral: self.deferral.take(),
+            refused: self.blocked.map(|index| Refused { index, is_sure }),
         }
     }
 }

@@ -112,19 +112,14 @@ impl MultiLock {
         self.each(|claim| claim.settings.retry = retry)
     }
 
-    /// As [`RedLock::fair`], for each quorum. The line is that of the first of its resources, by their bytes: groups and locks
-    /// that meet only in other resources are not in one line, and go before each other as they come.
-    pub fn fair(self) -> Self {
-        self.each(|claim| claim.settings.is_fair = true)
-    }
-
     /// As [`RedLock::owned_by`], for the group: the owner re-enters the same group. A group of which it holds only some
     /// resources is another one, and waits for them.
     pub fn owned_by(self, owner: &Owner) -> Self {
         self.each(|claim| claim.reentrancy = Reentrancy::Of(owner.clone()))
     }
 
-    /// Locks all resources, waiting for as long as others hold any of them.
+    /// Locks all resources, waiting for as long as others hold any of them. It waits in the line of the resource for which it
+    /// was refused, and in no other; beside a steady load of locks on single ones of them it may wait without end.
     ///
     /// # Errors
     ///

@@ -74,46 +74,9 @@ impl RedLock {
         self
     }
 
-    /// How attempts are paced where no notice asks for one (default: [`RetryPolicy::default`]).
+    /// How attempts are paced where no call asks for one (default: [`RetryPolicy::default`]).
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
         self.claim.settings.retry = retry;
-        self
-    }
-
-    /// Lets waiters have the resource in the order in which they came (default: whoever is quickest).
-    ///
-    /// They stand in a line that is kept by one node, the first to be asked for this resource, and an unlock wakes exactly
-    /// the first of them: whatever their number, a hand-off costs the same few messages, and takes about two round trips.
-    /// The price is a second round trip where the resource is free, as that node is asked before the others; where it is
-    /// silent, it is passed over after an eighth of the node timeout.
-    ///
-    /// What it is not:
-    ///
-    /// * It is no part of what keeps two leases from overlapping: a quorum does that, as for every other lock.
-    /// * The order holds among fair contenders, one place for each client and resource (the tasks of one client queue
-    ///   behind it, and go to the end of the line after each lease). Whoever contends without `fair`, by this or another
-    ///   library, goes before them when it comes at the right moment.
-    /// * While nodes fail, the next node in order keeps the line, and the order is approximate until all have moved there.
-    /// * A client that vanishes delays those behind it only if its connections stay open, and then for no longer than its
-    ///   place is kept: twice the longest fallback poll of its [`RetryPolicy`], 10 s by default, and at most `max_ttl`.
-    /// * [`try_lock`](Self::try_lock) does not wait, so it enters no line, and asks that one node: `None` also if nobody holds
-    ///   the resource, but others are in line.
-    ///
-    /// The errors are those of [`lock`](Self::lock). Giving up, by a deadline or by dropping the future, gives up the place
-    /// and wakes the next.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let quorum = redquorum::Quorum::in_memory(3)?;
-    /// let lock = quorum.red_lock("ticket-machine").fair();
-    /// let guard = lock.lock().await?;
-    /// guard.unlock().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn fair(mut self) -> Self {
-        self.claim.settings.is_fair = true;
         self
     }
 
@@ -124,7 +87,11 @@ impl RedLock {
         self
     }
 
-    /// Locks the resource, waiting for as long as others hold it.
+    /// Locks the resource, waiting for as long as others hold it or were before it.
+    ///
+    /// Those who wait are served in the order in which they came, and an unlock wakes one of them. The order is that of
+    /// clients, each with one place for all its tasks. It holds while nodes are well, and not beside other libraries;
+    /// `docs/GUARANTEES.md` of the repository has every exception.
     ///
     /// # Errors
     ///
@@ -153,7 +120,7 @@ impl RedLock {
         self.claim.lock(Some(wait)).await
     }
 
-    /// Makes one attempt: `None` if others hold the resource.
+    /// Makes one attempt: `None` if others hold the resource, or are in line for it.
     ///
     /// # Errors
     ///

@@ -3,12 +3,11 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
-    algorithm::{attempt::HEDGE_SHARE, node_set::NodeSet, tally::Electorate},
+    algorithm::{node_set::NodeSet, tally::Electorate},
     clock::Instant,
     error::{LeaseLost, LockError, LossReason, RenewError, UnlockError},
     lock::{
         core::Core,
-        courtesy::Courtesy,
         fanout::{Fanout, Heard},
         held::{Held, Left},
         inspection::{ask, hear_all},
@@ -58,16 +57,13 @@ async fn hear_unlock(
     replies: Vec<(usize, Reply)>,
 ) -> Result<Unlocked, UnlockError> {
     let start = core.now();
-    let release = Release::heard(core, replies, start + held.node_timeout, Release::is_decided).await;
-    // Where tasks of this client wait, they are heard of, too; and whoever comes now queues behind them.
-    if release.listeners > 0 && !core.waiters.are_there(&held.resources) {
-        // Those who wait hear of it by now, and need a round trip to ask for it.
-        let now = core.now();
-        let round_trip = now.saturating_duration_since(start);
-        let lasts = round_trip.saturating_mul(2).min(held.node_timeout / HEDGE_SHARE);
-        let courtesy = Courtesy { until: now + lasts, others: release.listeners };
-        core.courtesies.owe(&held.resources, now, courtesy);
+    let deadline = start + held.node_timeout;
+    let (release, open) = Release::heard(core, replies, deadline, Release::is_decided).await;
+    let mut keeper = held.keeper();
+    for (node, is_awaited) in &release.awaited {
+        keeper.hear(core, &held.resources, *node, *is_awaited);
     }
+    keeper.hear_later(core, &held.resources, open);
     let Held { resource, owner, token, .. } = held;
     tracing::debug!(%resource, %owner, %token, confirmed = ?release.report(core).confirmed, "unlock");
     if release.found_nothing() {
@@ -117,11 +113,12 @@ pub(crate) async fn force_unlock(core: &Core, target: &Target) -> Result<Unlocke
     let replies = core.nodes.iter().map(|node| node.call(force.clone())).enumerate().collect();
     for owner in named_owners(hear_all(core, asked, deadline).await) {
         let resources = Arc::clone(&target.resources);
-        let unlock = Unlock { resources, owner, token: 0, real: false, leave: Leave::Always };
+        let unlock =
+            Unlock { resources, owner, token: 0, real: false, leave: Leave::Always, is_awaited: false };
         let unlock = Request::one(Entry::Unlock(unlock), core.owed_until());
         core.nodes.iter().for_each(|node| drop(node.call(unlock.clone())));
     }
-    let release = Release::heard(core, replies, deadline, |release| release.open.is_empty()).await;
+    let (release, _) = Release::heard(core, replies, deadline, |release| release.open.is_empty()).await;
     tracing::warn!(resource = %target.resource, confirmed = ?release.report(core).confirmed, "unlocked by force");
     if release.is_confirmed() {
         return Ok(release.report(core));
@@ -146,32 +143,32 @@ struct Release {
     deleted: NodeSet,
     /// It was not there (any more).
     absent: NodeSet,
-    /// How many listen for the release, at the node where most do.
-    listeners: u32,
+    /// Whether others are in line, as each node said that said anything of it.
+    awaited: Vec<(usize, bool)>,
     votes: Vec<Vote>,
     open: NodeSet,
 }
 
 impl Release {
-    /// Hears answers until `is_enough` of what was heard, or the deadline.
+    /// Hears answers until `is_enough` of what was heard, or the deadline; and the replies that are still open.
     async fn heard(
         core: &Core,
         replies: Vec<(usize, Reply)>,
         deadline: Instant,
         is_enough: impl Fn(&Self) -> bool,
-    ) -> Self {
+    ) -> (Self, Vec<(usize, Reply)>) {
         let mut release = Self::new(core, replies.iter().map(|(node, _)| *node).collect());
         let mut fanout = Fanout::of(replies);
         while !is_enough(&release) {
             match fanout.next(&*core.clock, deadline).await {
-                Heard::Answer { node, answer, .. } => release.hear(node, &answer),
+                Heard::Answer { node, answer, .. } => release.hear(node, answer),
                 Heard::Silence => {
                     release.time_out();
                     break;
                 }
             }
         }
-        release
+        (release, fanout.take_open(|()| true))
     }
 
     fn new(core: &Core, asked: NodeSet) -> Self {
@@ -182,26 +179,23 @@ impl Release {
             deleted: NodeSet::EMPTY,
             // Nothing of the lease ever went where nothing needs to be unlocked.
             absent: core.settings.electorate.all().without(asked),
-            listeners: 0,
+            awaited: Vec::new(),
             votes: (0..nodes).map(vote).collect(),
             open: asked,
         }
     }
 
-    fn hear(&mut self, node: usize, answer: &Answer) {
+    fn hear(&mut self, node: usize, answer: Answer) {
+        let (answer, is_awaited) = answer.into_parts();
+        self.awaited.extend(is_awaited.map(|is_awaited| (node, is_awaited)));
         self.open.remove(node);
         if let Some(vote) = self.votes.get_mut(node) {
-            *vote = Vote::of(answer);
-        }
-        if let Answer::Awaited { listeners, .. } = answer {
-            self.listeners = self.listeners.max(*listeners);
+            *vote = Vote::of(&answer);
         }
         match answer {
             Answer::Unlocked { deleted: 0 } => self.absent.insert(node),
             // Who deleted nothing now may have done so when the unlock was sent before: no evidence of a loss.
-            Answer::Unlocked { .. } | Answer::Awaited { .. } | Answer::UnlockedBefore => {
-                self.deleted.insert(node)
-            }
+            Answer::Unlocked { .. } | Answer::UnlockedBefore => self.deleted.insert(node),
             _ => {}
         }
     }

@@ -87,7 +87,7 @@ impl Renewal {
     /// Takes a node's answer. The outcome, when this decides it: once.
     pub(crate) fn hear(&mut self, node: usize, answer: &Answer, clock: &dyn Clock) -> Option<Outcome> {
         self.held.note_renewal(node, answer);
-        match answer {
+        match answer.told() {
             Answer::Renewed { proves } => {
                 if *proves {
                     self.proofs.insert(node);
@@ -146,7 +146,7 @@ impl Renewal {
     }
 
     /// Whether no renewal can have a quorum any more: so many nodes refuse it for good, or have it for one and the same other
-    /// owner. Several others are contenders that split their votes, and about to take them back.
+    /// owner. Several others have split their votes, and are about to take them back.
     fn is_gone(&self) -> bool {
         let of = |one: &Option<OwnerId>| self.taken.iter().filter(|other| *other == one).count();
         let taken = self.taken.iter().map(of).max().unwrap_or(0);

@@ -3,31 +3,27 @@
 use std::{
     collections::{HashMap, hash_map::Entry},
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
 use crate::{
     algorithm::{
         attempt::{HEDGE_SHARE, Loss, Plan},
-        queueing::Deferral,
-        retry::Wake,
-        waiting_strategy::WaitingStrategy,
+        queueing::{Queueing, Setback, Wake},
+        sighting::Sighting,
     },
     clock::Instant,
     config::CheckedLock,
     error::LockError,
     lock::{
-        bell::{Bell, NodeBell, Topic},
+        bell::{Bell, Heard},
         core::Core,
         held::Won,
         in_line::InLine,
         inspection::ask_all,
-        locking::{Attempted, Lost, Target, attempt},
-        rule::{Rule, sighting},
+        locking::{Attempted, Lost, Refused, Target, attempt},
     },
-    mutation::{self, Mutation},
     mutex::lock,
-    node::{Resources, Subscription},
+    node::{Answer, Resources},
     resource::Resource,
     vote::Votes,
 };
@@ -39,11 +35,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     /// Looked up by resources, never iterated.
-    queues: Mutex<HashMap<Waited, (usize, Arc<Queue>)>>,
+    queues: Mutex<HashMap<Resources, (usize, Arc<Queue>)>>,
 }
-
-/// What is waited for, and whether in line: contenders have nothing to share with those.
-type Waited = (Resources, bool);
 
 #[derive(Debug, Default)]
 struct Queue {
@@ -55,31 +48,29 @@ struct Queue {
 /// What the waiter knows, and hands on.
 #[derive(Debug, Default)]
 struct Turn {
-    /// `None` until an attempt was refused.
+    /// `None` until it knows of others.
     waiting: Option<Waiting>,
-    /// How many others were let go first, if that was owed.
-    let_go: Option<u32>,
-    /// Its place in the lines of the nodes; `None` if it does not queue there.
-    line: Option<InLine>,
     hint: u64,
     /// When the first of the attempts began that could ask no quorum; `None` once one could.
     failing_since: Option<Instant>,
     /// When the quarantines are over for which the last attempt had no quorum, as the nodes told it.
     quarantined_until: Option<Instant>,
+    /// Whether an attempt is under way; if nobody makes it any more, it was given up in the middle.
+    is_asking: bool,
 }
 
 #[derive(Debug)]
 struct Waiting {
-    rule: Rule,
-    /// At every node, for as long as anybody waits; none of whoever listens for its turn.
-    _subscriptions: Vec<Subscription>,
+    queueing: Queueing,
+    line: InLine,
+    order: Vec<usize>,
 }
 
 /// A place in the queue; leaving it is dropping it.
 #[derive(Debug)]
 struct Place<'a> {
     waiters: &'a Waiters,
-    waited: Waited,
+    waited: Resources,
     queue: Arc<Queue>,
 }
 
@@ -113,20 +104,20 @@ async fn take_turns(
     start: Instant,
     last_votes: &mut Option<Votes>,
 ) -> Result<Won, LockError> {
-    let place = core.waiters.enter(target);
+    let place = core.waiters.enter(&target.resources);
     let bell = &place.queue.bell;
     let mut turn = place.queue.turn.lock().await;
-    if target.settings.is_fair() {
-        let life = target.settings.place_life;
-        turn.line.get_or_insert_with(|| InLine::new(core, &target.resources, life));
-    }
     loop {
         let end_of_patience = turn.end_of_patience(start, &target.settings);
         let plan = turn.until_next_attempt(core, target, bell, end_of_patience).await;
         let (begun, hint) = (core.now(), turn.hint);
-        match attempt(core, target, plan, hint, turn.line.as_mut()).await {
+        turn.is_asking = true;
+        let line = turn.waiting.as_mut().map(|waiting| &mut waiting.line);
+        let attempted = attempt(core, target, plan, hint, line).await;
+        turn.is_asking = false;
+        match attempted {
             Attempted::Won(won) => {
-                turn.won(core.now(), target.settings.ttl, bell);
+                turn.won(core, bell);
                 return Ok(won);
             }
             Attempted::Lost(lost) => {
@@ -169,19 +160,13 @@ fn no_quorum(core: &Core, resource: Resource, votes: Votes) -> LockError {
 }
 
 impl Waiters {
-    /// Whether any task of this client waits for these resources, other than in line.
-    pub(crate) fn are_there(&self, resources: &Resources) -> bool {
-        lock(&self.queues).contains_key(&(Arc::clone(resources), false))
-    }
-
-    fn enter(&self, target: &Target) -> Place<'_> {
-        let waited = (Arc::clone(&target.resources), target.settings.is_fair());
+    fn enter(&self, resources: &Resources) -> Place<'_> {
         let mut queues = lock(&self.queues);
-        let (places, queue) = queues.entry(waited.clone()).or_default();
+        let (places, queue) = queues.entry(Arc::clone(resources)).or_default();
         *places += 1;
         let queue = Arc::clone(queue);
         drop(queues);
-        Place { waiters: self, waited, queue }
+        Place { waiters: self, waited: Arc::clone(resources), queue }
     }
 }
 
@@ -204,20 +189,29 @@ impl Turn {
         &mut self,
         core: &Core,
         target: &Target,
-        bell: &Bell,
+        bell: &Arc<Bell>,
         end_of_patience: Option<Instant>,
     ) -> Plan {
-        let Some(Waiting { rule, .. }) = &mut self.waiting else {
-            return self.first_plan(core, target).await;
+        let waiting = match &mut self.waiting {
+            Some(waiting) => waiting,
+            None => match core.queues.of(&target.resources) {
+                None => return core.first_contact(&target.resource),
+                Some(index) => self.waiting.insert(Waiting::begin(core, target, index, bell)),
+            },
         };
+        if std::mem::take(&mut self.is_asking) {
+            // Its turn, or what it was called for, was given back with the attempt.
+            waiting.queueing.ask_again(core.now());
+        }
         loop {
             let rung = bell.rung.notified();
             let now = core.now();
-            rule.hear(bell.take(), now);
-            let Wake { at, plan } = rule.next_wake();
+            waiting.hear(bell.take(), now);
+            let Wake { at, plan } = waiting.queueing.next_wake();
             let at = [end_of_patience, self.quarantined_until].into_iter().flatten().fold(at, Instant::min);
             if at <= now {
-                rule.attempt_begins(&plan, now);
+                waiting.queueing.attempt_begins(now);
+                waiting.line.only_waits(waiting.queueing.only_queues());
                 return plan;
             }
             tokio::select! {
@@ -226,23 +220,6 @@ impl Turn {
                 () = core.clock.sleep_until(at) => {}
             }
         }
-    }
-
-    /// How to try for the first time, after those that a release of this client was told to have gone first.
-    async fn first_plan(&mut self, core: &Core, target: &Target) -> Plan {
-        self.let_go = None;
-        if target.settings.is_fair() {
-            return Plan::InLine(core.arbiters(&target.resource));
-        }
-        if target.settings.pacing.strategy != WaitingStrategy::ArbiterFirst {
-            return Plan::Parallel;
-        }
-        let Some(courtesy) = core.courtesies.take(&target.resources, core.now()) else {
-            return Plan::Parallel;
-        };
-        self.let_go = (!mutation::is_on(Mutation::ForgetThoseWhoWait)).then_some(courtesy.others);
-        core.clock.sleep_until(courtesy.until).await;
-        Plan::ArbiterFirst(core.arbiters(&target.resource))
     }
 
     fn lost(&mut self, core: &Core, target: &Target, bell: &Arc<Bell>, lost: &Lost, begun: Instant) {
@@ -254,19 +231,28 @@ impl Turn {
         };
         let quarantine = lost.votes.quarantined_for(core.settings.electorate.needed());
         self.quarantined_until = quarantine.map(|remaining| now + remaining + target.settings.pacing.floor);
-        let waiting =
-            self.waiting.get_or_insert_with(|| Waiting::begin(core, target, bell, now, self.let_go));
-        waiting.rule.attempt_lost(lost, bell, now, core.jitter());
-        if let (Some(line), Some(Deferral { node, .. })) = (&mut self.line, &lost.deferral) {
-            let ear = |topic| Arc::new(NodeBell { node: *node, topic, bell: Arc::clone(bell) });
-            line.listen(*node, || ear(Topic::Turn), || ear(Topic::Release));
+        let index = lost.refused.map_or(0, |refused| refused.index);
+        match &mut self.waiting {
+            // Who is refused for another resource waits for that one: in both lines, it would keep others from what is free.
+            Some(waiting) if is_elsewhere(waiting, lost.refused) => {
+                let mut other = Waiting::begin(core, target, index, bell);
+                other.line.instead_of(&waiting.line);
+                // Those in whose way it is may be in its way, at the same moment.
+                other.queueing.moved(waiting.queueing.moves() + 1, now, core.jitter());
+                *waiting = other;
+            }
+            Some(waiting) => waiting.lost(lost, bell, now, core.jitter()),
+            None => {
+                let waiting = self.waiting.insert(Waiting::begin(core, target, index, bell));
+                waiting.lost(lost, bell, now, core.jitter());
+            }
         }
     }
 
     /// Asks all nodes who holds the resource, where the node that keeps the line may be wrong. Silent ones are waited for no
     /// longer than a silent arbiter.
     async fn look(&mut self, core: &Core, target: &Target) {
-        let Some(Waiting { rule: Rule::Queueing(queueing), .. }) = &mut self.waiting else { return };
+        let Some(Waiting { queueing, .. }) = &mut self.waiting else { return };
         if !queueing.wants_look() {
             return;
         }
@@ -287,32 +273,84 @@ impl Turn {
     }
 
     /// The next in the queue waits for what this one has won.
-    fn won(&mut self, now: Instant, ttl: Duration, bell: &Bell) {
+    fn won(&mut self, core: &Core, bell: &Bell) {
         (self.failing_since, self.quarantined_until) = (None, None);
-        if let Some(line) = &mut self.line {
-            line.won();
-        }
-        match &mut self.waiting {
-            Some(Waiting { rule: Rule::Contending(retry), .. }) => retry.won(now, ttl),
-            Some(Waiting { rule: Rule::Queueing(queueing), .. }) => {
-                // Calls until now were for this turn.
-                bell.take();
-                queueing.won(now);
-            }
-            None => {}
+        if let Some(Waiting { queueing, line, .. }) = &mut self.waiting {
+            line.won(core);
+            // Calls until now were for this turn.
+            bell.take();
+            queueing.won(core.now());
         }
     }
 }
 
 impl Waiting {
-    fn begin(core: &Core, target: &Target, bell: &Arc<Bell>, now: Instant, let_go: Option<u32>) -> Self {
-        let strategy = target.settings.pacing.strategy;
-        let hears_all = matches!(strategy, WaitingStrategy::ArbiterFirst | WaitingStrategy::Parallel);
-        let to_hear: &[_] = if hears_all { &core.nodes } else { &[] };
-        let subscriptions = to_hear.iter().enumerate().flat_map(|(node, to)| {
-            let listener = Arc::new(NodeBell { node, topic: Topic::Release, bell: Arc::clone(bell) });
-            target.resources.iter().map(move |resource| to.subscribe(resource, Arc::clone(&listener) as _))
-        });
-        Self { rule: Rule::new(core, target, now, let_go), _subscriptions: subscriptions.collect() }
+    /// Waits for this one of the resources from now on.
+    fn begin(core: &Core, target: &Target, index: usize, bell: &Arc<Bell>) -> Self {
+        let Target { resource, resources, settings } = target;
+        let resource = resources.get(index).unwrap_or(resource);
+        let (electorate, order, now) = (core.settings.electorate, core.arbiters(resource), core.now());
+        let (life, hand_over) = (settings.place_life, core.settings.terms.hand_over);
+        let mut queueing = Queueing::new(electorate, settings.pacing, life, hand_over, order.clone(), now);
+        queueing.ask_again(now);
+        Self { queueing, line: InLine::new(core, resource, index, settings, bell), order }
+    }
+
+    fn hear(&mut self, heard: Heard, now: Instant) {
+        heard.interrupted.iter().for_each(|node| self.queueing.interrupted(node, now));
+        heard.news.iter().for_each(|node| self.queueing.look(node, now));
+        self.come_next(heard);
+        heard.releases.iter().for_each(|node| self.queueing.released(node, now));
+        heard.calls.iter().for_each(|node| self.queueing.called(node, now));
+    }
+
+    fn lost(&mut self, lost: &Lost, bell: &Bell, now: Instant, jitter: f64) {
+        let deferral = lost.deferral.as_ref();
+        let setback = Setback { loss: lost.loss, sightings: &lost.seen, deferral, took: lost.took };
+        self.queueing.attempt_lost(&setback, now, jitter);
+        if let Some(deferral) = deferral {
+            self.listen(deferral.node);
+        }
+        // What came during the attempt may be older than its refusal: one more look, and no call.
+        let heard = bell.take();
+        self.come_next(heard);
+        let news = heard.news.union(heard.calls).union(heard.releases);
+        news.iter().for_each(|node| self.queueing.look(node, now));
+        heard.interrupted.iter().for_each(|node| self.queueing.interrupted(node, now));
+    }
+
+    fn come_next(&mut self, heard: Heard) {
+        for node in heard.nexts.iter() {
+            self.queueing.comes_next(node);
+            self.listen(node);
+        }
+    }
+
+    /// Listens to the node that keeps the line, as far as this waiter has to.
+    fn listen(&mut self, keeper: usize) {
+        if self.queueing.listens() {
+            self.line.listen_for_releases(keeper, &self.order);
+        } else {
+            self.line.ignore_releases();
+        }
+        self.line.listen(keeper);
+    }
+}
+
+/// Whether it is certain that a waiter is refused for another resource than the one that it waits for.
+fn is_elsewhere(waiting: &Waiting, refused: Option<Refused>) -> bool {
+    refused.is_some_and(|refused| refused.is_sure && refused.index != waiting.line.index())
+}
+
+/// What an inspection says of a node.
+fn sighting(answer: &Answer) -> Sighting {
+    match answer {
+        Answer::Inspected(inspection) => match &inspection.held {
+            Some(held) => {
+                Sighting::Held { owner: held.owner.clone(), remaining: held.remaining.unwrap_or_default() }
+            }
+            None => Sighting::Free,
+        },
+        _ => Sighting::Unknown,
     }
 }

@@ -90,7 +90,7 @@ pub(super) fn of_question(question: Question) -> &'static str {
 
 /// What a node said to a lock, a raise or a renewal.
 pub(super) fn of_answer(answer: &Answer) -> &'static str {
-    match answer {
+    match answer.told() {
         Answer::Granted { .. } | Answer::Raised | Answer::Renewed { .. } => "granted",
         Answer::Held(_) | Answer::Queued(_) => "held",
         Answer::Gone => "unlocked",

@@ -117,7 +117,7 @@ impl Observer for Meter {
             "answer" => label::of_answer(answer)
         )
         .increment(1);
-        match (question, answer) {
+        match (question, answer.told()) {
             (_, Answer::Abstains(_) | Answer::Healed(_)) => self.quarantined(node, true),
             // Whoever has an opinion on a lock votes. Renewals may count before that.
             (Question::Lock, Answer::Granted { .. } | Answer::Held(_) | Answer::Queued(_)) => {

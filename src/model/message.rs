@@ -76,11 +76,14 @@ impl Request {
         let resources = Resources::clone(&RESOURCES);
         let owner = OWNERS[owned_by.client][usize::from(owned_by.number) - 1].clone();
         match self.ask {
-            Ask::Lock { hint } => Entry::Lock(Lock { resources, owner, ttl, hint, is_remembered: false }),
+            // As one whose turn it is: lines and marks only make a node refuse what it could grant.
+            Ask::Lock { hint } => {
+                Entry::Lock(Lock { resources, owner, ttl, hint, is_remembered: false, is_called: true })
+            }
             Ask::Raise { token } => Entry::Raise(Raise { resources, owner, token }),
             Ask::Renew { token, .. } => Entry::Renew(Renew { resources, owner, holds: 1, ttl, token }),
             Ask::Unlock { token, leave } => {
-                Entry::Unlock(Unlock { resources, owner, token, real: token > 0, leave })
+                Entry::Unlock(Unlock { resources, owner, token, real: token > 0, leave, is_awaited: false })
             }
         }
     }

@@ -18,7 +18,7 @@ pub(crate) enum Answer {
     Granted { vote: u64 },
     /// Lock, renewal: another owner has one of the resources.
     Held(Holder),
-    /// Line up: it is not this waiter's turn.
+    /// Line up: it is not this waiter's turn. Lock: others are in line here, or are to be let go first.
     Queued(Queued),
     /// Withdrawal: it is not in the line (any more).
     Withdrawn,
@@ -34,9 +34,8 @@ pub(crate) enum Answer {
     Renewed { proves: bool },
     /// Unlock, force unlock: how many of the resources were deleted; the others were not ours.
     Unlocked { deleted: u32 },
-    /// Unlock: so many were deleted, and somebody listens for their release. `listeners`: how many, for the one of them for
-    /// which most do.
-    Awaited { deleted: u32, listeners: u32 },
+    /// Granted, renewed or unlocked as it says, at a node where others are in line for one of the resources.
+    Awaited(Box<Self>),
     /// Unlock, sent again after its connection broke: nothing was there, or it was deleted the first time.
     UnlockedBefore,
     /// Lock, raise: the node must not vote, for it may have forgotten votes.
@@ -60,6 +59,42 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
+    /// The same, at a node where others are in line, or where they are not.
+    pub(crate) fn awaited(self, is_awaited: bool) -> Self {
+        if is_awaited { Self::Awaited(Box::new(self)) } else { self }
+    }
+
+    /// What it says of the request alone.
+    pub(crate) fn told(&self) -> &Self {
+        if let Self::Awaited(answer) = self { answer } else { self }
+    }
+
+    /// Of an unlock that may have been executed before, when its connection broke: that nothing was there says nothing.
+    pub(crate) fn may_have_been_before(&mut self) {
+        match self {
+            Self::Unlocked { deleted: 0 } => *self = Self::UnlockedBefore,
+            Self::Awaited(answer) => answer.may_have_been_before(),
+            _ => {}
+        }
+    }
+
+    /// What it says of the request alone, and whether others are in line; `None` where that is not known.
+    pub(crate) fn into_parts(self) -> (Self, Option<bool>) {
+        let is_awaited = self.is_awaited();
+        (if let Self::Awaited(answer) = self { *answer } else { self }, is_awaited)
+    }
+
+    /// Whether others are in line; `None` where that is not known.
+    pub(crate) fn is_awaited(&self) -> Option<bool> {
+        match self {
+            Self::Awaited(_) | Self::Queued(_) => Some(true),
+            Self::Granted { .. } | Self::Held(_) | Self::Renewed { .. } | Self::Unlocked { .. } => {
+                Some(false)
+            }
+            _ => None,
+        }
+    }
+
     /// Whether the node has to be enrolled before it does what was asked.
     pub(crate) fn is_not_enrolled(&self) -> bool {
         matches!(self, Self::Abstains(Abstention::NotEnrolled) | Self::Healed(Abstention::NotEnrolled))
@@ -100,8 +135,13 @@ pub(crate) struct Holder {
 /// The place of a waiter in the line of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Queued {
+    /// Which of the asked resources, by index: the one that is held, or in whose line others are.
+    pub(crate) resource: usize,
     /// The larger, the later its turn; 0 if it did not enter the line.
     pub(crate) ticket: u64,
+    /// How many are before it in line. For a lock: 1 if anybody is in line, 0 if nobody is and it is to let others go first all the
+    /// same.
+    pub(crate) rank: u32,
     /// When to come back uncalled: when the holder's ttl ends if it is the first of the line, otherwise when the place of
     /// whoever is before it does.
     pub(crate) patience: Duration,

@@ -13,7 +13,8 @@ use crate::{
     node::{
         Answer, Entry, Fault, Listener, Node, Notice, Request,
         entries::{
-            inspect, line_up, lock, observe, owner, proclaim, raise, renew, resource, said, unlock, withdraw,
+            inspect, line_up, lock, observe, owner, proclaim, raise, renew, resource, said, take, unlock,
+            withdraw,
         },
         names,
     },
@@ -85,7 +86,7 @@ async fn entries_are_executed_in_order_each_with_its_own_answer(subject: &Subjec
         lock("order", "1", 30_000, 0),
         lock("order", "2", 30_000, 0),
         unlock("order", "1", 0, true, false),
-        lock("order", "2", 30_000, 0),
+        take("order", "2", 30_000),
         inspect("order"),
     ];
     let answers = subject.node.call(subject.request(entries)).await;
@@ -124,7 +125,7 @@ async fn a_dropped_reply_cancels_nothing(subject: &Subject) {
     let answer = subject.ask(lock("dropped", "2", 30_000, 0)).await;
     assert!(matches!(answer, Answer::Held(_)), "{answer:?}");
     drop(subject.node.call(subject.request(vec![unlock("dropped", "1", 0, true, false)])));
-    assert!(matches!(subject.ask(lock("dropped", "2", 30_000, 0)).await, Answer::Granted { .. }));
+    assert!(matches!(subject.ask(take("dropped", "2", 30_000)).await, Answer::Granted { .. }));
 }
 
 async fn a_lock_ends_with_its_ttl(subject: &Subject) {
@@ -187,7 +188,7 @@ async fn a_release_calls_the_first_in_line_who_listens_and_nobody_else(subject: 
     ears[0].hears(subject, &[Notice::Subscribed, Notice::Released]).await;
     assert!(matches!(enter("third").await, Answer::Queued(queued) if queued.holder.is_none()));
     ears[0].hears(subject, &[Notice::Subscribed, Notice::Released, Notice::Released]).await;
-    assert!(matches!(enter("second").await, Answer::Granted { .. }));
+    assert!(matches!(enter("second").await.into_parts(), (Answer::Granted { .. }, Some(true))));
     subject.ask(unlock("line", "second", 0, true, false)).await;
     ears[1].hears(subject, &[Notice::Subscribed, Notice::Released]).await;
     assert_eq!(subject.ask(withdraw("line", "third")).await, Answer::Withdrawn);

@@ -21,6 +21,7 @@ pub(crate) fn terms() -> Terms {
             lasts: Duration::from_secs(61),
             renewals_after: Duration::from_secs(3),
         },
+        hand_over: Duration::from_millis(100),
         run: Some("run".into()),
     }
 }
@@ -41,13 +42,19 @@ pub(crate) fn owner(name: &str) -> OwnerId {
 /// Ttls are milliseconds.
 pub(crate) fn lock(names: &str, by: &str, ttl: u64, hint: u64) -> Entry {
     let (resources, owner, ttl) = (resources(names), owner(by), Duration::from_millis(ttl));
-    Entry::Lock(Lock { resources, owner, ttl, hint, is_remembered: false })
+    Entry::Lock(Lock { resources, owner, ttl, hint, is_remembered: false, is_called: false })
+}
+
+/// A lock of one whose turn it is, without a hint.
+pub(crate) fn take(names: &str, by: &str, ttl: u64) -> Entry {
+    let (resources, owner, ttl) = (resources(names), owner(by), Duration::from_millis(ttl));
+    Entry::Lock(Lock { resources, owner, ttl, hint: 0, is_remembered: false, is_called: true })
 }
 
 /// A lock without a hint, at a node that is known to remember the counters for long enough.
 pub(crate) fn relock(names: &str, by: &str, ttl: u64) -> Entry {
     let (resources, owner, ttl) = (resources(names), owner(by), Duration::from_millis(ttl));
-    Entry::Lock(Lock { resources, owner, ttl, hint: 0, is_remembered: true })
+    Entry::Lock(Lock { resources, owner, ttl, hint: 0, is_remembered: true, is_called: false })
 }
 
 pub(crate) fn raise(names: &str, by: &str, token: u64) -> Entry {
@@ -61,21 +68,36 @@ pub(crate) fn renew(names: &str, by: &str, holds: u32, ttl: u64, token: u64) -> 
 
 pub(crate) fn unlock(names: &str, by: &str, token: u64, real: bool, leaves: bool) -> Entry {
     let leave = if leaves { Leave::Always } else { Leave::Nothing };
-    Entry::Unlock(Unlock { resources: resources(names), owner: owner(by), token, real, leave })
+    Entry::Unlock(Unlock {
+        resources: resources(names),
+        owner: owner(by),
+        token,
+        real,
+        leave,
+        is_awaited: false,
+    })
 }
 
 /// Leaves a tombstone unless it deletes all: where the lock is unanswered.
 pub(crate) fn unlock_late(names: &str, by: &str, token: u64, real: bool) -> Entry {
     let leave = Leave::UnlessDeleted;
-    Entry::Unlock(Unlock { resources: resources(names), owner: owner(by), token, real, leave })
+    Entry::Unlock(Unlock {
+        resources: resources(names),
+        owner: owner(by),
+        token,
+        real,
+        leave,
+        is_awaited: false,
+    })
 }
 
 /// Locks for ten seconds when it is the waiter's turn; a life of 0 milliseconds is none.
 pub(crate) fn line_up(names: &str, by: &str, waiter: &str, ticket: u64, life: u64) -> Entry {
     let (resources, ttl) = (resources(names), Duration::from_secs(10));
-    let lock = Lock { resources, owner: owner(by), ttl, hint: 0, is_remembered: false };
+    let lock = Lock { resources, owner: owner(by), ttl, hint: 0, is_remembered: false, is_called: true };
     let life = (life > 0).then(|| Duration::from_millis(life));
-    Entry::LineUp(LineUp { lock, waiter: owner(waiter), ticket, life })
+    let waiter = owner(waiter);
+    Entry::LineUp(LineUp { lock, resource: 0, waiter, ticket, life, only_waits: false })
 }
 
 pub(crate) fn withdraw(name: &str, waiter: &str) -> Entry {

@@ -49,11 +49,28 @@ pub(crate) fn turn(resource: &Resource, waiter: &OwnerId) -> Resource {
     Resource::internal([b"redquorum:turn:{", resource.as_bytes(), b"}:", waiter.as_bytes()].concat())
 }
 
+/// The topic on which a waiter is told that it is one of the first two in line: these listen for releases, too.
+pub(crate) fn next(resource: &Resource, waiter: &OwnerId) -> Resource {
+    Resource::internal([b"redquorum:next:{", resource.as_bytes(), b"}:", waiter.as_bytes()].concat())
+}
+
 /// The key of a resource's waiters, in the order of their tickets. Always in braces, as a leader's is: who waits for `a`
 /// must not keep `{a}` from anybody.
 #[cfg(test)]
 pub(crate) fn line(resource: &Resource) -> Vec<u8> {
     [b"redquorum:line:{", resource.as_bytes(), b"}"].concat()
+}
+
+/// The key that says who was called first, and when.
+#[cfg(test)]
+pub(crate) fn called(resource: &Resource) -> Vec<u8> {
+    [b"redquorum:called:{", resource.as_bytes(), b"}"].concat()
+}
+
+/// The key that is there while newcomers let those go first who wait for a resource.
+#[cfg(test)]
+pub(crate) fn mark(resource: &Resource) -> Vec<u8> {
+    [b"redquorum:mark:{", resource.as_bytes(), b"}"].concat()
 }
 
 /// The key that says until when each of them keeps its place.
@@ -103,9 +120,17 @@ mod tests {
     fn no_resource_has_the_name_of_a_key_or_a_channel_that_belongs_to_another() {
         let waiter = OwnerId::from_wire(b"me:1");
         for other in ["a", "x{a}", "{a}"].map(resource) {
-            let topics = [leader(&other), turn(&other, &waiter)].map(|topic| topic.as_bytes().to_vec());
+            let topics = [leader(&other), turn(&other, &waiter), next(&other, &waiter)]
+                .map(|topic| topic.as_bytes().to_vec());
             let told = topics.each_ref().map(|topic| notice_channel(&Resource::internal(topic.as_slice())));
-            let kept = [counter(&other), tombstone(&other, &waiter), line(&other), lives(&other)];
+            let kept = [
+                counter(&other),
+                tombstone(&other, &waiter),
+                line(&other),
+                lives(&other),
+                called(&other),
+                mark(&other),
+            ];
             let marks = [RECORD, QUARANTINE, ANY].map(|name| name.as_bytes().to_vec());
             for name in
                 topics.into_iter().chain(told).chain(kept).chain(marks).chain([notice_channel(&other)])

@@ -90,7 +90,7 @@ pub(crate) enum Entry {
     Renew(Renew),
     /// Delete what is still `owner`'s.
     Unlock(Unlock),
-    /// Take all resources if it is this waiter's turn, or wait for it in the line of the first of them.
+    /// Take all resources if it is this waiter's turn, or wait for it in the line of one of them.
     LineUp(LineUp),
     /// Leave the line of a resource.
     Withdraw(Withdraw),
@@ -121,6 +121,8 @@ pub(crate) struct Lock {
     ///
     /// [`Remembered`]: crate::algorithm::remembered::Remembered
     pub(crate) is_remembered: bool,
+    /// Whether it is this owner's turn, as the node says that keeps the line: so it need not let those go first who wait.
+    pub(crate) is_called: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,10 +149,12 @@ pub(crate) struct Unlock {
     /// The lease's token, carried to every counter unless a late lock is deleted ([`Leave::UnlessDeleted`]); 0 for an attempt
     /// that had none.
     pub(crate) token: u64,
-    /// Whether the attempt had its quorum. Only then are waiters told: a notice on a loser's rollback would wake
-    /// them all to split again.
+    /// Whether the attempt had its quorum. Only then is the release told to those who listen for it, and passed on as a
+    /// mark; the first in line is called in any case.
     pub(crate) real: bool,
     pub(crate) leave: Leave,
+    /// Whether the node that keeps the line has said that others wait: newcomers are to let them go first.
+    pub(crate) is_awaited: bool,
 }
 
 /// Whether an unlock leaves a tombstone, which refuses what lands later: whatever of the owner this node has not answered.
@@ -171,12 +175,16 @@ pub(crate) enum Leave {
 pub(crate) struct LineUp {
     /// What to do when it is this waiter's turn.
     pub(crate) lock: Lock,
+    /// In whose line, by index: that of the resource that it was refused for.
+    pub(crate) resource: usize,
     /// Who waits: a client's tasks that wait in line for the same, one after the other.
     pub(crate) waiter: OwnerId,
     /// The place that it was given before, here or by another node; 0 for the end of the line.
     pub(crate) ticket: u64,
     /// How long it keeps its place unless it asks again. `None`: it does not enter the line.
     pub(crate) life: Option<Duration>,
+    /// Whether it only keeps its place, and takes nothing: the node knows nothing of the lease that a quorum holds.
+    pub(crate) only_waits: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,6 +12,9 @@ pub(crate) struct Terms {
     /// The life of a fencing counter after its last use; at least `max_ttl`.
     pub(crate) counter_ttl: Duration,
     pub(crate) quarantine: QuarantineTerms,
+    /// For how long newcomers let those go first who waited for what was unlocked: about as long as a call may be on its way to
+    /// whoever is first in line, and its locks to the nodes.
+    pub(crate) hand_over: Duration,
     /// The run of the server that the connection has enrolled in; `None` before, and where no node is asked.
     pub(crate) run: Option<Run>,
 }

@@ -40,4 +40,3 @@ pub use self::{
     simulation::Simulation,
     store::Store,
 };
-pub use crate::algorithm::waiting_strategy::WaitingStrategy;

@@ -41,9 +41,6 @@ pub struct Step {
     pub how: How,
     /// Whether the watchdog renews the lease.
     pub is_renewed: bool,
-    /// Whether it stands in line.
-    #[serde(default)]
-    pub is_fair: bool,
     /// How long it holds the lease.
     #[serde(with = "crate::sim::micros")]
     pub hold: Duration,
@@ -105,13 +102,8 @@ impl Case {
     /// Cases at random: any programs, under any of these schedules.
     pub fn strategy(schedules: &Schedules) -> impl Strategy<Value = Self> + Clone + Send + Sync + use<> {
         let programs = prop::collection::vec(prop::collection::vec(step(), 1..=4), 8);
-        // Nobody stands in line, or everybody, or some.
-        let all_fair = prop_oneof![Just(Some(false)), Just(Some(true)), Just(None)];
-        (schedules.strategy(), programs, all_fair).prop_map(|(schedule, mut programs, all_fair)| {
+        (schedules.strategy(), programs).prop_map(|(schedule, mut programs)| {
             programs.truncate(schedule.clients);
-            if let Some(is_fair) = all_fair {
-                programs.iter_mut().flatten().for_each(|step| step.is_fair = is_fair);
-            }
             Self { schedule, programs, is_unguarded: false }
         })
     }
@@ -199,15 +191,13 @@ fn step() -> impl Strategy<Value = Step> + Clone {
     let hold = prop_oneof![3 => millis(0..=20), 2 => millis(20..=5_000), 1 => millis(5_000..=45_000)];
     let rest = prop_oneof![3 => millis(0..=10), 1 => millis(10..=10_000)];
     let ending = prop_oneof![3 => Just(Ending::Unlock), 2 => Just(Ending::Drop), 2 => Just(Ending::Overstay)];
-    let habits =
-        (prop::bool::weighted(0.7), prop::bool::ANY, prop::bool::weighted(0.2), prop::bool::weighted(0.3));
+    let habits = (prop::bool::weighted(0.7), prop::bool::weighted(0.2), prop::bool::weighted(0.3));
     (rest, what, how, hold, habits, ending).prop_map(
-        |(rest, what, how, hold, (is_renewed, is_fair, reenters, verifies), ending)| Step {
+        |(rest, what, how, hold, (is_renewed, reenters, verifies), ending)| Step {
             rest,
             what,
             how,
             is_renewed,
-            is_fair,
             hold,
             reenters,
             verifies,
@@ -248,9 +238,6 @@ impl Step {
                 if !self.is_renewed {
                     lock = lock.without_renewal();
                 }
-                if self.is_fair {
-                    lock = lock.fair();
-                }
                 let locked = match self.how {
                     How::Lock => lock.lock().await.map(Some),
                     How::TryLock => lock.try_lock().await,
@@ -275,7 +262,6 @@ impl Step {
         let name = if self.what == What::Other { "s" } else { "r" };
         let lock = quorum.red_lock(name);
         let lock = if self.reenters { lock.owned_by(owner) } else { lock };
-        let lock = if self.is_fair { lock.fair() } else { lock };
         if self.is_renewed { lock } else { lock.without_renewal() }
     }
 
@@ -340,7 +326,6 @@ mod tests {
             what: What::One,
             how: How::Lock,
             is_renewed: true,
-            is_fair: false,
             hold: Duration::MAX,
             reenters: false,
             verifies: false,

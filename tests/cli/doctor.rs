@@ -199,7 +199,7 @@ async fn what_the_user_may_not_do_is_found() {
     let port = Some(cluster.server(1).port());
     let whole = doctor(&[]).await;
     assert_eq!(code(&whole), 0, "{}", stdout(&whole));
-    for check in ["permissions", "fair", "scripts", "notices", "writes"] {
+    for check in ["permissions", "waiting", "scripts", "notices", "writes"] {
         finds(&whole, check, port, "ok", "");
     }
     is_left_clean(&cluster).await;
@@ -207,7 +207,7 @@ async fn what_the_user_may_not_do_is_found() {
         ("-hset", "permissions", "fail", "+hset"),
         ("-del", "permissions", "fail", "+del"),
         ("-set", "permissions", "fail", "+set"),
-        ("-zadd", "fair", "warn", "+zadd"),
+        ("-zadd", "waiting", "warn", "+zadd"),
         ("-evalsha", "scripts", "fail", "+evalsha"),
         ("-eval", "scripts", "fail", "+eval"),
         ("-subscribe", "notices", "warn", "+subscribe"),

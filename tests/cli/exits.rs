@@ -56,7 +56,7 @@ async fn what_others_hold_is_told_at_once_or_after_the_wait() {
         stderr(&other),
         "{\"error\":{\"kind\":\"held\",\"exit\":75,\"message\":\"somebody else holds job\"}}\n"
     );
-    let free = output(run(&cluster, &["other", "--wait", "0", "--fair"], "true")).await;
+    let free = output(run(&cluster, &["other", "--wait", "0"], "true")).await;
     assert_eq!(code(&free), 0, "{}", stderr(&free));
     drop(holder);
 }

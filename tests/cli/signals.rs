@@ -65,8 +65,13 @@ async fn a_signal_while_waiting_ends_the_wait_and_leaves_nothing() {
     scratch.lines("ready", 1).await;
     let waiter = run(&cluster, &["job", "other"], "echo ran").spawn().unwrap();
     let is_subscribed = async || {
-        let asked = cluster.server(0).command(&["PUBSUB", "CHANNELS", "*job*"]).await;
-        matches!(asked, redis::Value::Array(channels) if !channels.is_empty())
+        for server in cluster.servers() {
+            let asked = server.command(&["PUBSUB", "CHANNELS", "*job*"]).await;
+            if matches!(asked, redis::Value::Array(channels) if !channels.is_empty()) {
+                return true;
+            }
+        }
+        false
     };
     eventually(SOON, "the second waits", is_subscribed).await;
     send(waiter.id().unwrap(), Signal::TERM);

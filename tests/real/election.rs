@@ -6,7 +6,7 @@ use futures::future::join_all;
 use redis::cmd;
 use redquorum::{Election, Leadership, LossReason, Observation, ProclaimError, Quorum, RetryPolicy};
 
-use super::servers::{SOON, builder, client, have_subscribers, remaining, without_polls};
+use super::servers::{SOON, builder, client, have_subscribers, have_waiters, remaining, without_polls};
 use crate::support::{Cluster, Direction, Proxy, eventually};
 
 const TTL: Duration = Duration::from_secs(2);
@@ -80,8 +80,7 @@ async fn a_leader_that_resigns_is_followed_within_some_round_trips() {
         round_trips.push(begin.elapsed());
         let next = candidates[round % 2].clone();
         let campaign = tokio::spawn(async move { next.campaign().await.map(|next| (next, Instant::now())) });
-        let server = cluster.server(0);
-        have_subscribers(server, "scheduler", 1).await;
+        have_waiters(&cluster, "scheduler", 1).await;
         let (term, resigned) = (leadership.term(), Instant::now());
         leadership.resign().await.unwrap();
         let (next, elected) =
@@ -89,7 +88,7 @@ async fn a_leader_that_resigns_is_followed_within_some_round_trips() {
         assert!(next.term() > term);
         vacancies.push(elected.saturating_duration_since(resigned));
         leadership = next;
-        have_subscribers(server, "scheduler", 0).await;
+        have_waiters(&cluster, "scheduler", 0).await;
     }
     let (shortest, round_trip) = (vacancies.iter().min().unwrap(), round_trips.iter().max().unwrap());
     assert!(vacancies.iter().all(|vacancy| *vacancy < POLL / 2), "{vacancies:?}");
@@ -107,7 +106,7 @@ async fn a_leader_that_crashes_is_followed_within_its_ttl_and_a_poll() {
         let second = second.clone();
         async move { second.campaign().await }
     });
-    have_subscribers(cluster.server(0), "scheduler", 1).await;
+    have_waiters(&cluster, "scheduler", 1).await;
     let crashed = Instant::now();
     cut(&proxies);
     let next = tokio::time::timeout(SOON, campaign).await.expect("nobody leads").unwrap().unwrap();

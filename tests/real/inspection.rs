@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redquorum::{Fault, Inspection, LockError, LockState, Owner, Quorum, RestartGuard, Seen, Verification};
 
-use super::servers::{builder, client, have_holds, have_subscribers, holds, put_owner, without_polls};
+use super::servers::{builder, client, have_holds, have_waiters, holds, put_owner, without_polls};
 use crate::support::{Cluster, eventually};
 
 const TTL: Duration = Duration::from_secs(30);
@@ -120,9 +120,7 @@ async fn force_unlock_frees_the_resource_wakes_its_waiters_and_ends_the_old_leas
     have_holds(cluster.servers(), "r", 1).await;
     let lock = client(&cluster).await.red_lock("r").retry(without_polls());
     let waiting = tokio::spawn(async move { lock.lock().await.unwrap() });
-    for server in cluster.servers() {
-        have_subscribers(server, "r", 1).await;
-    }
+    have_waiters(&cluster, "r", 1).await;
     assert_eq!(operator.red_lock("r").force_unlock().await.unwrap().confirmed.len(), 3);
     // Neither a poll nor the ttl wakes it in this time.
     let next = tokio::time::timeout(TTL / 10, waiting).await.expect("the waiter sleeps on").unwrap();

@@ -81,6 +81,20 @@ pub(super) async fn have_subscribers(server: &Server, resource: &str, count: u64
     eventually(SOON, &what, is_so).await;
 }
 
+/// Waits until so many clients are in line for a resource.
+pub(super) async fn have_waiters(cluster: &Cluster, resource: &str, count: u64) {
+    let line = format!("redquorum:line:{{{resource}}}");
+    let what = format!("{resource} has {count} in line");
+    eventually(SOON, &what, async || {
+        let mut waiting = 0;
+        for server in cluster.servers() {
+            waiting += server.query::<u64>(cmd("ZCARD").arg(&line)).await;
+        }
+        waiting == count
+    })
+    .await;
+}
+
 /// How many requests of clients a server has executed.
 pub(super) async fn calls(server: &Server) -> u64 {
     let info = server.info("commandstats").await;

@@ -34,25 +34,23 @@ async fn within<T>(work: impl Future<Output = T>) -> Option<T> {
     tokio::time::timeout(2 * DAY, work).await.ok()
 }
 
-/// Uses a lock while it is free and while another holds it, alone, in line and as a group.
+/// Uses a lock while it is free and while another holds it, alone and as a group.
 async fn used(quorum: &Quorum, lock: RedLock, given: Duration) {
-    for lock in [lock.clone(), lock.fair()] {
-        fair(lock.try_lock().await, given);
-        fair(MultiLock::new([lock.clone()]).try_lock_for(Duration::MAX).await, given);
-        if let Ok(guard) = lock.try_lock_for(Duration::MAX).await {
-            guard.expiring_within(Duration::MAX).await;
-        }
-        let Some(Ok(held)) = within(quorum.red_lock("r").lock()).await else { continue };
-        for wait in [Duration::ZERO, Duration::from_nanos(1), Duration::from_secs(40)] {
-            fair(lock.try_lock_for(wait).await, given);
-        }
-        let release = async {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            drop(held);
-        };
-        let (waited, ()) = tokio::join!(within(lock.lock()), release);
-        waited.into_iter().for_each(|waited| fair(waited, given));
+    fair(lock.try_lock().await, given);
+    fair(MultiLock::new([lock.clone()]).try_lock_for(Duration::MAX).await, given);
+    if let Ok(guard) = lock.try_lock_for(Duration::MAX).await {
+        guard.expiring_within(Duration::MAX).await;
     }
+    let Some(Ok(held)) = within(quorum.red_lock("r").lock()).await else { return };
+    for wait in [Duration::ZERO, Duration::from_nanos(1), Duration::from_secs(40)] {
+        fair(lock.try_lock_for(wait).await, given);
+    }
+    let release = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        drop(held);
+    };
+    let (waited, ()) = tokio::join!(within(lock.lock()), release);
+    waited.into_iter().for_each(|waited| fair(waited, given));
 }
 
 #[tokio::test(start_paused = true)]

@@ -30,25 +30,22 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
         "commands per grant, all nodes together, by clients that lock one resource and come again at once";
     let mut section = Section::new("line", title, columns);
     let mut costs = Vec::new();
-    for (name, is_fair) in [("ours", false), ("ours_fair", true)] {
-        costs.clear();
-        for clients in CLIENTS {
-            costs.push(commands_per_grant(clients, is_fair, lasts).await?);
-        }
-        section.row(name, costs.iter().copied());
+    for clients in CLIENTS {
+        costs.push(commands_per_grant(clients, lasts).await?);
     }
+    section.row("ours", costs.iter().copied());
     let (few, many) = (costs[0], costs[CLIENTS.len() - 1]);
-    section.verdict(Verdict::of("fair, 32 clients / 2", many / few, Target::AtMost(FLAT)));
+    section.verdict(Verdict::of("32 clients / 2", many / few, Target::AtMost(FLAT)));
     Ok(section)
 }
 
-async fn commands_per_grant(clients: usize, is_fair: bool, lasts: Duration) -> Result<f64, Problem> {
+async fn commands_per_grant(clients: usize, lasts: Duration) -> Result<f64, Problem> {
     let servers = Servers::start(NODES).await?;
     let mut quorums: Vec<Quorum> = Vec::new();
     for _ in 0..clients {
         quorums.push(servers.ours().await?);
     }
-    let lock = |quorum: &Quorum| if is_fair { quorum.red_lock("r").fair() } else { quorum.red_lock("r") };
+    let lock = |quorum: &Quorum| quorum.red_lock("r");
     // All have come once before it counts: a first wait begins with a subscription and a look at every node.
     let begin = Instant::now();
     try_join_all(quorums.iter().map(|quorum| until(begin, lock(quorum)))).await?;

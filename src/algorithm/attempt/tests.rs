@@ -26,8 +26,8 @@ fn attempt(count: usize, plan: Plan) -> Attempt {
 
 #[test]
 fn a_quorum_of_equal_votes_wins_in_one_round() {
-    let mut attempt = attempt(5, Plan::Parallel);
-    assert_eq!(attempt.step(at(0)), Step::Lock(NodeSet::first(5)));
+    let mut attempt = attempt(5, Plan::First(0));
+    assert_eq!(attempt.step(at(0)), Step::Lock { nodes: NodeSet::first(5), is_called: false });
     assert_eq!(attempt.step(at(0)), Step::Wait(at(1000)));
     for node in [4, 0, 2] {
         attempt.on_lock(node, Ballot::Granted(7));
@@ -37,7 +37,7 @@ fn a_quorum_of_equal_votes_wins_in_one_round() {
 
 #[test]
 fn differing_votes_are_raised_to_the_largest_and_the_raise_needs_its_quorum() {
-    let mut attempt = attempt(3, Plan::Parallel);
+    let mut attempt = attempt(3, Plan::First(0));
     attempt.step(at(0));
     attempt.on_lock(0, Ballot::Granted(3));
     attempt.on_lock(1, Ballot::Granted(8));
@@ -49,7 +49,7 @@ fn differing_votes_are_raised_to_the_largest_and_the_raise_needs_its_quorum() {
 
 #[test]
 fn a_late_equal_vote_confirms_instead_of_a_failed_raise() {
-    let mut attempt = attempt(3, Plan::Parallel);
+    let mut attempt = attempt(3, Plan::First(0));
     attempt.step(at(0));
     attempt.on_lock(0, Ballot::Granted(3));
     attempt.on_lock(1, Ballot::Granted(8));
@@ -62,7 +62,7 @@ fn a_late_equal_vote_confirms_instead_of_a_failed_raise() {
 
 #[test]
 fn a_late_larger_vote_does_not_confirm() {
-    let mut attempt = attempt(3, Plan::Parallel);
+    let mut attempt = attempt(3, Plan::First(0));
     attempt.step(at(0));
     attempt.on_lock(0, Ballot::Granted(3));
     attempt.on_lock(1, Ballot::Granted(8));
@@ -75,7 +75,7 @@ fn a_late_larger_vote_does_not_confirm() {
 
 #[test]
 fn votes_that_come_after_the_validity_are_not_enough() {
-    let mut rules = attempt(1, Plan::Parallel).rules;
+    let mut rules = attempt(1, Plan::First(0)).rules;
     rules.node_timeout = TTL;
     rules.attempt_timeout = TTL;
     let mut attempt = Attempt::new(rules, at(0));
@@ -87,7 +87,7 @@ fn votes_that_come_after_the_validity_are_not_enough() {
 
 #[test]
 fn lost_as_soon_as_it_can_be_and_the_reason_waits_for_a_quorum_of_answers() {
-    let mut attempt = attempt(5, Plan::Parallel);
+    let mut attempt = attempt(5, Plan::First(0));
     attempt.step(at(0));
     attempt.on_lock(0, Ballot::Failed);
     attempt.on_lock(1, Ballot::Refused);
@@ -101,7 +101,7 @@ fn lost_as_soon_as_it_can_be_and_the_reason_waits_for_a_quorum_of_answers() {
 
 #[test]
 fn a_majority_of_faults_is_no_quorum_whoever_else_refuses() {
-    let mut attempt = attempt(5, Plan::Parallel);
+    let mut attempt = attempt(5, Plan::First(0));
     attempt.step(at(0));
     for (node, ballot) in [(0, Ballot::Unsent), (1, Ballot::Refused), (2, Ballot::Failed)] {
         attempt.on_lock(node, ballot);
@@ -113,7 +113,7 @@ fn a_majority_of_faults_is_no_quorum_whoever_else_refuses() {
 
 #[test]
 fn an_even_split_is_decided_at_once() {
-    let mut attempt = attempt(4, Plan::Parallel);
+    let mut attempt = attempt(4, Plan::First(3));
     attempt.step(at(0));
     for (node, ballot) in
         [(0, Ballot::Granted(1)), (1, Ballot::Granted(1)), (2, Ballot::Refused), (3, Ballot::Refused)]
@@ -125,42 +125,8 @@ fn an_even_split_is_decided_at_once() {
 }
 
 #[test]
-fn the_arbiter_is_asked_alone_and_its_refusal_ends_the_attempt() {
-    let mut attempt = attempt(5, Plan::ArbiterFirst(vec![3, 1]));
-    assert_eq!(attempt.step(at(0)), Step::Lock(nodes(&[3])));
-    assert_eq!(attempt.step(at(0)), Step::Wait(at(125)));
-    attempt.on_lock(3, Ballot::Refused);
-    assert_eq!(attempt.step(at(1)), Step::Abandon);
-    assert_eq!(attempt.to_roll_back().count(), 0);
-    assert_eq!(attempt.step(at(1)), Step::Lost(Loss::Contended));
-}
-
-#[test]
-fn when_the_arbiter_grants_all_others_are_asked() {
-    let mut attempt = attempt(5, Plan::ArbiterFirst(vec![3, 1]));
-    attempt.step(at(0));
-    attempt.on_lock(3, Ballot::Granted(4));
-    assert_eq!(attempt.step(at(1)), Step::Lock(nodes(&[0, 1, 2, 4])));
-    attempt.on_lock(0, Ballot::Granted(4));
-    attempt.on_lock(1, Ballot::Granted(4));
-    assert_eq!(attempt.step(at(2)), Step::Won { token: FencingToken::new(4) });
-}
-
-#[test]
-fn a_silent_or_failing_arbiter_is_passed_over() {
-    let mut attempt = attempt(5, Plan::ArbiterFirst(vec![3, 1, 2]));
-    attempt.step(at(0));
-    assert_eq!(attempt.step(at(125)), Step::Lock(nodes(&[1])), "3 is silent");
-    attempt.on_lock(1, Ballot::Failed);
-    assert_eq!(attempt.step(at(126)), Step::Wait(at(250)), "the next is asked when its time has come");
-    assert_eq!(attempt.step(at(250)), Step::Lock(nodes(&[2])));
-    attempt.on_lock(2, Ballot::Granted(1));
-    assert_eq!(attempt.step(at(251)), Step::Lock(nodes(&[0, 4])));
-}
-
-#[test]
 fn a_node_that_was_never_asked_needs_no_rollback_but_a_silent_one_does() {
-    let mut attempt = attempt(3, Plan::Parallel);
+    let mut attempt = attempt(3, Plan::First(0));
     attempt.step(at(0));
     attempt.on_lock(0, Ballot::Unsent);
     attempt.on_lock(1, Ballot::Silent);
@@ -170,7 +136,7 @@ fn a_node_that_was_never_asked_needs_no_rollback_but_a_silent_one_does() {
 
 #[test]
 fn nothing_wins_after_it_was_abandoned() {
-    let mut attempt = attempt(3, Plan::Parallel);
+    let mut attempt = attempt(3, Plan::First(0));
     attempt.step(at(0));
     attempt.on_lock(0, Ballot::Silent);
     attempt.on_lock(1, Ballot::Silent);
@@ -188,7 +154,7 @@ fn whoever_keeps_the_line_is_asked_for_a_turn_and_the_others_to_lock() {
     assert_eq!(attempt.step(at(0)), Step::Wait(at(125)));
     assert_eq!(attempt.step(at(125)), Step::LineUp(1), "a silent one is passed over");
     attempt.on_lock(1, Ballot::Granted(7));
-    assert_eq!(attempt.step(at(126)), Step::Lock(nodes(&[0, 2, 4])));
+    assert_eq!(attempt.step(at(126)), Step::Lock { nodes: nodes(&[0, 2, 4]), is_called: true });
     attempt.on_lock(0, Ballot::Granted(7));
     attempt.on_lock(2, Ballot::Granted(7));
     assert_eq!(attempt.step(at(127)), Step::Won { token: FencingToken::new(7) });
@@ -207,7 +173,7 @@ fn a_line_whose_keeper_puts_off_ends_the_attempt() {
 fn whoever_is_called_asks_the_caller_for_its_turn_and_all_others_beside_it() {
     let mut attempt = attempt(5, Plan::Called(3));
     assert_eq!(attempt.step(at(0)), Step::LineUp(3));
-    assert_eq!(attempt.step(at(0)), Step::Lock(nodes(&[0, 1, 2, 4])));
+    assert_eq!(attempt.step(at(0)), Step::Lock { nodes: nodes(&[0, 1, 2, 4]), is_called: true });
     for node in [0, 3, 4] {
         attempt.on_lock(node, Ballot::Granted(7));
     }
@@ -225,4 +191,163 @@ fn a_call_that_the_caller_does_not_know_of_is_given_up_at_once() {
     assert_eq!(attempt.step(at(1)), Step::Lost(Loss::Contended));
     let to_roll_back: Vec<_> = attempt.to_roll_back().collect();
     assert_eq!(to_roll_back, [(0, true), (1, false), (2, false), (4, false)]);
+}
+
+fn refuse(attempt: &mut Attempt, nodes: impl IntoIterator<Item = usize>) {
+    nodes.into_iter().for_each(|node| attempt.on_lock(node, Ballot::Refused));
+}
+
+#[test]
+fn a_first_contact_in_whose_way_others_are_in_line_ends_at_once() {
+    let mut attempt = attempt(5, Plan::First(3));
+    attempt.step(at(0));
+    attempt.on_lock(0, Ballot::Granted(7));
+    attempt.on_lock(3, Ballot::PutOff);
+    attempt.line_stands();
+    assert_eq!(attempt.step(at(1)), Step::Abandon);
+    assert_eq!(attempt.step(at(1)), Step::Lost(Loss::Contended));
+}
+
+#[test]
+fn a_quorum_wins_whatever_the_node_says_that_keeps_the_line() {
+    let mut attempt = attempt(5, Plan::First(3));
+    attempt.step(at(0));
+    for node in [0, 1, 2] {
+        attempt.on_lock(node, Ballot::Granted(7));
+    }
+    attempt.on_lock(3, Ballot::PutOff);
+    attempt.line_stands();
+    assert_eq!(attempt.step(at(1)), Step::Won { token: FencingToken::new(7) });
+}
+
+#[test]
+fn one_that_keeps_the_line_and_is_held_has_one_vote_like_any_other() {
+    let mut attempt = attempt(5, Plan::First(3));
+    attempt.step(at(0));
+    refuse(&mut attempt, [3]);
+    assert_eq!(attempt.step(at(1)), Step::Wait(at(1000)));
+    for node in [0, 1, 2] {
+        attempt.on_lock(node, Ballot::Granted(7));
+    }
+    assert_eq!(attempt.step(at(1)), Step::Won { token: FencingToken::new(7) });
+}
+
+#[test]
+fn a_first_contact_without_votes_waits_for_a_while_for_the_node_that_keeps_the_line() {
+    let mut attempt = attempt(5, Plan::First(3));
+    attempt.step(at(0));
+    refuse(&mut attempt, [0, 1, 2]);
+    assert_eq!(attempt.step(at(1)), Step::Wait(at(125)));
+    let mut silent = attempt.clone();
+    assert_eq!(silent.step(at(125)), Step::Abandon);
+    attempt.on_lock(3, Ballot::Granted(7));
+    let refused = nodes(&[0, 1, 2]);
+    assert_eq!(attempt.step(at(2)), Step::Lock { nodes: refused, is_called: true }, "it is its turn");
+}
+
+#[test]
+fn nodes_that_let_others_go_first_are_asked_again_once_the_one_that_keeps_the_line_has_granted() {
+    let mut attempt = attempt(5, Plan::First(3));
+    attempt.step(at(0));
+    attempt.on_lock(0, Ballot::PutOff);
+    assert_eq!(attempt.step(at(1)), Step::Wait(at(125)));
+    attempt.on_lock(3, Ballot::Granted(7));
+    assert_eq!(attempt.step(at(2)), Step::Lock { nodes: nodes(&[0]), is_called: true });
+    assert_eq!(attempt.to_roll_back().collect::<Vec<_>>().len(), 5, "it is asked, and may grant");
+    attempt.on_lock(0, Ballot::Granted(7));
+    attempt.on_lock(1, Ballot::Granted(7));
+    assert_eq!(attempt.step(at(3)), Step::Won { token: FencingToken::new(7) });
+}
+
+#[test]
+fn whoever_has_its_turn_and_is_refused_asks_again_less_and_less_often_and_not_for_long() {
+    let mut attempt = attempt(5, Plan::Called(3));
+    attempt.step(at(0));
+    attempt.step(at(0));
+    attempt.on_lock(3, Ballot::Granted(7));
+    let (mut now, mut asked) = (0, Vec::new());
+    loop {
+        match attempt.step(at(now)) {
+            Step::Wait(until) => {
+                now = now.max(until.since_origin().as_millis().try_into().unwrap()).max(now + 1)
+            }
+            Step::Lock { nodes, is_called: true } => {
+                asked.push(now);
+                now += 10;
+                refuse(&mut attempt, nodes.iter());
+            }
+            Step::Abandon => break,
+            other => panic!("{other:?}"),
+        }
+        if asked.is_empty() {
+            now = 10;
+            refuse(&mut attempt, [0, 1, 2, 4]);
+        }
+    }
+    assert!(asked.first() == Some(&10) && asked.len() <= 6, "{asked:?}");
+    assert!(asked.windows(3).all(|three| three[2] - three[1] >= three[1] - three[0]), "{asked:?}");
+    assert_eq!(attempt.step(at(now)), Step::Lost(Loss::Contended));
+    assert!(now <= 126, "{now}");
+}
+
+#[test]
+fn what_a_quorum_holds_for_another_is_asked_for_once_more() {
+    let mut attempt = attempt(5, Plan::Called(3));
+    attempt.step(at(0));
+    attempt.step(at(0));
+    attempt.on_lock(3, Ballot::Granted(7));
+    let again = Step::Lock { nodes: nodes(&[0, 1, 2, 4]), is_called: true };
+    for (now, next) in [(1, &again), (20, &Step::Abandon)] {
+        refuse(&mut attempt, [0, 1, 2, 4]);
+        attempt.held(true);
+        let step = attempt.step(at(now));
+        let step = if let Step::Wait(until) = step { attempt.step(until) } else { step };
+        assert_eq!(step, *next, "{now}");
+    }
+}
+
+#[test]
+fn nodes_that_let_others_go_first_are_asked_again_if_nobody_is_in_line() {
+    let mut attempt = attempt(3, Plan::First(1));
+    attempt.step(at(0));
+    for node in 0..3 {
+        attempt.on_lock(node, Ballot::PutOff);
+    }
+    attempt.line_is_empty(1);
+    assert_eq!(attempt.step(at(1)), Step::Lock { nodes: NodeSet::first(3), is_called: true });
+    attempt.on_lock(0, Ballot::Granted(7));
+    attempt.on_lock(1, Ballot::Granted(7));
+    assert_eq!(attempt.step(at(2)), Step::Won { token: FencingToken::new(7) });
+}
+
+/// All the others let others go first, who were refused before.
+fn put_off(plan: Plan, keeper: Ballot) -> Attempt {
+    let mut attempt = attempt(5, plan);
+    attempt.step(at(0));
+    for node in [0, 1, 2, 4] {
+        attempt.on_lock(node, Ballot::PutOff);
+    }
+    if keeper != Ballot::Silent {
+        attempt.on_lock(3, keeper);
+    }
+    attempt
+}
+
+#[test]
+fn where_the_node_that_keeps_the_line_cannot_answer_nobody_is_let_go_first() {
+    let again = Step::Lock { nodes: nodes(&[0, 1, 2, 4]), is_called: true };
+    for keeper in [Ballot::Unsent, Ballot::Failed] {
+        assert_eq!(put_off(Plan::First(3), keeper).step(at(1)), again);
+    }
+    let mut silent = put_off(Plan::First(3), Ballot::Silent);
+    assert_eq!(silent.step(at(1)), Step::Wait(at(125)));
+    assert_eq!(silent.step(at(125)), again);
+}
+
+#[test]
+fn where_another_node_keeps_the_line_a_first_contact_that_is_put_off_goes_there() {
+    let mut attempt = put_off(Plan::First(3), Ballot::Unsent);
+    attempt.line_stands_elsewhere();
+    assert_eq!(attempt.step(at(1)), Step::Abandon);
+    assert_eq!(attempt.step(at(1)), Step::Lost(Loss::Contended));
 }

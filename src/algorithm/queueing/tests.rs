@@ -1,15 +1,14 @@
 //! Waiting in line, told as stories.
 
 use super::*;
-use crate::algorithm::waiting_strategy::WaitingStrategy;
 
 const PACING: Pacing = Pacing {
     first_poll: Duration::from_millis(500),
     longest_poll: Duration::from_secs(5),
     floor: Duration::from_millis(5),
-    strategy: WaitingStrategy::Fair,
 };
 const LIFE: Duration = Duration::from_secs(10);
+const HAND_OVER: Duration = Duration::from_millis(100);
 const ROUND_TRIP: Duration = Duration::from_millis(1);
 const ORDER: [usize; 5] = [4, 2, 0, 1, 3];
 
@@ -18,7 +17,7 @@ fn at(millis: u64) -> Instant {
 }
 
 fn queueing() -> Queueing {
-    Queueing::new(Electorate::new(5, 3), PACING, LIFE, ORDER.to_vec(), at(0))
+    Queueing::new(Electorate::new(5, 3), PACING, LIFE, HAND_OVER, ORDER.to_vec(), at(0))
 }
 
 fn owner(name: &str) -> OwnerId {
@@ -35,9 +34,11 @@ fn seen(nodes: &str) -> Vec<Sighting> {
     nodes.split(' ').map(sighting).collect()
 }
 
+/// Of the first in line, unless it says otherwise.
 fn deferral(node: usize, holder: Option<&str>, patience: u64) -> Deferral {
     let patience = Duration::from_millis(patience);
-    Deferral { node, is_in_line: true, patience, holder: holder.map(owner) }
+    let holder = holder.map(|holder| (Some(owner(holder)), patience));
+    Deferral { node, is_in_line: true, rank: 0, patience, holder }
 }
 
 fn lose(queueing: &mut Queueing, loss: Loss, sightings: &[Sighting], deferral: Option<&Deferral>, now: u64) {
@@ -164,7 +165,7 @@ fn whoever_polls_looks_once_for_an_owner_that_is_named_again_and_again() {
     queueing.looked(&seen("other ? other ? other"), ROUND_TRIP, at(1000));
     put_off(&mut queueing, &deferral, 5000);
     assert!(!queueing.wants_look(), "it is confirmed");
-    let next = Deferral { holder: Some(owner("next")), ..deferral };
+    let next = self::deferral(4, Some("next"), 30_000);
     put_off(&mut queueing, &next, 15_000);
     assert!(!queueing.wants_look(), "the lock moves");
     put_off(&mut queueing, &next, 25_000);
@@ -201,13 +202,97 @@ fn a_holder_that_was_met_while_it_locked_is_believed() {
 }
 
 #[test]
-fn a_node_that_grants_what_a_quorum_holds_is_passed_over_the_second_time() {
+fn whoever_has_its_turn_at_a_node_that_knows_nothing_of_a_lease_only_waits_there_for_a_while() {
     let mut queueing = queueing();
-    let sightings = seen("holder holder holder ? -");
-    lose(&mut queueing, Loss::Contended, &sightings, None, 0);
-    assert_eq!(queueing.next_wake().plan, in_line(&ORDER), "the unlock may be on its way");
-    lose(&mut queueing, Loss::Contended, &sightings, None, 1);
-    assert_eq!(queueing.next_wake().plan, in_line(&[2, 0, 1, 3]));
-    queueing.won(at(2));
-    assert_eq!(queueing.next_wake(), Wake { at: at(2), plan: in_line(&ORDER) });
+    lose(&mut queueing, Loss::Contended, &seen("holder holder holder ? -"), None, 0);
+    assert_eq!(queueing.next_wake(), Wake { at: at(0), plan: in_line(&ORDER) });
+    queueing.attempt_begins(at(0));
+    assert!(queueing.only_queues(), "to be granted again would help nobody");
+    let waits = Deferral { holder: None, ..deferral(4, None, 10_000) };
+    let seen = seen("? ? ? ? ?");
+    let setback =
+        Setback { loss: Loss::Contended, sightings: &seen, deferral: Some(&waits), took: ROUND_TRIP };
+    queueing.attempt_lost(&setback, at(1), 0.5);
+    assert!(
+        queueing.next_wake().at <= at(10),
+        "its unlock may have been on its way: {:?}",
+        queueing.next_wake()
+    );
+    queueing.attempt_begins(at(10));
+    assert!(!queueing.only_queues());
+}
+
+#[test]
+fn a_call_ends_what_was_known_of_another_lease() {
+    let mut queueing = queueing();
+    lose(&mut queueing, Loss::Contended, &seen("holder holder holder ? -"), None, 0);
+    put_off(&mut queueing, &Deferral { holder: None, ..deferral(4, None, 10_000) }, 1);
+    queueing.called(4, at(2));
+    assert_eq!(queueing.next_wake(), Wake { at: at(1), plan: Plan::Called(4) });
+    queueing.attempt_begins(at(2));
+    assert!(!queueing.only_queues());
+}
+
+#[test]
+fn whoever_is_called_again_and_again_in_vain_follows_less_and_less_often() {
+    let mut queueing = queueing();
+    let (mut now, mut last) = (0, 0);
+    for _ in 0..5 {
+        lose(&mut queueing, Loss::Contended, &seen("holder holder holder ? -"), None, now);
+        put_off(&mut queueing, &Deferral { holder: None, ..deferral(4, None, 10_000) }, now);
+        queueing.called(4, at(now));
+        let pause = queueing.next_wake().at.saturating_duration_since(at(now)).as_millis();
+        assert!(pause > last, "{pause}");
+        (now, last) = (now + u64::try_from(pause).unwrap(), pause);
+    }
+}
+
+#[test]
+fn a_release_calls_the_first_and_the_second_comes_if_nothing_follows() {
+    for (rank, plan, after) in [(0, Plan::Called(4), 0), (1, in_line(&ORDER), 200)] {
+        let mut queueing = queueing();
+        put_off(&mut queueing, &Deferral { rank, ..deferral(4, Some("other"), 30_000) }, 0);
+        assert!(queueing.listens());
+        queueing.released(4, at(100));
+        assert_eq!(queueing.next_wake(), Wake { at: at(after), plan }, "{rank}");
+    }
+    let mut second = queueing();
+    put_off(&mut second, &Deferral { rank: 1, ..deferral(4, Some("other"), 30_000) }, 0);
+    second.released(4, at(100));
+    second.released(4, at(150));
+    assert_eq!(second.next_wake().at, at(250), "the first had it, and has unlocked");
+}
+
+#[test]
+fn a_release_at_another_node_is_a_reason_to_look_if_no_call_follows() {
+    let mut queueing = queueing();
+    put_off(&mut queueing, &deferral(4, Some("other"), 30_000), 0);
+    queueing.released(2, at(100));
+    assert_eq!(queueing.next_wake(), Wake { at: at(200), plan: in_line(&ORDER) });
+    queueing.called(4, at(110));
+    assert_eq!(queueing.next_wake().plan, Plan::Called(4));
+}
+
+#[test]
+fn only_the_first_two_come_when_the_holder_ends_and_the_second_a_little_later() {
+    for (rank, comes) in [(0, 300), (1, 400), (2, 500)] {
+        let mut queueing = queueing();
+        let holder = Some((Some(owner("other")), Duration::from_millis(300)));
+        put_off(&mut queueing, &Deferral { rank, holder, ..deferral(4, None, 10_000) }, 0);
+        assert_eq!(queueing.next_wake().at, at(comes), "{rank}");
+        assert_eq!(queueing.listens(), rank < 2);
+    }
+}
+
+#[test]
+fn whoever_comes_next_is_told_so_by_the_node_in_whose_line_it_is() {
+    let mut queueing = queueing();
+    put_off(&mut queueing, &Deferral { rank: 7, ..deferral(4, Some("other"), 30_000) }, 0);
+    queueing.comes_next(2);
+    assert!(!queueing.listens());
+    queueing.comes_next(4);
+    assert!(queueing.listens());
+    queueing.won(at(1));
+    assert!(!queueing.listens());
+    assert_eq!(queueing.next_wake(), Wake { at: at(1), plan: in_line(&ORDER) });
 }

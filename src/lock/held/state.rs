@@ -6,7 +6,7 @@ use crate::{
     algorithm::lease::LeaseTime,
     clock::Instant,
     error::LossReason,
-    lock::observer::Question,
+    lock::{keeper::Keeper, observer::Question},
     node::{Answer, Reply},
     vote::Vote,
 };
@@ -21,6 +21,8 @@ pub(super) struct State {
     pub(super) standing: Vec<Standing>,
     /// Replies to the lock, to renewals and to changes of holds that nobody waits for.
     pub(super) late: Vec<(usize, Question, Reply)>,
+    /// The node that keeps the line, and what it said of it.
+    pub(super) keeper: Keeper,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +83,10 @@ impl State {
     }
 
     pub(super) fn note(&mut self, node: usize, answer: &Answer) {
+        if let Some(is_awaited) = answer.is_awaited() {
+            self.keeper.note(node, is_awaited);
+        }
+        let answer = answer.told();
         let Some(standing) = self.standing.get_mut(node) else { return };
         standing.vote = Vote::of(answer);
         if let Answer::Granted { vote } = answer {

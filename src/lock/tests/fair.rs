@@ -3,14 +3,14 @@
 use std::{sync::Mutex, time::Duration};
 
 use super::*;
-use crate::{Fault, LockError, LockGuard, Quorum, RedLock, node::Entry};
+use crate::{Fault, LockError, LockGuard, Quorum, node::Entry};
 use tokio::task::JoinHandle;
 
 const R: &str = "r";
 
 /// Waits in the background until it has the lock.
 fn wait(quorum: &Quorum) -> JoinHandle<Result<LockGuard, LockError>> {
-    let lock = quorum.red_lock(R).fair();
+    let lock = quorum.red_lock(R);
     tokio::spawn(async move { lock.lock().await })
 }
 
@@ -49,10 +49,10 @@ fn attempts(cluster: &MemoryCluster) -> Vec<usize> {
 async fn a_free_resource_is_locked_and_nobody_is_left_in_line() {
     let cluster = MemoryCluster::new(5);
     let quorum = client(&cluster);
-    let guard = quorum.red_lock(R).fair().lock().await.unwrap();
+    let guard = quorum.red_lock(R).lock().await.unwrap();
     assert_eq!(total(&cluster), 0);
     guard.unlock().await.unwrap();
-    drop(quorum.red_lock(R).fair().try_lock().await.unwrap().expect("nobody holds it"));
+    drop(quorum.red_lock(R).try_lock().await.unwrap().expect("nobody holds it"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -62,7 +62,7 @@ async fn clients_are_served_in_the_order_in_which_they_came() {
     let order = Arc::new(Mutex::new(Vec::new()));
     let mut tasks = Vec::new();
     for number in 0..10 {
-        let (lock, order) = (client(&cluster).red_lock(R).fair(), Arc::clone(&order));
+        let (lock, order) = (client(&cluster).red_lock(R), Arc::clone(&order));
         tasks.push(tokio::spawn(async move {
             let guard = lock.lock().await.unwrap();
             order.lock().unwrap().push(number);
@@ -103,7 +103,7 @@ async fn whoever_gives_up_leaves_the_line_and_the_next_is_woken() {
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock(R).lock().await.unwrap();
     let (first, second) = (client(&cluster), client(&cluster));
-    let lock = first.red_lock(R).fair();
+    let lock = first.red_lock(R);
     let waiting = lock.try_lock_for(Duration::from_secs(1));
     let meanwhile = async {
         settle().await;
@@ -126,7 +126,7 @@ async fn whoever_is_called_and_gives_up_wakes_the_next() {
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock(R).lock().await.unwrap();
     let first = client(&cluster);
-    let lock = first.red_lock(R).fair();
+    let lock = first.red_lock(R);
     let mut waiting = Box::pin(lock.lock());
     keeps_waiting(&mut waiting).await;
     let second = wait(&client(&cluster));
@@ -145,7 +145,7 @@ async fn whoever_has_the_vote_of_the_keeper_and_gives_up_wakes_the_next() {
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock(R).lock().await.unwrap();
     let first = client(&cluster);
-    let lock = first.red_lock(R).fair();
+    let lock = first.red_lock(R);
     let mut waiting = Box::pin(lock.lock());
     keeps_waiting(&mut waiting).await;
     let second = wait(&client(&cluster));
@@ -174,7 +174,7 @@ async fn a_client_with_more_tasks_goes_to_the_end_of_the_line_after_each_of_them
     let [many, one] = [client(&cluster), client(&cluster)];
     let mut tasks = Vec::new();
     for (name, quorum) in [("many", &many), ("many", &many), ("many", &many), ("one", &one)] {
-        let (lock, order) = (quorum.red_lock(R).fair(), Arc::clone(&order));
+        let (lock, order) = (quorum.red_lock(R), Arc::clone(&order));
         tasks.push(tokio::spawn(async move {
             let guard = lock.lock().await.unwrap();
             order.lock().unwrap().push(name);
@@ -196,10 +196,10 @@ async fn a_try_finds_others_in_line_and_does_not_join_them() {
     let cluster = MemoryCluster::new(3);
     let guard = client(&cluster).red_lock(R).lock().await.unwrap();
     let other = client(&cluster);
-    assert!(other.red_lock(R).fair().try_lock().await.unwrap().is_none());
+    assert!(other.red_lock(R).try_lock().await.unwrap().is_none());
     assert_eq!(total(&cluster), 0);
     drop(guard);
-    drop(other.red_lock(R).fair().try_lock().await.unwrap().expect("nobody holds it"));
+    drop(other.red_lock(R).try_lock().await.unwrap().expect("nobody holds it"));
 }
 
 /// Each client of its own: what only one of them would do for all, it does not do.
@@ -222,7 +222,7 @@ async fn a_node_that_fails_hands_the_line_to_the_next() {
     for failing in 0..5 {
         let cluster = MemoryCluster::new(5);
         server(&cluster, failing).behave(Behaviour::Failing(Fault::OutOfMemory));
-        let guard = client(&cluster).red_lock(R).fair().lock().await.unwrap();
+        let guard = client(&cluster).red_lock(R).lock().await.unwrap();
         let waiting = wait(&client(&cluster));
         settle().await;
         assert_eq!(total(&cluster), 1);
@@ -233,35 +233,35 @@ async fn a_node_that_fails_hands_the_line_to_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_waits_in_the_line_of_its_first_resource_and_hears_of_the_others() {
+async fn a_group_waits_in_the_line_of_the_resource_that_refused_it() {
     let cluster = MemoryCluster::new(5);
     let holder = client(&cluster);
     let guard = holder.red_lock("s").lock().await.unwrap();
-    let group = client(&cluster).multi_lock(["s", R]).fair();
+    let group = client(&cluster).multi_lock(["s", R]);
     let waiting = tokio::spawn(async move { group.lock().await.map(drop) });
     settle().await;
-    assert_eq!(total(&cluster), 1);
+    let in_line = |name| cluster.servers().iter().map(|server| server.waiters(name)).sum::<usize>();
+    assert_eq!((in_line("s"), in_line(R)), (1, 0));
+    drop(client(&cluster).red_lock(R).try_lock().await.unwrap().expect("nobody waits for it"));
     let start = tokio::time::Instant::now();
     guard.unlock().await.unwrap();
     waiting.await.unwrap().unwrap();
-    assert_eq!((start.elapsed(), total(&cluster)), (Duration::ZERO, 0));
+    assert_eq!((start.elapsed(), in_line("s")), (Duration::ZERO, 0));
 }
 
+/// The node that keeps the line is one of a bare quorum.
 #[tokio::test(start_paused = true)]
-async fn those_who_contend_wake_those_in_line_and_the_other_way_round() {
+async fn a_lease_that_others_wait_for_is_renewed_by_a_bare_quorum() {
     let cluster = MemoryCluster::new(5);
-    let lock = |is_fair: bool| -> RedLock {
-        let lock = client(&cluster).red_lock(R);
-        if is_fair { lock.fair() } else { lock }
-    };
-    for is_fair in [false, true] {
-        let guard = lock(is_fair).lock().await.unwrap();
-        let waiting = lock(!is_fair);
-        let waiting = tokio::spawn(async move { waiting.lock().await.map(drop) });
-        settle().await;
-        let start = tokio::time::Instant::now();
-        guard.unlock().await.unwrap();
-        waiting.await.unwrap().unwrap();
-        assert_eq!(start.elapsed(), Duration::ZERO);
+    let guard = client(&cluster).red_lock(R).lock().await.unwrap();
+    let waiting = wait(&client(&cluster));
+    settle().await;
+    let keeper = in_line(&cluster).iter().position(|waiters| *waiters > 0).unwrap();
+    for node in (0..5).filter(|node| *node != keeper).take(2) {
+        server(&cluster, node).behave(Behaviour::Hanging);
     }
+    pass(Duration::from_secs(120)).await;
+    guard.ensure().unwrap();
+    assert!(guard.verify().await.is_ok());
+    waiting.abort();
 }

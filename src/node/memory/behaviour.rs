@@ -76,7 +76,7 @@ fn refusal(entry: &Entry, remaining: Duration) -> Answer {
         }
         Entry::LineUp(_) => {
             let holder = Some(Holder { resource: 0, owner, remaining, counter: 0 });
-            Answer::Queued(Queued { ticket: 0, patience: remaining, holder })
+            Answer::Queued(Queued { resource: 0, ticket: 0, rank: 0, patience: remaining, holder })
         }
         Entry::Withdraw(_) => Answer::Withdrawn,
         Entry::Raise(_) => Answer::NotRaised { counter: 0 },

@@ -13,7 +13,7 @@ use crate::{
     node::{
         Answer, Entry, Fault, Listener, NewNodes, Node, Notice, Reply, Request, Subscription,
         conformance::{Subject, conforms},
-        entries::{inspect, lock, resource, terms, unlock},
+        entries::{inspect, lock, resource, take, terms, unlock},
         memory::{Behaviour, MemoryNode, MemoryServer, SWEEP_AFTER},
     },
 };
@@ -87,7 +87,7 @@ fn clients_share_a_server_and_not_its_fate() {
     node.close().now_or_never().expect("nothing is owed");
     assert_eq!(answer(&*node, lock("b", "1", 5000, 0)), Answer::Fault(Fault::Closed));
     assert_eq!(answer(&*node, unlock("a", "1", 0, true, false)), Answer::Unlocked { deleted: 1 });
-    assert!(matches!(answer(&other, lock("a", "2", 5000, 0)), Answer::Granted { .. }));
+    assert!(matches!(answer(&other, take("a", "2", 5000)), Answer::Granted { .. }));
 }
 
 /// Unlocks something as soon as it hears of a release, and says in which order it was told.

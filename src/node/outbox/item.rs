@@ -140,6 +140,7 @@ impl Item {
             token: mine.token.max(other.token),
             real: mine.real || other.real,
             leave: mine.leave.max(other.leave),
+            is_awaited: mine.is_awaited || other.is_awaited,
             ..mine.clone()
         };
         if merged != *mine {
@@ -153,9 +154,7 @@ impl Item {
 
     pub(super) fn answer(self, mut answers: Vec<Answer>) {
         if self.was_sent {
-            for answer in answers.iter_mut().filter(|answer| **answer == Answer::Unlocked { deleted: 0 }) {
-                *answer = Answer::UnlockedBefore;
-            }
+            answers.iter_mut().for_each(Answer::may_have_been_before);
         }
         for responder in self.joined {
             responder.answer(answers.clone());

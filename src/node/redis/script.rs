@@ -69,7 +69,7 @@ pub(crate) fn sha() -> &'static str {
 ///
 /// ```text
 /// EVALSHA sha | EVAL text  numkeys  resources of all entries ...
-///         fingerprint run counter_ttl guard+max_ttl  { lock | relock | unlock | release | release_late | renew arguments ... |
+///         fingerprint run counter_ttl guard+max_ttl+hand_over  { lock | relock | unlock | release | release_late | renew arguments ... |
 ///         operation resources-count arguments ... } ...
 /// ```
 ///
@@ -88,7 +88,7 @@ pub(crate) fn command(terms: &Terms, entries: &[Entry]) -> Cmd {
     for resource in entries.iter().flat_map(Entry::resources) {
         command.arg(resource.as_bytes());
     }
-    let Terms { fingerprint, guard, max_ttl, counter_ttl, quarantine, run } = terms;
+    let Terms { fingerprint, guard, max_ttl, counter_ttl, quarantine, hand_over, run } = terms;
     let (guard, run) = match guard {
         RestartGuard::PerConnection => ("per_connection", run.as_deref().unwrap_or_default()),
         // No record is of this run, and no lock or renewal takes a short way: each asks the server for its run.
@@ -96,7 +96,8 @@ pub(crate) fn command(terms: &Terms, entries: &[Entry]) -> Cmd {
         RestartGuard::Off => ("off", run.as_deref().unwrap_or_default()),
     };
     command.arg(fingerprint.as_str()).arg(run).arg(whole_milliseconds(*counter_ttl));
-    command.arg(Joined(format_args!("{guard} {}", whole_milliseconds(*max_ttl))));
+    let (max_ttl, hand_over) = (whole_milliseconds(*max_ttl), whole_milliseconds(*hand_over));
+    command.arg(Joined(format_args!("{guard} {max_ttl} {hand_over}")));
     for entry in entries {
         encode(&mut command, entry, *quarantine);
     }
@@ -113,10 +114,11 @@ fn encode(command: &mut Cmd, entry: &Entry, quarantine: QuarantineTerms) {
             command.arg(whole_milliseconds(renew.ttl)).arg(renew.token)
         }
         Entry::Unlock(unlock) => encode_unlock(command, unlock),
-        Entry::LineUp(LineUp { lock, waiter, ticket, life }) => {
+        Entry::LineUp(LineUp { lock, resource, waiter, ticket, life, only_waits }) => {
             command.arg("line_up").arg(count).arg(lock.owner.as_bytes());
             command.arg(whole_milliseconds(lock.ttl)).arg(lock.hint);
-            command.arg(waiter.as_bytes()).arg(*ticket).arg(life.map_or(0, whole_milliseconds))
+            command.arg(waiter.as_bytes()).arg(*ticket).arg(life.map_or(0, whole_milliseconds));
+            command.arg(*resource).arg(u8::from(*only_waits))
         }
         Entry::Withdraw(withdraw) => command.arg("withdraw").arg(count).arg(withdraw.waiter.as_bytes()),
         Entry::ForceUnlock(_) => command.arg("force_unlock").arg(count),
@@ -148,6 +150,10 @@ fn encode(command: &mut Cmd, entry: &Entry, quarantine: QuarantineTerms) {
 
 fn encode_lock<'a>(command: &'a mut Cmd, lock: &Lock) -> &'a mut Cmd {
     let (count, owner, ttl) = (lock.resources.len(), lock.owner.as_bytes(), whole_milliseconds(lock.ttl));
+    if lock.is_called {
+        command.arg("take").arg(count).arg(owner).arg(ttl);
+        return if lock.is_relock() { command.arg("-") } else { command.arg(lock.hint) };
+    }
     if lock.is_relock() && has_shortest(&lock.resources) {
         return command.arg("relock").arg(owner).arg(ttl);
     }
@@ -156,9 +162,9 @@ fn encode_lock<'a>(command: &'a mut Cmd, lock: &Lock) -> &'a mut Cmd {
 }
 
 fn encode_unlock<'a>(command: &'a mut Cmd, unlock: &Unlock) -> &'a mut Cmd {
-    let Unlock { resources, owner, token, real, leave } = unlock;
+    let Unlock { resources, owner, token, real, leave, is_awaited } = unlock;
     let owner = owner.as_bytes();
-    if *real && has_shortest(resources) {
+    if *real && !is_awaited && has_shortest(resources) {
         match leave {
             Leave::Nothing if *token == 0 => return command.arg("release").arg(owner),
             Leave::UnlessDeleted => return command.arg("release_late").arg(owner).arg(*token),
@@ -166,7 +172,8 @@ fn encode_unlock<'a>(command: &'a mut Cmd, unlock: &Unlock) -> &'a mut Cmd {
         }
     }
     operation(command, "unlock", "unlock_any", resources.len()).arg(owner).arg(*token);
-    command.arg(Joined(format_args!("{}{}", u8::from(*real), *leave as u8)))
+    let mark = if *is_awaited { "1" } else { "" };
+    command.arg(Joined(format_args!("{}{}{mark}", u8::from(*real), *leave as u8)))
 }
 
 /// Whether there are operations that derive other names from this one in the simplest way.
@@ -223,6 +230,7 @@ fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
         (_, b"counter", [text]) => {
             Answer::Fault(Fault::Counter(String::from_utf8_lossy(bytes(text)?).into()))
         }
+        (_, b"awaited", [inner]) => return parse(entry, inner).map(|answer| answer.awaited(true)),
         (_, b"foreign", [fingerprint]) => Answer::Foreign { fingerprint: fingerprint_of(fingerprint)? },
         (Entry::Lock(_) | Entry::LineUp(_) | Entry::Raise(_) | Entry::Reconfigure(_), b"abstains", []) => {
             Answer::Abstains(Abstention::NotEnrolled)
@@ -250,15 +258,15 @@ fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
             Answer::Enrolled(Enrolment { run: run_of(run), quarantine })
         }
         (Entry::Lock(_) | Entry::Renew(_), b"held", holder) => Answer::Held(holder_of(entry, holder)?),
-        (Entry::Unlock(_), b"awaited", [deleted, listeners]) => Answer::Awaited {
-            deleted: u32::try_from(number(deleted)?).ok()?,
-            listeners: u32::try_from(number(listeners)?).ok()?,
-        },
-        (Entry::LineUp(_), b"queued", [ticket, patience, holder @ ..]) => Answer::Queued(Queued {
-            ticket: number(ticket)?,
-            patience: Duration::from_millis(number(patience)?),
-            holder: if holder.is_empty() { None } else { Some(holder_of(entry, holder)?) },
-        }),
+        (Entry::Lock(_) | Entry::LineUp(_), b"queued", [resource, ticket, rank, patience, holder @ ..]) => {
+            Answer::Queued(Queued {
+                resource: index_of(entry, resource)?,
+                ticket: number(ticket)?,
+                rank: u32::try_from(number(rank)?).ok()?,
+                patience: Duration::from_millis(number(patience)?),
+                holder: if holder.is_empty() { None } else { Some(holder_of(entry, holder)?) },
+            })
+        }
         (Entry::Withdraw(_), b"withdrawn", []) => Answer::Withdrawn,
         (Entry::Lock(_) | Entry::LineUp(_) | Entry::Renew(_), b"gone", []) => Answer::Gone,
         (Entry::Raise(_), b"raised", []) => Answer::Raised,
@@ -298,14 +306,18 @@ fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
 /// Whoever stands in the way of a lock.
 fn holder_of(entry: &Entry, fields: &[Value]) -> Option<Holder> {
     let [resource, owner, remaining, counter] = fields else { return None };
-    let resource = usize::try_from(number(resource)?).ok()?;
-    entry.resources().get(resource)?;
     Some(Holder {
-        resource,
+        resource: index_of(entry, resource)?,
         owner: owner_of(owner)?,
         remaining: Duration::from_millis(number(remaining)?),
         counter: number(counter)?,
     })
+}
+
+/// One of the resources of an entry.
+fn index_of(entry: &Entry, value: &Value) -> Option<usize> {
+    let index = usize::try_from(number(value)?).ok()?;
+    entry.resources().get(index).map(|_| index)
 }
 
 /// What others write there may be anything, and is nobody's proclamation then.

@@ -5,10 +5,10 @@ use std::time::Duration;
 use crate::{
     mutation::{self, Mutation},
     node::{
-        answer::{Answer, Holder},
+        answer::{Answer, Holder, Queued},
         request::{Lock, Raise, Renew},
         state::{
-            Held, NodeState, NodeTime,
+            Audience, Held, NodeState, NodeTime,
             counters::{LARGEST_COUNTER, moved_by_hint, start, usable, used_up},
         },
         terms::Terms,
@@ -18,7 +18,38 @@ use crate::{
 };
 
 impl NodeState {
-    pub(super) fn lock(&mut self, terms: &Terms, lock: &Lock, now: NodeTime) -> Result<Answer, Answer> {
+    /// Locks, unless others are in line here or are to be let go first, and this is not the one who was called.
+    pub(super) fn lock(
+        &mut self,
+        terms: &Terms,
+        lock: &Lock,
+        now: NodeTime,
+        audience: &mut Audience<'_>,
+    ) -> Result<Answer, Answer> {
+        let Lock { resources, owner, is_called, .. } = lock;
+        let survey = self.survey(resources, owner, now);
+        if *is_called || survey.is_all_ours || self.is_gone(resources, owner, now) {
+            return self.grant(terms, lock, now);
+        }
+        let counter = self.counters(resources, now)?.largest;
+        let awaited = resources.iter().position(|resource| self.is_awaited(resource, now, audience));
+        let marked = || resources.iter().position(|resource| self.is_marked(resource, now));
+        let is_free = survey.other.is_none();
+        let Some(resource) = awaited.or_else(|| if is_free { marked() } else { None }) else {
+            if let Some(holder) = survey.other.as_ref().filter(|holder| !holder.remaining.is_zero()) {
+                // No longer than the longest ttl, as the sign that there are marks may end then.
+                let until = now + holder.remaining.min(terms.max_ttl);
+                self.marks.extend(resources.get(holder.resource).map(|held| (held.clone(), until)));
+            }
+            return self.grant(terms, lock, now);
+        };
+        let holder = survey.other.map(|holder| Holder { counter, ..holder });
+        let rank = u32::from(awaited.is_some());
+        Ok(Answer::Queued(Queued { resource, ticket: 0, rank, patience: Duration::ZERO, holder }))
+    }
+
+    /// Locks, whoever waits.
+    pub(super) fn grant(&mut self, terms: &Terms, lock: &Lock, now: NodeTime) -> Result<Answer, Answer> {
         let Lock { resources, owner, ttl, hint, .. } = lock;
         if self.is_gone(resources, owner, now) {
             return Ok(Answer::Gone);
@@ -48,6 +79,7 @@ impl NodeState {
             }
             let stored = self.held(resource, now).map(|held| held.holds).filter(|_| is_resend);
             self.own(resource, owner, stored.unwrap_or(1), *ttl, now);
+            self.marks.remove(resource);
         }
         Ok(Answer::Granted { vote })
     }
@@ -104,7 +136,14 @@ impl NodeState {
             self.count(terms, resource, found.map_or(regained, |found| found.max(token)), now);
             self.own(resource, owner, *holds, *ttl, now);
         }
-        Ok(abstention.map_or(Answer::Renewed { proves }, Answer::Healed))
+        let is_awaited = resources.iter().any(|resource| self.line(resource, now).is_some());
+        Ok(abstention.map_or_else(|| Answer::Renewed { proves }.awaited(is_awaited), Answer::Healed))
+    }
+
+    /// Whether newcomers are to let others go first.
+    fn is_marked(&self, resource: &Resource, now: NodeTime) -> bool {
+        let until = self.marks.get(resource).filter(|_| !mutation::is_on(Mutation::LetNobodyFirst));
+        until.is_some_and(|until| !until.is_past(now))
     }
 
     /// Makes a resource the owner's; a ttl that ends later stays.

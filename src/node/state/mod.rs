@@ -55,6 +55,8 @@ pub(crate) struct NodeState {
     leaders: BTreeMap<Resource, Leader>,
     /// By the resource itself, too.
     lines: BTreeMap<Resource, Line>,
+    /// Until when newcomers let those go first who wait; by the resource itself.
+    marks: BTreeMap<Resource, NodeTime>,
     record: Option<Record>,
     quarantine: Option<Quarantine>,
     /// Whether nobody has ever seen the node in a quorum: `true` from its first enrolment, `false` once that is known to be
@@ -121,6 +123,7 @@ impl NodeState {
             tombstones: BTreeMap::new(),
             leaders: BTreeMap::new(),
             lines: BTreeMap::new(),
+            marks: BTreeMap::new(),
             record: None,
             quarantine: None,
             is_new: None,
@@ -167,7 +170,9 @@ impl NodeState {
     ) -> Outcome {
         let mut audience = Audience::new(listeners);
         let result = match entry {
-            Entry::Lock(lock) => self.may_vote(terms, now).and_then(|()| self.lock(terms, lock, now)),
+            Entry::Lock(lock) => {
+                self.may_vote(terms, now).and_then(|()| self.lock(terms, lock, now, &mut audience))
+            }
             Entry::LineUp(line_up) => {
                 self.may_vote(terms, now).and_then(|()| self.line_up(terms, line_up, now, &mut audience))
             }
@@ -196,6 +201,7 @@ impl NodeState {
         self.tombstones.retain(|_, expires_at| !expires_at.is_past(now));
         self.leaders.retain(|_, leader| !leader.expires_at.is_past(now));
         self.lines.retain(|_, line| !line.expires_at.is_past(now));
+        self.marks.retain(|_, until| !until.is_past(now));
         self.quarantine = self.quarantine(now);
     }
 
@@ -230,6 +236,20 @@ impl NodeState {
     /// What the node knows about itself; `None` if nothing was written, or all was flushed.
     pub(crate) fn record(&self) -> Option<&Record> {
         self.record.as_ref()
+    }
+
+    /// Until when newcomers let those go first who wait.
+    #[cfg(test)]
+    pub(crate) fn mark(&self, resource: &Resource, now: NodeTime) -> Option<NodeTime> {
+        self.marks.get(resource).copied().filter(|until| !until.is_past(now))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn set_mark(&mut self, resource: &Resource, until: Option<NodeTime>) {
+        match until {
+            Some(until) => self.marks.insert(resource.clone(), until),
+            None => self.marks.remove(resource),
+        };
     }
 
     #[cfg(test)]

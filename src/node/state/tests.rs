@@ -6,7 +6,8 @@ use crate::{
     node::{
         Answer, Entry, Fault, Fingerprint, HeldBy, Holder, Inspection, Lock,
         entries::{
-            force_unlock, inspect, lock, owner, raise, relock, renew, resource, terms, unlock, unlock_late,
+            force_unlock, inspect, lock, owner, raise, relock, renew, resource, take, terms, unlock,
+            unlock_late,
         },
         state::{Counter, LARGEST_COUNTER, NodeState, NodeTime, Record},
     },
@@ -148,7 +149,7 @@ fn a_resource_of_another_is_refused_with_its_holder_and_nothing_changes() {
     node.set_counter("b", 50);
     node.ask(&lock("a", "other", 5000, 0));
     node.milliseconds += 1000;
-    assert_eq!(node.ask_in_vain(&lock("a b", "me", 9000, 0)), held(0, "other", 4000, 50));
+    assert_eq!(node.ask_in_vain(&take("a b", "me", 9000)), held(0, "other", 4000, 50));
     assert_eq!(node.ask_in_vain(&renew("a b", "me", 1, 9000, 60)), held(0, "other", 4000, 50));
 }
 
@@ -157,7 +158,7 @@ fn of_several_holders_the_one_who_holds_longest_is_told_and_the_first_if_they_ti
     let mut node = Fixture::new();
     node.ask(&lock("a", "short", 5000, 0));
     node.ask(&lock("b c", "long", 6000, 0));
-    let answer = node.ask_in_vain(&lock("a b c", "me", 9000, 0));
+    let answer = node.ask_in_vain(&take("a b c", "me", 9000));
     assert_eq!(answer, held(1, "long", 6000, START + 1));
 }
 
@@ -317,10 +318,7 @@ fn unlock_deletes_what_is_the_owners_and_nothing_else() {
     let mut node = Fixture::new();
     node.ask(&lock("a c", "me", 5000, 0));
     node.ask(&lock("b", "other", 5000, 0));
-    assert_eq!(
-        node.ask(&unlock("a b c", "me", 0, true, false)),
-        Answer::Awaited { deleted: 2, listeners: 1 }
-    );
+    assert_eq!(node.ask(&unlock("a b c", "me", 0, true, false)), Answer::Unlocked { deleted: 2 });
     assert_eq!(node.owner_of("b").as_deref(), Some("other"));
     assert_eq!((node.owner_of("a"), node.owner_of("c")), (None, None));
     assert_eq!(node.notices, [resource("a"), resource("c")]);
@@ -351,7 +349,7 @@ fn a_late_unlock_carries_the_token_where_it_does_not_delete_all() {
     node.set_counter("b", 5);
     node.ask(&lock("a", "me", 5000, 0));
     let late = |names| unlock_late(names, "me", 20, true);
-    assert_eq!(node.ask(&late("a")), Answer::Awaited { deleted: 1, listeners: 1 });
+    assert_eq!(node.ask(&late("a")), Answer::Unlocked { deleted: 1 });
     assert_eq!(node.counter("a"), Some(6), "its vote");
     assert_eq!(node.ask(&late("b")), Answer::Unlocked { deleted: 0 });
     assert_eq!(node.counter("b"), Some(20));
@@ -421,7 +419,7 @@ fn clients_of_another_quorum_may_only_unlock_and_look() {
         assert_eq!(node.ask_in_vain(&entry), foreign);
     }
     assert!(matches!(node.ask(&inspect("a")), Answer::Inspected(_)));
-    assert_eq!(node.ask(&unlock("a", "me", 0, true, false)), Answer::Awaited { deleted: 1, listeners: 1 });
+    assert_eq!(node.ask(&unlock("a", "me", 0, true, false)), Answer::Unlocked { deleted: 1 });
 }
 
 #[test]

@@ -24,20 +24,25 @@ impl NodeState {
         now: NodeTime,
         audience: &mut Audience<'_>,
     ) -> Answer {
-        let Unlock { resources, owner, token, real, leave } = unlock;
+        let Unlock { resources, owner, token, real, leave, is_awaited: leaves_mark } = unlock;
         let mut deleted = 0;
-        let mut listeners = 0;
+        let mut is_awaited = false;
         for resource in resources.iter() {
             let anybodys = mutation::is_on(Mutation::UnlockWithoutOwner);
             if self.held(resource, now).is_some_and(|held| anybodys || held.owner == *owner) {
                 self.set_lock(resource, None);
                 deleted += 1;
+                let was_marked = self.marks.remove(resource).is_some_and(|until| !until.is_past(now));
                 if *real {
-                    listeners = listeners.max(audience.listeners(resource));
+                    // Whoever waits goes before newcomers, if somebody is known to.
+                    if was_marked || *leaves_mark {
+                        self.marks.insert(resource.clone(), now + terms.hand_over);
+                    }
                     audience.tell(resource.clone());
-                    self.next_in_line(resource, None, now, audience);
                 }
             }
+            // Wherever it is free now: what is deleted elsewhere may not have been here.
+            is_awaited |= self.is_awaited(resource, now, audience);
         }
         let is_all_deleted = usize::try_from(deleted) == Ok(resources.len());
         let is_late = *leave == Leave::UnlessDeleted && is_all_deleted;
@@ -53,7 +58,7 @@ impl NodeState {
                 self.bury(terms, resource, owner, now);
             }
         }
-        if listeners > 0 { Answer::Awaited { deleted, listeners } } else { Answer::Unlocked { deleted } }
+        Answer::Unlocked { deleted }.awaited(is_awaited)
     }
 
     pub(super) fn force_unlock(
@@ -67,10 +72,11 @@ impl NodeState {
         for resource in unlock.resources.iter() {
             let Some(owner) = self.held(resource, now).map(|held| held.owner.clone()) else { continue };
             self.set_lock(resource, None);
+            self.marks.remove(resource);
             self.bury(terms, resource, &owner, now);
             deleted += 1;
             audience.tell(resource.clone());
-            self.next_in_line(resource, None, now, audience);
+            self.call_next(resource, now, audience);
         }
         Answer::Unlocked { deleted }
     }

@@ -23,7 +23,6 @@ fn lock(rest: Duration, hold: Duration) -> Step {
         what: What::One,
         how: How::Lock,
         is_renewed: true,
-        is_fair: false,
         hold,
         reenters: false,
         verifies: false,
@@ -175,29 +174,10 @@ pub(super) fn of_late_raises(within: u64) -> impl Strategy<Value = Case> + Clone
     )
 }
 
-/// Nothing goes wrong, and many want the resource at once.
-pub(super) fn of_contention() -> impl Strategy<Value = Case> + Clone {
-    (any::<u64>().no_shrink(), millis(1..=5)).prop_map(|(seed, hold)| Case {
-        is_unguarded: true,
-        schedule: Schedule::calm(seed, 5, 20),
-        programs: vec![vec![lock(Duration::ZERO, hold); 3]; 20],
-    })
-}
-
-/// Whether there are more attempts than a quiet wait needs: for each lease that is released, one of everybody.
-pub(super) fn is_storm(report: &Report) -> bool {
-    let count = |wanted: fn(&Event) -> bool| {
-        report.history.entries().iter().filter(|entry| wanted(&entry.event)).count()
-    };
-    let attempts = count(|event| matches!(event, Event::Began { .. }));
-    let grants = count(|event| matches!(event, Event::Granted { .. }));
-    attempts > grants * report.schedule.clients
-}
-
 /// Nothing goes wrong, and some stand in line again and again, each of them right after its turn.
 pub(super) fn of_a_line() -> impl Strategy<Value = Case> + Clone {
     (any::<u64>().no_shrink(), 2..=6_usize, millis(50..=100)).prop_map(|(seed, clients, hold)| {
-        let step = Step { is_fair: true, ending: Ending::Drop, ..lock(Duration::ZERO, hold) };
+        let step = Step { ending: Ending::Drop, ..lock(Duration::ZERO, hold) };
         Case {
             is_unguarded: true,
             schedule: Schedule::calm(seed, 5, clients),

@@ -29,8 +29,6 @@ enum Sign {
     BrokenEvenSo(Promise),
     /// A lease ends that nobody unlocked, although it was renewed all the time.
     Eroded,
-    /// Waiters try far more often than leases are released.
-    Storm,
     /// Somebody has two turns while another waits for its own.
     OutOfTurn,
     /// Those who wait find out by themselves that the lock is free.
@@ -50,14 +48,13 @@ impl Sign {
                 }
             }
             Self::Eroded if cases::has_eroded(&report) => Err(Box::new(Failure { report, violations: None })),
-            Self::Storm if cases::is_storm(&report) => Err(Box::new(Failure { report, violations: None })),
             Self::OutOfTurn if cases::is_out_of_turn(&report) => {
                 Err(Box::new(Failure { report, violations: None }))
             }
             Self::Uncalled if cases::is_uncalled(&report) => {
                 Err(Box::new(Failure { report, violations: None }))
             }
-            Self::Eroded | Self::Storm | Self::OutOfTurn | Self::Uncalled => Ok(report),
+            Self::Eroded | Self::OutOfTurn | Self::Uncalled => Ok(report),
         }
     }
 }
@@ -67,7 +64,6 @@ impl fmt::Display for Sign {
         match self {
             Self::Broken(promise) | Self::BrokenEvenSo(promise) => promise.fmt(f),
             Self::Eroded => f.write_str("a lease eroded"),
-            Self::Storm => f.write_str("a storm of attempts"),
             Self::OutOfTurn => f.write_str("two turns while another waits"),
             Self::Uncalled => f.write_str("a free lock that nobody takes"),
         }
@@ -176,11 +172,6 @@ fn validity_from_after_the_first_answer_is_caught() {
 #[test]
 fn a_ttl_that_is_shortened_is_caught() {
     is_caught(Mutation::ShortenTtl, Sign::Broken(Promise::Exclusion), &cases::of_reentries());
-}
-
-#[test]
-fn notices_of_rollbacks_are_caught() {
-    is_caught(Mutation::NoticeOnRollback, Sign::Storm, &cases::of_contention());
 }
 
 #[test]

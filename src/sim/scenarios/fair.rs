@@ -1,25 +1,23 @@
-//! S51 to S56: waiting in line.
+//! S51 to S56, S60: waiting in line.
 
 use super::*;
 use crate::{
     RetryPolicy,
     sim::{Memory, Schedules, mutations::cases::is_out_of_turn},
 };
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
 use proptest::{
     strategy::{Strategy, ValueTree},
     test_runner::TestRunner,
 };
 
-/// How long a place is kept that nobody asks for: twice the longest fallback poll.
-const LIFE: Duration = Duration::from_secs(10);
-
 /// Longer than a client needs to be in line again.
 const HOLD: Duration = Duration::from_millis(500);
 
-async fn rounds(client: Client, rounds: u32, hold: Duration, is_fair: impl Fn(&Client) -> bool) {
+async fn rounds(client: Client, rounds: u32, hold: Duration) {
     let quorum = quorum(&client);
     let lock = quorum.red_lock("r");
-    let lock = if is_fair(&client) { lock.fair() } else { lock };
     for _ in 0..rounds {
         let guard = lock.lock().await.unwrap();
         client.sleep(hold).await;
@@ -46,7 +44,7 @@ fn hand_offs(report: &Report) -> Vec<Duration> {
 async fn in_order(client: Client) -> Option<LockGuard> {
     let quorum = quorum(&client);
     client.sleep(client.index() as u32 * millis(100)).await;
-    let guard = quorum.red_lock("r").fair().lock().await.unwrap();
+    let guard = quorum.red_lock("r").lock().await.unwrap();
     if client.index() > 0 {
         hold(&client, guard).await;
         return None;
@@ -74,7 +72,7 @@ fn s51_nobody_has_two_turns_while_another_waits_for_its_own() {
         let mut schedule = schedules.new_tree(&mut runner).unwrap().current();
         let longest = schedule.latency.longest;
         schedule.latency = Latency::between(longest / 3 + micros(1), longest);
-        let report = run(schedule.clone(), |client| rounds(client, 4, HOLD, |_| true));
+        let report = run(schedule.clone(), |client| rounds(client, 4, HOLD));
         assert_keeps(&report, &Promises::ALL);
         assert!(!is_out_of_turn(&report), "{schedule}: {:?}", turns(&report));
         assert_eq!(turns(&report).len(), 4 * schedule.clients);
@@ -84,7 +82,7 @@ fn s51_nobody_has_two_turns_while_another_waits_for_its_own() {
 #[test]
 fn s52_a_hand_off_takes_two_round_trips_however_many_wait() {
     for clients in [2, 10, 30] {
-        let report = run(steady(5, clients), |client| rounds(client, 6, HOLD, |_| true));
+        let report = run(steady(5, clients), |client| rounds(client, 6, HOLD));
         assert_keeps(&report, &Promises::ALL);
         // When nobody else waits any more, the resource is locked as a free one is.
         let hand_offs: Vec<_> = hand_offs(&report).into_iter().take(6 * clients - clients).collect();
@@ -95,8 +93,7 @@ fn s52_a_hand_off_takes_two_round_trips_however_many_wait() {
 #[test]
 fn s52_what_a_lease_costs_does_not_grow_with_the_number_of_those_who_wait() {
     let cost = |clients: usize, rounds: u32| {
-        let report =
-            run(steady(5, clients), move |client| self::rounds(client, rounds, millis(10), |_| true));
+        let report = run(steady(5, clients), move |client| self::rounds(client, rounds, millis(10)));
         let leases = clients as u64 * u64::from(rounds);
         assert_eq!(turns(&report).len() as u64, leases);
         (report.messages, leases)
@@ -108,7 +105,7 @@ fn s52_what_a_lease_costs_does_not_grow_with_the_number_of_those_who_wait() {
     };
     let costs = [2, 10, 30].map(per_lease);
     eprintln!("messages per lease: {costs:?}");
-    assert!(costs.iter().all(|cost| *cost < 36.0), "{costs:?}");
+    assert!(costs.iter().all(|cost| *cost < 44.0), "{costs:?}");
     assert!(costs[2] < 1.2 * costs[0], "{costs:?}");
 }
 
@@ -132,10 +129,10 @@ fn s53_whoever_is_gone_is_passed_over_at_once() {
 }
 
 #[test]
-fn s53_whoever_stands_still_delays_the_others_by_no_more_than_the_life_of_its_place() {
+fn s53_whoever_stands_still_is_passed_over_by_the_second_soon_after_the_release() {
     let report = without_its_head(Fault::Pause { client: 1, lasts: 30 * SECOND });
     let after = second_after_release(&report);
-    assert!(after > SECOND && after <= LIFE, "{after:?}");
+    assert!(after > millis(100) && after < millis(150), "{after:?}");
     assert_eq!(turns(&report), [0, 2, 3, 1]);
 }
 
@@ -151,7 +148,7 @@ fn s54_when_the_node_that_keeps_the_line_is_lost_the_next_one_does() {
     };
     for (seed, fault) in (0..5).flat_map(|seed| (0..5).flat_map(faults).map(move |fault| (seed, fault))) {
         let schedule = Schedule::calm(seed, 5, 6).with(millis(2_600), fault.clone());
-        let report = run(schedule, |client| rounds(client, 5, HOLD, |_| true));
+        let report = run(schedule, |client| rounds(client, 5, HOLD));
         assert_keeps(&report, &Promises::ALL);
         assert_eq!(turns(&report).len(), 30);
         let slowest = hand_offs(&report).into_iter().max().unwrap();
@@ -159,34 +156,28 @@ fn s54_when_the_node_that_keeps_the_line_is_lost_the_next_one_does() {
     }
 }
 
-/// The vote of a killed client stays at the node that keeps the line, for a ttl.
+/// A client that reaches one node alone is killed, and its vote stays there for a ttl: whichever node that is, the one that keeps
+/// the line too.
 #[test]
 fn s55_a_key_that_nobody_takes_back_at_the_node_that_keeps_the_line_does_not_block_it() {
     let mut stuck = 0;
-    for quarter in 0..24 {
-        let schedule = steady(5, 4).with(micros(250) * quarter, Fault::Kill { client: 0 });
-        let report = run(schedule, |client| async move {
-            client.sleep(client.index() as u32 * millis(50)).await;
-            rounds(client, 3, HOLD, |_| true).await;
-        });
+    for (node, quarter) in (0..5).flat_map(|node| (12..24).map(move |quarter| (node, quarter))) {
+        let others: Vec<usize> = (0..5).filter(|other| *other != node).collect();
+        let schedule = cut(steady(5, 4), 0, &others, Way::Both, millis(3), 60 * SECOND);
+        let report =
+            run(schedule.with(micros(250) * quarter, Fault::Kill { client: 0 }), |client| async move {
+                client.sleep(client.index() as u32 * millis(50)).await;
+                rounds(client, 3, HOLD).await;
+            });
         assert_keeps(&report, &Promises::ALL);
-        let is_granted = !granted(&report, 0).is_empty();
         let first = granted(&report, 1)[0];
-        assert!(is_granted || first < 2 * SECOND, "{quarter}: {first:?}");
-        stuck += usize::from(!is_granted && first > millis(100));
+        assert!(first < millis(60), "{node} {quarter}: {first:?}");
+        assert!(turns(&report).len() >= 9, "{node} {quarter}: {:?}", turns(&report));
+        let slowest = hand_offs(&report).into_iter().max().unwrap();
+        assert!(slowest < 2 * SECOND, "{node} {quarter}: {slowest:?}");
+        stuck += usize::from(slowest > millis(100));
     }
     assert!(stuck > 0, "no key was left behind");
-}
-
-#[test]
-fn s56_those_who_do_not_stand_in_line_get_the_lock_beside_those_who_do() {
-    for seed in 0..20 {
-        let report = run(Schedule::calm(seed, 5, 6), |client| {
-            rounds(client, 5, HOLD, |client| client.index() % 2 == 0)
-        });
-        assert_keeps(&report, &Promises::ALL);
-        assert_eq!(turns(&report).len(), 30, "seed {seed}");
-    }
 }
 
 /// A holder of another kind tells nobody whose turn it is; then those in line come back by themselves.
@@ -195,7 +186,7 @@ fn s56_whoever_is_not_called_comes_back_when_the_ttl_of_the_holder_ends() {
     let schedule = steady(3, 2).with(SECOND, Fault::Kill { client: 0 });
     let report = run(schedule, |client| async move {
         let quorum = quorum(&client);
-        let lock = quorum.red_lock("r").fair().retry(RetryPolicy::default().polls(60 * SECOND, 60 * SECOND));
+        let lock = quorum.red_lock("r").retry(RetryPolicy::default().polls(60 * SECOND, 60 * SECOND));
         client.sleep(client.index() as u32 * millis(100)).await;
         let guard = lock.ttl(2 * SECOND).without_renewal().lock().await.unwrap();
         if client.index() == 0 {
@@ -205,4 +196,55 @@ fn s56_whoever_is_not_called_comes_back_when_the_ttl_of_the_holder_ends() {
     });
     let second = granted(&report, 1)[0];
     assert!(second > 2 * SECOND && second < 2 * SECOND + millis(50), "{second:?}");
+}
+
+/// Clients that come once, at random, and find the resource held for so much of the time: how many were served although
+/// somebody had come more than four milliseconds earlier, in percent.
+fn overtaking(load: f64) -> f64 {
+    const CLIENTS: usize = 200;
+    let hold = millis(1);
+    let overtaken = (0..4).map(|seed| {
+        let mut schedule = Schedule::calm(seed, 5, CLIENTS);
+        schedule.latency = Latency::between(micros(400), micros(600));
+        // Each lease takes a hold and a round trip to hand it on.
+        let mean = (hold + 2 * millis(1)).div_f64(load).as_secs_f64();
+        let mut random = StdRng::seed_from_u64(seed);
+        let mut time = 0.1;
+        let arrivals: Vec<Duration> = (0..CLIENTS)
+            .map(|_| {
+                time -= mean * (1.0 - random.random_range(0.0..1.0_f64)).ln();
+                Duration::from_secs_f64(time)
+            })
+            .collect();
+        let comes = arrivals.clone();
+        let report = run(schedule, move |client| {
+            let comes = comes[client.index()];
+            async move {
+                let quorum = quorum(&client);
+                let lock = quorum.red_lock("r");
+                client.sleep(comes).await;
+                let guard = lock.lock().await.unwrap();
+                client.sleep(hold).await;
+                guard.unlock().await.unwrap();
+            }
+        });
+        assert_keeps(&report, &Promises::ALL);
+        let served = turns(&report);
+        assert_eq!(served.len(), CLIENTS);
+        let overtakes = |at: &usize| {
+            let own = arrivals[served[*at]];
+            served[at + 1..].iter().any(|later| arrivals[*later] + millis(4) < own)
+        };
+        (0..CLIENTS).filter(overtakes).count()
+    });
+    overtaken.sum::<usize>() as f64 * 100.0 / (4 * CLIENTS) as f64
+}
+
+#[test]
+fn s61_hardly_anybody_is_overtaken_by_whoever_comes_later() {
+    let orderly = [0.8, 0.95].map(overtaking);
+    let unmarked = breaking(Mutation::LetNobodyFirst, || overtaking(0.8));
+    eprintln!("overtaking: {orderly:?} %, without marks: {unmarked} %");
+    assert!(orderly.iter().all(|share| *share < 1.0), "{orderly:?}");
+    assert!(unmarked > 4.0, "{unmarked}");
 }

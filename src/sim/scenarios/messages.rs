@@ -52,7 +52,7 @@ fn s22_a_vote_whose_reply_is_lost_is_taken_back_as_if_it_had_been_heard() {
 fn late_rollback() -> Report {
     let schedule = cut(steady(3, 3), 1, &[2], Way::Both, Duration::ZERO, millis(50));
     let schedule = cut(schedule, 0, &[0], Way::Both, millis(30), 5 * SECOND);
-    let late = Verdict::Overtaken(millis(100));
+    let late = Verdict::Overtaken(millis(400));
     run(fate(&[2], Direction::Request, 3, late, schedule), |client| async move {
         let quorum = quorum(&client);
         let lock = quorum.red_lock("r").without_renewal();
@@ -63,14 +63,15 @@ fn late_rollback() -> Report {
                 return drop(first);
             }
             2 => {
-                client.sleep(millis(200)).await;
+                client.sleep(millis(800)).await;
                 return hold(&client, lock.try_lock().await.unwrap().unwrap()).await;
             }
             _ => {}
         }
         client.sleep(millis(10)).await;
         assert!(matches!(lock.try_lock().await, Ok(None)));
-        client.sleep(millis(25)).await;
+        // Until then, the nodes let others go first who were refused.
+        client.sleep(millis(200)).await;
         let second = lock.try_lock().await.unwrap();
         client.sleep(SECOND).await;
         drop(second);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use redquorum::{LockError, RedLock};
 use tokio::net::TcpListener;
 
-use super::{SOON, TTL, builder, client, commands_by_server, have_subscribers, unlocked_everywhere};
+use super::{SOON, TTL, builder, client, commands_by_server, have_waiters, unlocked_everywhere};
 use crate::support::{Cluster, eventually};
 
 /// How much later than a timer a test may notice it.
@@ -34,7 +34,7 @@ async fn waits_end_at_their_deadline_whatever_the_nodes_do() {
         assert!(took >= wait && took <= wait + NOISE, "{state}: {took:?}");
     };
     ends_on_time("held").await;
-    have_subscribers(&cluster, "r", 0).await;
+    have_waiters(&cluster, "r", 0).await;
     cluster.server(0).freeze().await;
     cluster.server(1).freeze().await;
     ends_on_time("mute").await;

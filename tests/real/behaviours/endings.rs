@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use redquorum::{LockError, LossReason, Quorum, UnlockError};
 
 use super::{
-    SOON, builder_behind, calls, client, connections, have_subscribers, hold_requests, locked_on,
-    on_all_nodes, open_requests, proxies, unlocked_everywhere,
+    SOON, builder_behind, calls, client, connections, have_waiters, hold_requests, locked_on, on_all_nodes,
+    open_requests, proxies, unlocked_everywhere,
 };
 use crate::support::{Cluster, eventually};
 
@@ -107,7 +107,7 @@ async fn shutdown_unlocks_everything_and_ends_everything() {
     let _held = other.red_lock("held").lock().await.unwrap();
     let waiting = quorum.red_lock("held");
     let waiting = tokio::spawn(async move { waiting.lock().await.map(drop) });
-    have_subscribers(&cluster, "held", 1).await;
+    have_waiters(&cluster, "held", 1).await;
 
     unlocked.unlock().await.unwrap();
     drop(dropped);

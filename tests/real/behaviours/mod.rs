@@ -176,33 +176,17 @@ async fn hash(server: &Server, resource: &str) -> Vec<(String, String)> {
     server.query(cmd("HGETALL").arg(resource)).await
 }
 
-/// Where the release of a resource is told.
-fn channel(resource: &[u8]) -> Vec<u8> {
-    if resource.contains(&b'{') {
-        [b"redisson_lock__channel:", resource].concat()
-    } else {
-        [b"redisson_lock__channel:{", resource, b"}"].concat()
-    }
-}
-
-/// How many connections of a server are subscribed to the release of a resource.
-async fn subscribers(server: &Server, resource: &[u8]) -> u64 {
-    let mut command = cmd("PUBSUB");
-    let (_, subscribers): (Vec<u8>, u64) = server.query(command.arg("NUMSUB").arg(channel(resource))).await;
-    subscribers
-}
-
-/// Waits until so many connections of every server wait for the release of a resource.
-async fn have_subscribers(cluster: &Cluster, resource: impl AsRef<[u8]>, count: u64) {
+/// Waits until so many clients are in line for a resource.
+async fn have_waiters(cluster: &Cluster, resource: impl AsRef<[u8]>, count: u64) {
     let resource = resource.as_ref();
-    let what = format!("{} has {count} subscribers on every server", resource.escape_ascii());
+    let line = [b"redquorum:line:{", resource, b"}"].concat();
+    let what = format!("{} has {count} in line", resource.escape_ascii());
     eventually(SOON, &what, async || {
+        let mut waiting = 0;
         for server in cluster.servers() {
-            if subscribers(server, resource).await != count {
-                return false;
-            }
+            waiting += server.query::<u64>(cmd("ZCARD").arg(&line)).await;
         }
-        true
+        waiting == count
     })
     .await;
 }

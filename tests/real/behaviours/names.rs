@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::{SOON, client, hash, have_subscribers, locked_on, unlocked_everywhere, without_polls};
+use super::{SOON, client, hash, have_waiters, locked_on, unlocked_everywhere, without_polls};
 use crate::support::Cluster;
 
 /// Every name of 1 to 512 bytes works like any other: it locks, keeps others out, tells its release, and is freed.
@@ -32,7 +32,7 @@ async fn any_bytes_make_a_resource() {
         assert!(waiter.red_lock(name).try_lock().await.unwrap().is_none());
         let lock = waiter.red_lock(name).retry(without_polls());
         let waiting = tokio::spawn(async move { lock.lock().await });
-        have_subscribers(&cluster, name, 1).await;
+        have_waiters(&cluster, name, 1).await;
         guard.unlock().await.unwrap();
         let woken = tokio::time::timeout(SOON, waiting).await;
         let woken = woken.unwrap_or_else(|_| panic!("{}: not woken", name.escape_ascii()));
@@ -55,7 +55,7 @@ async fn resources_that_share_a_channel_wake_each_others_waiters_only() {
             tokio::spawn(async move { lock.lock().await.map(drop) })
         };
         let waiting = [wait(order[0]), wait(order[1])];
-        have_subscribers(&cluster, "a", 1).await;
+        have_waiters(&cluster, "a", 1).await;
         // Both have subscribed, and have looked once more since.
         tokio::time::sleep(Duration::from_millis(100)).await;
         let [waits_for_first, waits_for_second] = waiting;
@@ -64,7 +64,7 @@ async fn resources_that_share_a_channel_wake_each_others_waiters_only() {
         assert!(!waits_for_second.is_finished());
         second.unlock().await.unwrap();
         tokio::time::timeout(SOON, waits_for_second).await.expect("woken").unwrap().unwrap();
-        have_subscribers(&cluster, "a", 0).await;
+        have_waiters(&cluster, "a", 0).await;
     }
 }
 

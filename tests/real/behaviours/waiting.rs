@@ -8,7 +8,7 @@ use std::{
 use redquorum::{Quorum, RetryPolicy};
 use tokio::task::JoinHandle;
 
-use super::{SOON, TTL, all, builder_behind, client, have_subscribers, hold_as, proxies, without_polls};
+use super::{SOON, TTL, all, builder_behind, client, have_waiters, hold_as, proxies, without_polls};
 use crate::support::{Cluster, Direction};
 
 /// A waiter without fallback polls, which tells when it had the lock.
@@ -35,12 +35,12 @@ async fn a_waiter_wakes_at_once_on_unlock() {
     for _ in 0..5 {
         let guard = holder.red_lock("r").ttl(TTL).lock().await.unwrap();
         let waiting = wait_in_background(&waiter, without_polls());
-        have_subscribers(&cluster, "r", 1).await;
+        have_waiters(&cluster, "r", 1).await;
         let unlocked = Instant::now();
         guard.unlock().await.unwrap();
         let woken = soon(waiting).await.unwrap();
         assert!(woken - unlocked < Duration::from_secs(1), "woken after {:?}", woken - unlocked);
-        have_subscribers(&cluster, "r", 0).await;
+        have_waiters(&cluster, "r", 0).await;
     }
 }
 
@@ -68,7 +68,7 @@ async fn a_waiter_that_was_cut_off_during_the_unlock_looks_again_when_it_is_back
     let waiter = builder_behind(&proxies).connect().await.unwrap();
     let guard = holder.red_lock("r").ttl(TTL).lock().await.unwrap();
     let waiting = wait_in_background(&waiter, without_polls());
-    have_subscribers(&cluster, "r", 1).await;
+    have_waiters(&cluster, "r", 1).await;
     all(&proxies, |proxy| proxy.cut(Direction::Replies));
     guard.unlock().await.unwrap();
     for proxy in &proxies {
@@ -86,7 +86,7 @@ async fn a_waiter_whose_subscriptions_the_servers_kill_still_wakes() {
     for kill_first in [true, false] {
         let guard = holder.red_lock("r").ttl(TTL).lock().await.unwrap();
         let waiting = wait_in_background(&waiter, without_polls());
-        have_subscribers(&cluster, "r", 1).await;
+        have_waiters(&cluster, "r", 1).await;
         let kill = async || {
             for server in cluster.servers() {
                 server.command(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
@@ -114,7 +114,7 @@ async fn a_release_that_nobody_tells_is_found_by_the_fallback_poll() {
     }
     let polls = RetryPolicy::default().polls(Duration::from_millis(200), Duration::from_millis(400));
     let waiting = wait_in_background(&waiter, polls);
-    have_subscribers(&cluster, "r", 1).await;
+    have_waiters(&cluster, "r", 1).await;
     for server in cluster.servers() {
         server.command(&["DEL", "r"]).await;
     }

@@ -45,9 +45,6 @@ pub(crate) struct Run {
     /// that are in quarantine, if that is later; the file's connect_timeout, or 5s, or --wait if that is shorter]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     patience: Option<Duration>,
-    /// Wait in a line that is served in order, together with all others that ask for `--fair`
-    #[arg(long)]
-    fair: bool,
     /// What becomes of the command when the lease is about to end
     #[arg(long, value_enum, value_name = "WHAT", default_value = "term")]
     on_loss: OnLoss,
@@ -103,7 +100,7 @@ impl Run {
         if let Some(patience) = self.patience {
             lock = lock.patience(patience);
         }
-        if self.fair { lock.fair() } else { lock }
+        lock
     }
 
     async fn take(&self, quorum: &Quorum, votes_needed: usize, app: &App) -> Result<MultiLockGuard, Failure> {

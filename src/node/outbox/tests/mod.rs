@@ -39,11 +39,19 @@ fn lock(number: u32) -> Entry {
         ttl: Duration::from_secs(1),
         hint: 0,
         is_remembered: false,
+        is_called: false,
     })
 }
 
 fn unlock(number: u32) -> Unlock {
-    Unlock { resources: resources(), owner: owner(number), token: 0, real: false, leave: Leave::Nothing }
+    Unlock {
+        resources: resources(),
+        owner: owner(number),
+        token: 0,
+        real: false,
+        leave: Leave::Nothing,
+        is_awaited: false,
+    }
 }
 
 fn inspect() -> Entry {

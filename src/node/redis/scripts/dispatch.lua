@@ -1,16 +1,20 @@
--- dispatch.lua  KEYS resources of all entries  ARGV fingerprint, run, counter ttl, guard and max ttl, entries ...  ->  answers
+-- dispatch.lua  KEYS resources of all entries  ARGV fingerprint, run, counter ttl, guard and max ttl and hand-over, entries ...  ->  answers
 --
 -- An entry is an operation, the number of its resources, and its arguments. What is asked for most, to lock, to unlock and
 -- to renew one resource, comes without the number and has a short way here: in as few steps as can be, and without
 -- the functions of the others. What it finds out of the ordinary is left to `lock_any` and its like, before it writes anything but the
 -- counter of a lock, which it counts up first and down again.
 --
---   lock     owner, ttl, hint            unlock        owner, token, kind: real 0|1 and leave 0|1 unless all was deleted|2
+--   lock     owner, ttl, hint            unlock        owner, token, kind: real 0|1 and leave 0|1 unless all was deleted|2,
+--                                                  and 1 if it is known that others wait
 --   relock   owner, ttl                  release       owner: real, leaves nothing, and no token to carry
 --   renew    owner, holds, ttl, token    release_late  owner, token: real, leaves a tombstone unless it deletes
 --
 -- To relock is to lock with the hint `-`: none, by a client that knows that the counter is remembered for long enough. It and
 -- both kinds of release are for resources without a brace in their names.
+--
+-- Where there are signs of tombstones, lines or marks, a short way asks whether there is a line of its resource, or a mark if
+-- that matters to it, and is left if there is.
 local largest_counter = 9007199254740991
 -- Locals, because a global is looked up by its name at each use.
 local keys, words, call, type, find = KEYS, ARGV, redis.pcall, type, string.find
@@ -41,19 +45,16 @@ while at <= last do
     if has_signs == nil then
       has_signs = call('EXISTS', 'redquorum:any') ~= 0
     end
-    is_usual = is_usual and not (has_signs and call('EXISTS', 'redquorum:line:{' .. resource .. '}') ~= 0)
+    is_usual = is_usual and not (has_signs
+      and call('EXISTS', 'redquorum:line:{' .. resource .. '}', 'redquorum:mark:{' .. resource .. '}') ~= 0)
     if is_usual and call('HDEL', resource, owner) == 1 then
-      local heard = channel and call('PUBLISH', channel, '0') or 0
-      if heard == 0 then
-        answer = 1
-      else
-        answer = type(heard) == 'table' and { 'fault', heard.err } or { 'awaited', 1, heard }
-      end
+      local heard = channel and call('PUBLISH', channel, '0')
+      answer = type(heard) == 'table' and { 'fault', heard.err } or 1
     end
 
   elseif name == 'relock' or name == 'lock' or name == 'renew' then
     -- The floor of a node that votes: its record is of this quorum and of the run that the connection knows, and there is no
-    -- quarantine. Mostly there is no tombstone and no line either, and one question answers all.
+    -- quarantine. Mostly there is no tombstone, line or mark either, and one question answers all.
     if floor == nil then
       local record = call('HMGET', 'redquorum:node', 'fingerprint', 'run', 'floor')
       floor = record[1] == words[1] and record[2] == words[2] and record[3]
@@ -69,6 +70,7 @@ while at <= last do
       local counter, number = 'redisson_lock_token:' .. braced(resource), tonumber(token)
       is_usual = is_usual and floor <= number and number <= largest_counter and call('HLEN', resource) == 1
       -- A counter at the token, which lives for long enough, needs no number to be read or written.
+      is_usual = is_usual and not (has_signs and call('EXISTS', 'redquorum:line:{' .. resource .. '}') ~= 0)
       is_usual = is_usual and call('HMGET', resource, owner)[1] == holds and call('GET', counter) == token
       local remembered = is_usual and call('PTTL', counter)
       if type(remembered) == 'number' and remembered >= 1.25 * tonumber(words[3]) then
@@ -87,7 +89,8 @@ while at <= last do
       end
       local is_relock = hint == '-'
       local fields = is_usual and call('HLEN', resource)
-      if fields == 0 then
+      if fields == 0 and not (has_signs
+        and call('EXISTS', 'redquorum:line:{' .. resource .. '}', 'redquorum:mark:{' .. resource .. '}') ~= 0) then
         -- A counter that is remembered for long enough is only counted up, which needs no number to be read or written.
         local remembered, vote = not is_relock and call('PTTL', counter), nil
         if is_relock or (type(remembered) == 'number' and remembered >= 1.25 * tonumber(words[3])) then
@@ -120,11 +123,19 @@ while at <= last do
             end
           end
         end
-      elseif fields == 1 then
+      elseif fields == 1 and has_signs and call('EXISTS', 'redquorum:line:{' .. resource .. '}') == 0 then
+        -- Whoever is refused will wait, so it leaves a mark. The sign that there are marks has to outlive it.
         local holder, remaining = call('HGETALL', resource)[1], call('PTTL', resource)
-        local number = holder ~= owner and call('GET', counter)
+        local number, max_ttl = holder ~= owner and call('GET', counter), tonumber(string.match(words[4], ' (%d+) '))
+        local lasts = call('PTTL', 'redquorum:any')
+        local is_signed = type(lasts) == 'number' and lasts >= max_ttl
         number = type(number) == 'string' and find(number, '^[1-9]%d*$') and tonumber(number)
-        if holder and #holder <= 128 and number and number <= largest_counter and type(remaining) == 'number' and remaining >= 0 then
+        local is_plain = holder and #holder <= 128 and type(remaining) == 'number' and remaining >= 0
+        if is_plain and number and number <= largest_counter and is_signed then
+          if remaining > 0 then
+            -- Where it cannot be written, the answer is the same.
+            call('SET', 'redquorum:mark:{' .. resource .. '}', '1', 'PX', math.min(remaining, max_ttl))
+          end
           answer = { 'held', 0, holder, remaining, number }
         end
       end

@@ -9,6 +9,7 @@ function node.force_unlock(resources)
       if held then
         redis.call('DEL', resource)
         deleted = deleted + 1
+        pcall(node.unmark, resource)
         -- Before the notice, which may be forbidden: without the tombstone, the holder's next renewal would take it again.
         if held.owner then
           node.bury(resource, held.owner)

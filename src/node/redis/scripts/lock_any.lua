@@ -1,14 +1,9 @@
--- lock_any.lua  KEYS resources  ARGV owner, ttl, hint|-  ->  vote | held index owner remaining counter | gone
+-- lock_any.lua  KEYS resources  ARGV owner, ttl, hint|-  ->  vote | held index owner remaining counter
+--   | queued index 0 rank 0 [index owner remaining counter] | gone
 -- The hint `-` is none, of a client that knows that the counters are remembered for long enough.
-function node.lock_any(resources, owner, ttl, hint)
-  node.may_vote()
-  if node.is_any_gone(resources, owner) then
-    return { 'gone' }
-  end
-  local seen = node.survey(resources, owner)
-  if seen.other then
-    return node.held_by_another(seen)
-  end
+
+-- Locks what nobody else has, whoever waits: the vote. Where it is known that there is no mark, none is deleted.
+function node.grant(resources, owner, ttl, hint, seen, is_unmarked)
   -- A lock that arrives twice gets the same vote twice. But one that the node does not remember, or that is below the
   -- floor, is no vote to repeat.
   local floor = node.integer(node.record().floor)
@@ -30,5 +25,62 @@ function node.lock_any(resources, owner, ttl, hint)
     values[i] = vote
   end
   node.own(resources, owner, seen, values, not is_resend and '1' or nil, ttl, hint == '-')
+  for i = 1, is_unmarked and 0 or #resources do
+    node.unmark(resources[i])
+  end
   return vote
+end
+
+-- Which of the resources others are in line for, by index, and 1; if there is none and all are free, which of them is marked,
+-- and 0.
+function node.let_first(resources, seen)
+  local marked
+  for i = 1, node.signs().has_any and #resources or 0 do
+    local resource = resources[i]
+    local mark = node.mark_name(resource)
+    if redis.call('EXISTS', node.line_name(resource), mark) > 0 then
+      if node.is_awaited(resource) then
+        return i - 1, 1
+      end
+      if not marked and not seen.other and redis.call('EXISTS', mark) == 1 then
+        marked = i - 1
+      end
+    end
+  end
+  return marked, 0
+end
+
+-- A lock of a newcomer, who lets those go first who wait.
+function node.lock_any(resources, owner, ttl, hint)
+  node.may_vote()
+  if node.is_any_gone(resources, owner) then
+    return { 'gone' }
+  end
+  local seen = node.survey(resources, owner)
+  if seen.is_all_ours then
+    return node.grant(resources, owner, ttl, hint, seen)
+  end
+  local first, rank = node.let_first(resources, seen)
+  local held = seen.other and node.held_by_another(seen)
+  if first then
+    return { 'queued', first, 0, rank, 0, unpack(held or {}, 2, held and 5 or 1) }
+  end
+  if held then
+    -- Whoever is refused will wait. That is known to nobody where it cannot be written, and the answer is the same.
+    if held[4] > 0 then
+      pcall(node.mark, resources[held[2] + 1], held[4])
+    end
+    return held
+  end
+  return node.grant(resources, owner, ttl, hint, seen, true)
+end
+
+-- The lock of one whose turn it is, as the node says that keeps the line.
+function node.take(resources, owner, ttl, hint)
+  node.may_vote()
+  if node.is_any_gone(resources, owner) then
+    return { 'gone' }
+  end
+  local seen = node.survey(resources, owner)
+  return seen.other and node.held_by_another(seen) or node.grant(resources, owner, ttl, hint, seen)
 end

@@ -2,7 +2,7 @@
 --
 -- To define a function costs a server about as much as to read a key. So what only some operations need is defined when one
 -- of those is asked for.
-local guard, max_ttl = string.match(ARGV[4], '^(%S+) (%d+)$')
+local guard, max_ttl, hand_over = string.match(ARGV[4], '^(%S+) (%d+) (%d+)$')
 local node = {
   largest_counter = 9007199254740991,
   -- What comes with the call.
@@ -11,13 +11,15 @@ local node = {
   counter_ttl = tonumber(ARGV[3]),
   guard = guard,
   max_ttl = tonumber(max_ttl),
+  hand_over = tonumber(hand_over),
   -- How many arguments each operation has.
   arity = {
     lock_any = 3,
+    take = 3,
     unlock_any = 3,
     renew_any = 4,
     raise = 2,
-    line_up = 6,
+    line_up = 8,
     withdraw = 1,
     force_unlock = 0,
     inspect = 0,

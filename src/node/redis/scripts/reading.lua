@@ -24,22 +24,23 @@ function node.record()
   return node.known_record
 end
 
--- Whether there is a quarantine, and whether there may be any tombstone. Mostly there is neither, and one question answers both.
+-- Whether there is a quarantine, and whether there may be any tombstone, line or mark. Mostly there is neither, and one
+-- question answers both.
 function node.signs()
   if not node.known_signs then
     local signs = redis.call('EXISTS', 'redquorum:quarantine', 'redquorum:any')
     local quarantines = signs > 0 and redis.call('EXISTS', 'redquorum:quarantine') or 0
-    node.known_signs = { is_quarantined = quarantines > 0, has_tombstones = signs > quarantines }
+    node.known_signs = { is_quarantined = quarantines > 0, has_any = signs > quarantines }
   end
   return node.known_signs
 end
 
 function node.is_gone(resource, owner)
-  local tombstone = node.signs().has_tombstones and node.named('redquorum:gone:', resource) .. ':' .. owner
+  local tombstone = node.signs().has_any and node.named('redquorum:gone:', resource) .. ':' .. owner
   return tombstone and redis.call('EXISTS', tombstone) == 1
 end
 
--- Beside tombstones and lines stands a sign that there are any, which outlives them all, whoever's they are: where it is
+-- Beside tombstones, lines and marks stands a sign that there are any, which outlives them all, whoever's they are: where it is
 -- missing, nobody needs to look for one. It lives so long that few of them have to prolong it.
 function node.sign()
   if redis.call('PTTL', 'redquorum:any') < node.max_ttl then
@@ -51,6 +52,38 @@ end
 function node.bury(resource, owner)
   redis.call('SET', node.named('redquorum:gone:', resource) .. ':' .. owner, '1', 'PX', node.max_ttl)
   node.sign()
+end
+
+-- Always in braces: `a` and `{a}` have two lines, and two marks.
+function node.line_name(resource)
+  return 'redquorum:line:{' .. resource .. '}'
+end
+
+function node.mark_name(resource)
+  return 'redquorum:mark:{' .. resource .. '}'
+end
+
+function node.has_line(resource)
+  return node.signs().has_any and redis.call('EXISTS', node.line_name(resource)) == 1
+end
+
+-- Whether anybody is in line, who is called then if the resource is free. To call is a kindness, nothing that is owed: without
+-- it, the first of the line comes by itself.
+function node.is_awaited(resource)
+  if not node.has_line(resource) then
+    return false
+  end
+  if redis.call('EXISTS', resource) == 1 then
+    return true
+  end
+  node.need('next_in_line')
+  pcall(node.next_in_line, resource)
+  return node.has_line(resource)
+end
+
+-- An answer, at a node where others are in line or where they are not.
+function node.awaited(answer, is_awaited)
+  return is_awaited and { 'awaited', answer } or answer
 end
 
 -- Ends the entry that is being executed, and no other, with this answer. So does any error of a command.

@@ -1,4 +1,4 @@
--- renew_any.lua  KEYS resources  ARGV owner, holds, ttl, token  ->  renewed proves | healed [remaining] | held index owner remaining counter | gone
+-- renew_any.lua  KEYS resources  ARGV owner, holds, ttl, token  ->  1 | renewed 0 | awaited, and one of these | healed [remaining] | held index owner remaining counter | gone
 function node.renew_any(resources, owner, holds, ttl, token)
   node.admit()
   token = node.integer(token)
@@ -24,5 +24,9 @@ function node.renew_any(resources, owner, holds, ttl, token)
   if abstains and not (abstains.renewals_from and node.milliseconds() > abstains.renewals_from) then
     return { 'healed', abstains[2] }
   end
-  return { 'renewed', proves and 1 or 0 }
+  local is_awaited = false
+  for i = 1, node.signs().has_any and #resources or 0 do
+    is_awaited = is_awaited or node.has_line(resources[i])
+  end
+  return node.awaited(proves and 1 or { 'renewed', 0 }, is_awaited)
 end

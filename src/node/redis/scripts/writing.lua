@@ -28,6 +28,25 @@ function node.carry(name, found, token)
   end
 end
 
+-- Has newcomers let those go first who wait for a resource, for so long; if `only_if` is `XX`, where they are to already. No
+-- longer than the sign is there for sure.
+function node.mark(resource, ttl, only_if)
+  local mark, lasts = node.mark_name(resource), math.max(math.min(ttl, node.max_ttl), 1)
+  if not only_if then
+    redis.call('SET', mark, '1', 'PX', lasts)
+  elseif not redis.call('SET', mark, '1', 'PX', lasts, only_if) then
+    return
+  end
+  node.sign()
+end
+
+-- A mark that stays is over by itself, so nothing depends on whether it may be deleted.
+function node.unmark(resource)
+  if node.signs().has_any then
+    redis.pcall('DEL', node.mark_name(resource))
+  end
+end
+
 -- Makes all resources the owner's, with these counters and holds (nil: as they are). Counters that are there are remembered
 -- for long enough, or it is looked at.
 --

@@ -17,7 +17,7 @@ async fn after_a_killed_connection_the_node_comes_back_and_listeners_are_told() 
     vote(&scene.lock(&r, 1).await);
     assert_eq!(server.ask::<i64>(&["CLIENT", "KILL", "TYPE", "pubsub"]), 1);
     heard(&ear, &[Notice::Interrupted, Notice::Subscribed]).await;
-    assert_eq!(*scene.unlock(&r, 1, true).await, [Answer::Awaited { deleted: 1, listeners: 1 }]);
+    assert_eq!(*scene.unlock(&r, 1, true).await, [Answer::Unlocked { deleted: 1 }]);
     heard(&ear, &[Notice::Released]).await;
     scene.lock_in_the_end(&r, 2).await;
 }

@@ -56,12 +56,20 @@ impl Scene {
             ttl: Duration::from_secs(30),
             hint: 0,
             is_remembered: false,
+            is_called: false,
         }))
     }
 
     fn unlock(&self, resource: &Resource, owner: u32, real: bool) -> Reply {
         let (resources, owner) = (Arc::new([resource.clone()]), owner_id(owner));
-        self.call(Entry::Unlock(Unlock { resources, owner, token: 0, real, leave: Leave::Nothing }))
+        self.call(Entry::Unlock(Unlock {
+            resources,
+            owner,
+            token: 0,
+            real,
+            leave: Leave::Nothing,
+            is_awaited: false,
+        }))
     }
 
     /// Locks until a lock gets through, as a lock after a fault is tried again.

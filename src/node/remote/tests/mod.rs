@@ -85,13 +85,21 @@ impl Scene {
 
     fn lock(&self, number: u32) -> Reply {
         let (resources, owner) = (Arc::new([resource("r")]), owner(number));
-        let lock = Lock { resources, owner, ttl: Duration::from_secs(1), hint: 0, is_remembered: false };
+        let lock = Lock {
+            resources,
+            owner,
+            ttl: Duration::from_secs(1),
+            hint: 0,
+            is_remembered: false,
+            is_called: false,
+        };
         self.node.call(Request::one(Entry::Lock(lock), self.clock.now() + Duration::from_secs(60)))
     }
 
     fn unlock_for(&self, number: u32, time: Duration) -> Reply {
         let (resources, owner) = (Arc::new([resource("r")]), owner(number));
-        let unlock = Unlock { resources, owner, token: 0, real: true, leave: Leave::Nothing };
+        let unlock =
+            Unlock { resources, owner, token: 0, real: true, leave: Leave::Nothing, is_awaited: false };
         self.node.call(Request::one(Entry::Unlock(unlock), self.clock.now() + time))
     }
 

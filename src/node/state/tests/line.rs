@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::node::{
-    Queued,
-    entries::{line_up, withdraw},
+    LineUp, Queued, Unlock,
+    entries::{line_up, take, withdraw},
     names,
     state::line::Spot,
 };
@@ -68,6 +68,10 @@ fn turn(waiter: &str) -> Resource {
     names::turn(&resource("a"), &owner(waiter))
 }
 
+fn is_granted(answer: &Answer) -> bool {
+    matches!(answer.clone().into_parts().0, Answer::Granted { .. })
+}
+
 fn queued(answer: &Answer) -> &Queued {
     let Answer::Queued(queued) = answer else { panic!("{answer:?}") };
     queued
@@ -91,7 +95,7 @@ fn a_release_calls_the_first_of_the_line_and_nobody_else() {
     assert!(tickets[0] >= START && tickets.is_sorted_by(|one, next| one < next), "{tickets:?}");
     line.unlock("holder");
     assert_eq!(line.called(), [turn("first")]);
-    assert!(matches!(line.come_back("first", tickets[0]), Answer::Granted { .. }));
+    assert!(is_granted(&line.come_back("first", tickets[0])));
     assert_eq!(line.waiters(), ["second", "third"]);
     assert_eq!(line.called(), []);
 }
@@ -109,7 +113,7 @@ fn nobody_goes_before_the_first_of_the_line_while_the_resource_is_free() {
     }
     assert_eq!(line.waiters(), ["first", "newcomer"]);
     assert_eq!(line.called(), [turn("first"), turn("first"), turn("first")], "and each time it is called");
-    assert!(matches!(line.come_back("first", first), Answer::Granted { .. }));
+    assert!(is_granted(&line.come_back("first", first)));
 }
 
 #[test]
@@ -124,7 +128,10 @@ fn whoever_does_not_enter_the_line_leaves_nothing() {
         counter: START + 1,
     };
     let patience = Duration::from_secs(5);
-    assert_eq!(answer, Answer::Queued(Queued { ticket: 0, patience, holder: Some(holder) }));
+    assert_eq!(
+        answer,
+        Answer::Queued(Queued { resource: 0, ticket: 0, rank: 0, patience, holder: Some(holder) })
+    );
     assert_eq!(line.node.state, before);
 }
 
@@ -158,12 +165,13 @@ fn a_place_that_nobody_keeps_ends_and_the_next_is_first() {
     line.enter("first");
     line.node.milliseconds += 4000;
     let second = line.enter("second");
+    line.node.milliseconds += LIFE - 4010;
     line.unlock("holder");
     assert_eq!(line.called(), [turn("first")]);
-    line.node.milliseconds += LIFE - 4000;
+    line.node.milliseconds += 10;
     assert_eq!(queued(&line.come_back("second", second)).holder, None);
     line.node.milliseconds += 1;
-    assert!(matches!(line.come_back("second", second), Answer::Granted { .. }));
+    assert!(is_granted(&line.come_back("second", second)));
     assert_eq!(line.waiters(), [""; 0]);
 }
 
@@ -186,7 +194,7 @@ fn a_newcomer_is_granted_when_nobody_in_line_listens() {
     line.enter("first");
     line.hangs_up("first");
     line.unlock("holder");
-    assert!(matches!(line.ask(&line_up("a", "me", "w", 0, 0)), Answer::Granted { .. }));
+    assert!(is_granted(&line.ask(&line_up("a", "me", "w", 0, 0))));
 }
 
 #[test]
@@ -209,7 +217,7 @@ fn whoever_gave_its_vote_back_is_still_first_by_its_ticket() {
     line.come_back("first", first);
     line.ask(&unlock("a", "first", 0, false, false));
     line.called();
-    assert!(matches!(line.ask(&line_up("a", "again", "first", first, LIFE)), Answer::Granted { .. }));
+    assert!(is_granted(&line.ask(&line_up("a", "again", "first", first, LIFE))));
     assert_eq!((line.called(), line.waiters()), (vec![], vec!["second".into()]));
 }
 
@@ -241,31 +249,141 @@ fn a_withdrawal_takes_one_out_and_calls_the_next_only_where_nobody_holds() {
 }
 
 #[test]
-fn a_rollback_calls_nobody_and_force_does() {
+fn a_rollback_calls_the_first_and_so_does_force() {
     let mut line = Line::held();
     line.enter("first");
     line.ask(&unlock("a", "holder", 0, false, false));
-    assert_eq!(line.called(), []);
-    line.ask(&lock("a", "other", 5000, 0));
+    assert_eq!(line.called(), [turn("first")]);
+    line.ask(&take("a", "other", 5000));
     line.ask(&force_unlock("a"));
     assert_eq!(line.called(), [turn("first")]);
 }
 
 #[test]
-fn a_group_stands_in_the_line_of_its_first_resource() {
+fn an_unlock_calls_the_first_wherever_the_resource_is_free_whether_it_deletes_anything_or_not() {
     let mut line = Line::held();
-    let answer = line.ask(&line_up("a b", "group", "group", 0, LIFE));
-    assert_eq!(queued(&answer).holder.as_ref().map(|holder| holder.resource), Some(0));
+    line.enter("first");
+    line.unlock("another");
+    assert_eq!(line.called(), [], "it is held");
+    line.node.state.set_lock(&resource("a"), None);
+    line.unlock("another");
+    assert_eq!(line.called(), [turn("first")]);
+}
+
+#[test]
+fn whoever_comes_first_is_refused_where_others_are_in_line_and_whoever_is_called_is_not() {
+    let mut line = Line::held();
+    line.enter("first");
+    let refused = line.ask(&lock("a", "newcomer", 5000, 0));
+    assert_eq!((queued(&refused).rank, queued(&refused).holder.is_some()), (1, true));
+    line.unlock("holder");
+    line.called();
+    let refused = line.ask(&lock("a", "newcomer", 5000, 0));
+    assert_eq!((queued(&refused).rank, queued(&refused).ticket, &queued(&refused).holder), (1, 0, &None));
+    assert_eq!(line.called(), [turn("first")], "its call may have been lost");
+    assert!(is_granted(&line.ask(&take("a", "called", 5000))));
+    assert_eq!(line.waiters(), ["first"], "only the turn ends a place");
+}
+
+#[test]
+fn newcomers_let_those_go_first_who_were_refused_for_as_long_as_a_hand_over_takes() {
+    let hand_over = terms().hand_over;
+    let mut line = Line::held();
+    line.ask(&lock("a", "refused", 5000, 0));
+    line.unlock("holder");
+    assert_eq!(line.node.state.mark(&resource("a"), line.node.now()), Some(line.node.now() + hand_over));
+    let put_off = line.ask(&lock("a", "newcomer", 5000, 0));
+    assert_eq!((queued(&put_off).rank, &queued(&put_off).holder), (0, &None), "nobody is in line");
+    assert!(is_granted(&line.ask(&take("a", "refused", 5000))));
+    line.unlock("refused");
+    assert!(is_granted(&line.ask(&lock("a", "newcomer", 5000, 0))), "they have had it");
+
+    line.ask(&lock("a", "refused", 5000, 0));
+    line.unlock("newcomer");
+    line.node.milliseconds += u64::try_from(hand_over.as_millis()).unwrap() + 1;
+    assert!(is_granted(&line.ask(&lock("a", "newcomer", 5000, 0))), "they have not come");
+}
+
+#[test]
+fn a_rollback_leaves_nobody_to_be_let_go_first() {
+    let mut line = Line::held();
+    line.ask(&lock("a", "refused", 5000, 0));
+    line.ask(&unlock("a", "holder", 0, false, false));
+    assert!(is_granted(&line.ask(&lock("a", "newcomer", 5000, 0))));
+}
+
+#[test]
+fn whoever_knows_that_others_wait_lets_them_go_first_at_every_node() {
+    let mut line = Line::held();
+    let Entry::Unlock(known) = unlock("a", "holder", 0, true, false) else { panic!() };
+    line.ask(&Entry::Unlock(Unlock { is_awaited: true, ..known }));
+    assert_eq!(queued(&line.ask(&lock("a", "newcomer", 5000, 0))).rank, 0);
+}
+
+#[test]
+fn the_second_goes_before_a_first_that_was_called_and_has_not_come() {
+    let mut line = Line::held();
+    let first = line.enter("first");
+    let [second, third] = ["second", "third"].map(|waiter| line.enter(waiter));
+    line.unlock("holder");
+    let overdue = u64::try_from(terms().hand_over.as_millis()).unwrap() * 3 / 4;
+    line.node.milliseconds += overdue;
+    assert!(!is_granted(&line.come_back("second", second)));
+    line.node.milliseconds += 1;
+    assert!(!is_granted(&line.come_back("third", third)), "the second is before it");
+    assert!(is_granted(&line.come_back("second", second)));
+    assert_eq!(line.waiters(), ["first", "third"]);
+    line.unlock("second");
+    assert!(is_granted(&line.come_back("first", first)), "it has kept its place");
+}
+
+#[test]
+fn whoever_becomes_one_of_the_first_two_is_told() {
+    let mut line = Line::held();
+    let tickets = ["first", "second", "third", "fourth"].map(|waiter| line.enter(waiter));
+    let ranks = ["first", "third"].map(|waiter| queued(&line.come_back(waiter, tickets[0])).rank);
+    assert_eq!(ranks, [0, 1], "with a ticket of the first, it is beside it");
+    let mut line = Line::held();
+    let tickets = ["first", "second", "third", "fourth"].map(|waiter| line.enter(waiter));
+    line.unlock("holder");
+    line.node.notices.clear();
+    assert!(is_granted(&line.come_back("first", tickets[0])));
+    let next = |waiter: &str| names::next(&resource("a"), &owner(waiter));
+    assert_eq!(line.node.notices, [next("third")]);
+    line.node.notices.clear();
+    line.ask(&withdraw("a", "fourth"));
+    assert_eq!(line.node.notices, [], "it was behind them");
+    line.enter("fifth");
+    line.ask(&withdraw("a", "second"));
+    assert_eq!(line.node.notices, [next("fifth")]);
+}
+
+#[test]
+fn whoever_only_waits_takes_nothing_and_calls_nobody() {
+    let mut line = Line { node: Fixture::new(), deaf: Vec::new() };
+    let Entry::LineUp(waits) = line_up("a", "me", "w", 0, LIFE) else { panic!() };
+    let answer = line.ask(&Entry::LineUp(LineUp { only_waits: true, ..waits }));
+    assert_eq!((queued(&answer).rank, queued(&answer).ticket > 0), (0, true));
+    assert_eq!((line.waiters(), line.called()), (vec!["w".into()], vec![]));
+}
+
+#[test]
+fn a_group_stands_in_the_line_that_it_asks_for_and_is_told_which_of_its_resources_is_held() {
+    let mut line = Line::held();
+    let Entry::LineUp(group) = line_up("A a", "group", "group", 0, LIFE) else { panic!() };
+    let answer = line.ask(&Entry::LineUp(LineUp { resource: 1, ..group }));
+    assert_eq!((queued(&answer).resource, queued(&answer).rank), (1, 0));
+    assert_eq!(queued(&answer).holder.as_ref().map(|holder| holder.resource), Some(1));
     assert_eq!(line.waiters(), ["group"]);
-    assert_eq!(line.node.state.line(&resource("b"), line.node.now()), None);
-    assert!(matches!(line.ask(&line_up("b", "me", "w", 0, LIFE)), Answer::Granted { .. }));
+    assert_eq!(line.node.state.line(&resource("A"), line.node.now()), None);
+    assert!(is_granted(&line.ask(&line_up("b", "me", "w", 0, LIFE))));
 }
 
 #[test]
 fn namesakes_have_lines_of_their_own() {
     let mut line = Line::held();
     line.enter("first");
-    assert!(matches!(line.ask(&line_up("{a}", "me", "w", 0, LIFE)), Answer::Granted { .. }));
+    assert!(is_granted(&line.ask(&line_up("{a}", "me", "w", 0, LIFE))));
 }
 
 #[test]

@@ -5,23 +5,23 @@ use crate::doctor::{
     finding::Finding,
 };
 
-/// Commands without which fair locks alone do not work.
-const FOR_FAIR: [&str; 5] = ["zadd", "zrem", "zrange", "zrank", "zscore"];
+/// Commands without which nobody can wait in line: whoever waits polls all nodes, and is served in no order.
+const FOR_WAITING: [&str; 5] = ["zadd", "zrange", "zrank", "zrem", "zscore"];
 
 pub(super) fn judge(access: &Access) -> Vec<Finding> {
     let mut findings = vec![scripts(access), notices(access)];
     match &access.trial {
-        Ok(trial) => findings.extend([permissions(trial), fair(trial), writes(trial)]),
+        Ok(trial) => findings.extend([permissions(trial), waiting(trial), writes(trial)]),
         Err(words) => {
             let untold = |check| Finding::unknown(check, words, "let scripts run first");
-            findings.extend(["permissions", "fair", "writes"].map(untold));
+            findings.extend(["permissions", "waiting", "writes"].map(untold));
         }
     }
     findings
 }
 
 fn permissions(trial: &Trial) -> Finding {
-    let forbidden = trial.forbidden.iter().filter(|(command, _)| !is_for_fair(command));
+    let forbidden = trial.forbidden.iter().filter(|(command, _)| !is_for_waiting(command));
     let missing: Vec<_> = forbidden.collect();
     let Some((_, words)) = missing.first() else {
         return Finding::ok("permissions", "all that locks need");
@@ -34,15 +34,19 @@ fn permissions(trial: &Trial) -> Finding {
     Finding::fail("permissions", found, advice)
 }
 
-fn fair(trial: &Trial) -> Finding {
-    let missing: Vec<_> =
-        trial.forbidden.iter().map(|(command, _)| command).filter(|command| is_for_fair(command)).collect();
+fn waiting(trial: &Trial) -> Finding {
+    let missing: Vec<_> = trial
+        .forbidden
+        .iter()
+        .map(|(command, _)| command)
+        .filter(|command| is_for_waiting(command))
+        .collect();
     if missing.is_empty() {
-        return Finding::ok("fair", "all that fair locks need");
+        return Finding::ok("waiting", "all that a line needs");
     }
-    let found = format!("forbidden, of what fair locks need: {}", names(missing.iter().copied()));
-    let advice = format!("ACL SETUSER ... {}, if any lock is fair", rules(missing.iter().copied()));
-    Finding::warn("fair", found, advice)
+    let found = format!("forbidden, of what a line needs: {}", names(missing.iter().copied()));
+    let advice = format!("ACL SETUSER ... {}, or whoever waits polls", rules(missing.iter().copied()));
+    Finding::warn("waiting", found, advice)
 }
 
 fn scripts(access: &Access) -> Finding {
@@ -79,8 +83,8 @@ fn writes(trial: &Trial) -> Finding {
     }
 }
 
-fn is_for_fair(command: &str) -> bool {
-    FOR_FAIR.contains(&command)
+fn is_for_waiting(command: &str) -> bool {
+    FOR_WAITING.contains(&command)
 }
 
 fn names(commands: impl Iterator<Item = impl AsRef<str>>) -> String {

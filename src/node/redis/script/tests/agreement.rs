@@ -1,8 +1,13 @@
 //! The script and the pure node, side by side: the same entries give the same answers and leave the same behind.
 
-use std::{cell::RefCell, collections::BTreeMap, time::Duration};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use proptest::{collection::vec, prelude::*, sample, test_runner::TestRunner};
+use redis::{Cmd, Connection, PushKind, Value};
 
 use self::sameness::{contents, is_near, is_same_answer};
 use crate::{
@@ -13,7 +18,9 @@ use crate::{
         entries::{owner, resource, terms},
         names,
         redis::script::tests::server::Server,
-        state::{Counter, Held, LARGEST_COUNTER, Leader, NodeState, NodeTime, Quarantine, Record, Spot},
+        state::{
+            Counter, Held, LARGEST_COUNTER, Leader, NodeState, NodeTime, Outcome, Quarantine, Record, Spot,
+        },
     },
     resource::Resource,
 };
@@ -23,13 +30,10 @@ mod sameness;
 /// `a` and `{a}` share their derived names.
 const RESOURCES: [&str; 7] = ["a", "b", "{a}", "x{y", "z}", "n\nl", "0\0"];
 const OWNERS: [&str; 3] = ["u:1", "u:2", "u:3"];
-/// The one for whose releases nobody listens.
-const NOT_HEARD: &str = "b";
-/// The one for whose releases two connections listen.
-const HEARD_BY_TWO: &str = "a";
+const WAITERS: [&str; 4] = ["w:1", "w:2", "w:3", "w:4"];
 
-/// The last of them never listens.
-const WAITERS: [&str; 4] = ["w:1", "w:2", "w:3", "w:deaf"];
+/// Long enough for no mark to be over within a run.
+const HAND_OVER: Duration = Duration::from_secs(15);
 
 /// How far a ttl of the server may be from that of the pure node, which gets its time a little before.
 const TOLERANCE: u64 = 200;
@@ -44,11 +48,11 @@ enum Number {
 
 #[derive(Clone, Debug)]
 enum Question {
-    Lock { hint: Number, is_remembered: bool },
+    Lock { hint: Number, is_remembered: bool, is_called: bool },
     Raise { token: Number },
     Renew { holds: u32, token: Number },
-    Unlock { token: Number, real: bool, leave: Leave },
-    LineUp { waiter: &'static str, ticket: Number, enters: bool },
+    Unlock { token: Number, real: bool, leave: Leave, is_awaited: bool },
+    LineUp { waiter: &'static str, ticket: Number, enters: bool, only_waits: bool, index: usize },
     Withdraw { waiter: &'static str },
     ForceUnlock,
     Inspect,
@@ -66,6 +70,30 @@ struct Draft {
     owner: &'static str,
     /// In steps of 20 s.
     ttl: u64,
+}
+
+/// What is told on a channel that somebody may listen to.
+#[derive(Clone, Debug)]
+enum Topic {
+    Release(&'static str),
+    Turn(&'static str, &'static str),
+    Next(&'static str, &'static str),
+}
+
+impl Topic {
+    fn all() -> impl Iterator<Item = Self> {
+        let of_waiter = |name, waiter| [Self::Turn(name, waiter), Self::Next(name, waiter)];
+        let of = move |name| WAITERS.into_iter().flat_map(move |waiter| of_waiter(name, waiter));
+        RESOURCES.into_iter().flat_map(move |name| of(name).chain([Self::Release(name)]))
+    }
+
+    fn channel(&self) -> Vec<u8> {
+        names::notice_channel(&match self {
+            Self::Release(name) => resource(name),
+            Self::Turn(name, waiter) => names::turn(&resource(name), &owner(waiter)),
+            Self::Next(name, waiter) => names::next(&resource(name), &owner(waiter)),
+        })
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -86,6 +114,10 @@ enum Step {
     },
     LoseRecord,
     LoseQuarantine,
+    /// A topic has listeners from now on, or has none.
+    Listen(Topic, bool),
+    /// The time is long past at which somebody was called.
+    CallLongAgo(&'static str),
     /// The time of a place in line is over.
     EndPlace(&'static str, &'static str),
     /// The server goes on as if it were another run.
@@ -105,14 +137,17 @@ const LEAVES: [Leave; 4] = [Leave::Nothing, Leave::Nothing, Leave::UnlessDeleted
 
 fn question() -> impl Strategy<Value = Question> {
     prop_oneof![
-        8 => (prop_oneof![3 => Just(Number::Exactly(0)), 1 => number()], any::<bool>())
-            .prop_map(|(hint, is_remembered)| Question::Lock { hint, is_remembered }),
+        8 => (prop_oneof![3 => Just(Number::Exactly(0)), 1 => number()], any::<bool>(), prop::bool::weighted(0.2))
+            .prop_map(|(hint, is_remembered, is_called)| Question::Lock { hint, is_remembered, is_called }),
         3 => number().prop_map(|token| Question::Raise { token }),
         4 => (1..3_u32, number()).prop_map(|(holds, token)| Question::Renew { holds, token }),
-        6 => (prop_oneof![Just(Number::Exactly(0)), number()], any::<bool>(), sample::select(&LEAVES[..]))
-            .prop_map(|(token, real, leave)| Question::Unlock { token, real, leave }),
-        6 => (sample::select(&WAITERS[..]), ticket(), prop::bool::weighted(0.8))
-            .prop_map(|(waiter, ticket, enters)| Question::LineUp { waiter, ticket, enters }),
+        6 => (prop_oneof![Just(Number::Exactly(0)), number()], any::<bool>(), sample::select(&LEAVES[..]),
+            prop::bool::weighted(0.3))
+            .prop_map(|(token, real, leave, is_awaited)| Question::Unlock { token, real, leave, is_awaited }),
+        10 => (sample::select(&WAITERS[..]), ticket(), prop::bool::weighted(0.8), prop::bool::weighted(0.2), 0..2_usize)
+            .prop_map(|(waiter, ticket, enters, only_waits, index)| {
+                Question::LineUp { waiter, ticket, enters, only_waits, index }
+            }),
         2 => sample::select(&WAITERS[..]).prop_map(|waiter| Question::Withdraw { waiter }),
         1 => Just(Question::ForceUnlock),
         1 => Just(Question::Inspect),
@@ -143,6 +178,28 @@ fn guard() -> impl Strategy<Value = RestartGuard> {
 fn enrolment() -> Draft {
     let question = Question::Enrol { new_nodes: NewNodes::Admit, is_off: false };
     Draft { question, resources: vec!["a"], owner: "u:1", ttl: 1 }
+}
+
+/// Somebody holds a resource, everybody else lines up, and the first is called, perhaps long ago. By chance a line is rarely
+/// as long as that.
+fn crowd() -> impl Strategy<Value = Vec<Step>> {
+    let draft = |question| Draft { question, resources: vec!["a"], owner: "u:1", ttl: 3 };
+    let zero = || Number::Exactly(0);
+    let mut drafts = vec![Question::Lock { hint: zero(), is_remembered: false, is_called: false }];
+    let in_line =
+        |waiter| Question::LineUp { waiter, ticket: zero(), enters: true, only_waits: true, index: 0 };
+    drafts.extend(WAITERS.map(in_line));
+    drafts.push(Question::Unlock { token: zero(), real: true, leave: Leave::Nothing, is_awaited: true });
+    let one = move |question| {
+        let drafts = vec![draft(question)];
+        Step::Call { guard: RestartGuard::Off, knows_run: true, drafts }
+    };
+    let steps: Vec<Step> = drafts.into_iter().map(one).collect();
+    any::<bool>().prop_map(move |is_long_ago| {
+        let mut steps = steps.clone();
+        steps.extend(is_long_ago.then_some(Step::CallLongAgo("a")));
+        steps
+    })
 }
 
 fn administration() -> impl Strategy<Value = Draft> {
@@ -179,12 +236,18 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::LoseQuarantine),
         1 => Just(Step::Restart),
         2 => (name(), sample::select(&WAITERS[..])).prop_map(|(name, waiter)| Step::EndPlace(name, waiter)),
+        2 => (sample::select(Topic::all().collect::<Vec<_>>()), any::<bool>())
+            .prop_map(|(topic, listens)| Step::Listen(topic, listens)),
+        3 => name().prop_map(Step::CallLongAgo),
     ]
 }
 
 /// Both nodes, and what they said last.
 struct Pair<'a> {
     server: &'a mut Server,
+    ear: &'a mut Connection,
+    /// The channels that somebody listens to.
+    listening: BTreeSet<Vec<u8>>,
     state: NodeState,
     last: u64,
     steps: u64,
@@ -207,26 +270,28 @@ impl Pair<'_> {
         // No two ttls of one run are so near that the tolerance could change which of them is the longer.
         let ttl = Duration::from_millis(draft.ttl * 20_000 + (self.steps * 4 + index) * 2 * TOLERANCE);
         match &draft.question {
-            Question::Lock { hint, is_remembered } => {
-                let (hint, is_remembered) = (self.number(hint), *is_remembered);
-                Entry::Lock(Lock { resources, owner, ttl, hint, is_remembered })
+            Question::Lock { hint, is_remembered, is_called } => {
+                let (hint, is_remembered, is_called) = (self.number(hint), *is_remembered, *is_called);
+                Entry::Lock(Lock { resources, owner, ttl, hint, is_remembered, is_called })
             }
             Question::Raise { token } => Entry::Raise(Raise { resources, owner, token: self.number(token) }),
             Question::Renew { holds, token } => {
                 Entry::Renew(Renew { resources, owner, holds: *holds, ttl, token: self.number(token) })
             }
-            Question::Unlock { token, real, leave } => Entry::Unlock(Unlock {
+            Question::Unlock { token, real, leave, is_awaited } => Entry::Unlock(Unlock {
                 resources,
                 owner,
                 token: self.number(token),
                 real: *real,
                 leave: *leave,
+                is_awaited: *is_awaited,
             }),
-            Question::LineUp { waiter, ticket, enters } => {
-                let life = enters.then_some(ttl);
-                let lock = Lock { resources, owner, ttl, hint: 0, is_remembered: false };
+            Question::LineUp { waiter, ticket, enters, only_waits, index } => {
+                let (life, resource, only_waits) =
+                    (enters.then_some(ttl), index % resources.len(), *only_waits);
+                let lock = Lock { resources, owner, ttl, hint: 0, is_remembered: false, is_called: true };
                 let (waiter, ticket) = (self::owner(waiter), self.number(ticket));
-                Entry::LineUp(LineUp { lock, waiter, ticket, life })
+                Entry::LineUp(LineUp { lock, resource, waiter, ticket, life, only_waits })
             }
             Question::Withdraw { waiter } => {
                 Entry::Withdraw(Withdraw { resource: first, waiter: self::owner(waiter) })
@@ -262,24 +327,30 @@ impl Pair<'_> {
         NodeTime::from_epoch(seconds * 1000 + micros / 1000)
     }
 
-    /// What the pure node becomes at `now`, if it says the same as the server; else what it says.
+    /// What the pure node becomes at `now`, if it says and tells the same as the server; else what it says and tells.
     fn predict(
         &self,
         terms: &Terms,
         entries: &[Entry],
         said: &[Answer],
+        told: &[Vec<u8>],
         now: NodeTime,
-    ) -> Result<NodeState, Vec<Answer>> {
+    ) -> Result<NodeState, (Vec<Answer>, Vec<String>)> {
         let mut state = self.state.clone();
-        let mut expected = Vec::new();
+        let (mut expected, mut notices) = (Vec::new(), Vec::new());
+        let is_heard = |channel: &Vec<u8>| self.listening.contains(channel);
+        let listeners = |topic: &Resource| u32::from(is_heard(&names::notice_channel(topic)));
         let mut is_same = entries.len() == said.len();
         for (entry, said) in entries.iter().zip(said) {
-            let answer = state.apply_before(&listeners, terms, entry, now).answer;
+            let before = state.clone();
+            let Outcome { answer, notices: topics } = state.apply_before(&listeners, terms, entry, now);
+            notices.extend(topics.iter().map(names::notice_channel).filter(is_heard));
             is_same &= is_same_answer(entry, &answer, said, &state, now);
             adopt_ticket(&mut state, entry, said);
+            adopt_mark(&mut state, &before, entry, (&answer, said), now);
             expected.push(answer);
         }
-        if is_same { Ok(state) } else { Err(expected) }
+        if is_same && notices == told { Ok(state) } else { Err((expected, shown(&notices))) }
     }
 
     fn step(&mut self, step: &Step) -> Result<(), TestCaseError> {
@@ -288,24 +359,29 @@ impl Pair<'_> {
         match step {
             Step::Call { guard, knows_run, drafts } => {
                 let run = if *knows_run { self.server.run_of_data().into() } else { "earlier".into() };
-                let terms = Terms { guard: *guard, run: Some(run), ..terms() };
+                let terms = Terms { guard: *guard, run: Some(run), hand_over: HAND_OVER, ..terms() };
                 let entries: Vec<Entry> =
                     (0..).zip(drafts).map(|(index, draft)| self.entry(draft, index)).collect();
                 let said = self.server.call(&terms, &entries);
                 let after = self.now();
-                let state = self.predict(&terms, &entries, &said, before);
+                let told = told(self.ear);
+                let state = self.predict(&terms, &entries, &said, &told, before);
                 // A second may have begun in between, which counters that were missing show: in answers, or only in
                 // what is stored.
                 self.state = match state {
                     Ok(state) if before.seconds() == after.seconds() || self.agrees_with(&state) => state,
-                    other => self.predict(&terms, &entries, &said, after).or(other).map_err(|expected| {
-                        let problem = format!("{entries:#?}\nserver: {said:#?}\nstate: {expected:#?}");
-                        TestCaseError::fail(problem)
-                    })?,
+                    other => {
+                        self.predict(&terms, &entries, &said, &told, after).or(other).map_err(|expected| {
+                            let told = shown(&told);
+                            let problem =
+                                format!("{entries:#?}\nserver: {said:#?} {told:#?}\nstate: {expected:#?}");
+                            TestCaseError::fail(problem)
+                        })?
+                    }
                 };
                 for answer in &said {
-                    if let Answer::Granted { vote } = answer {
-                        self.last = *vote;
+                    if let (Answer::Granted { vote }, _) = answer.clone().into_parts() {
+                        self.last = vote;
                     }
                 }
             }
@@ -348,6 +424,24 @@ impl Pair<'_> {
                 self.server.get::<i64>(redis::cmd("DEL").arg(names::QUARANTINE));
                 self.state.set_quarantine(None);
             }
+            Step::Listen(topic, listens) => {
+                let channel = topic.channel();
+                if *listens {
+                    self.listen([channel]);
+                } else {
+                    subscribe(self.ear, redis::cmd("UNSUBSCRIBE").arg(&channel));
+                    self.listening.remove(&channel);
+                }
+            }
+            Step::CallLongAgo(name) => {
+                let name = resource(name);
+                if let Some(waiter) = self.state.call_at(&name, NodeTime::from_epoch(1)) {
+                    let value = [b"1 ", waiter.as_bytes()].concat();
+                    let mut command = redis::cmd("SET");
+                    command.arg(names::called(&name)).arg(value).arg("KEEPTTL").arg("XX");
+                    self.server.get::<String>(&command);
+                }
+            }
             Step::EndPlace(name, waiter) => {
                 let mut command = redis::cmd("ZADD");
                 command.arg(names::lives(&resource(name))).arg("XX").arg(1).arg(waiter);
@@ -384,12 +478,17 @@ impl Pair<'_> {
             }
             let is_string = key.starts_with(b"redisson_lock_token:")
                 || key.starts_with(b"redquorum:gone:")
+                || key.starts_with(b"redquorum:mark:")
                 || key == names::ANY.as_bytes()
                 || key == names::QUARANTINE.as_bytes();
             let value: Vec<Vec<u8>> = if key.starts_with(b"redquorum:line:") {
                 self.server.get(redis::cmd("ZRANGE").arg(&key).arg(0).arg(-1))
             } else if key.starts_with(b"redquorum:lives:") {
                 self.compare_lives(state, &key, now)?
+            } else if key.starts_with(b"redquorum:called:") {
+                // The time of the first call, and the waiter.
+                let value: Vec<u8> = self.server.get(redis::cmd("GET").arg(&key));
+                value.splitn(2, |byte| *byte == b' ').map(<[u8]>::to_vec).collect()
             } else if is_string {
                 vec![self.server.get(redis::cmd("GET").arg(&key))]
             } else {
@@ -400,19 +499,25 @@ impl Pair<'_> {
             prop_assert!(ttl >= 0, "{} has no ttl", key.escape_ascii());
             found.insert(key, (value, Duration::from_millis(ttl.unsigned_abs())));
         }
-        // Whoever looks for a tombstone or a line looks here first, so it has to outlive them all.
+        // Whoever looks for a tombstone, a line or a mark looks here first, so it has to outlive them all.
         let sign = found.remove(names::ANY.as_bytes()).map(|(_, ttl)| ttl);
-        let is_signed =
-            |key: &[u8]| key.starts_with(b"redquorum:gone:") || key.starts_with(b"redquorum:line:");
+        let signed = [&b"redquorum:gone:"[..], b"redquorum:line:", b"redquorum:mark:"];
+        let is_signed = |key: &[u8]| signed.iter().any(|prefix| key.starts_with(prefix));
         let longest = found.iter().filter(|(key, _)| is_signed(key)).map(|(_, (_, ttl))| *ttl).max();
         prop_assert!(sign >= longest, "{sign:?} {longest:?}");
         prop_assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
         for (key, (value, ttl)) in &found {
             let (expected, remaining) = &expected[key];
+            let at =
+                |value: &Vec<Vec<u8>>| str::from_utf8(&value[0]).unwrap().parse().map(Duration::from_millis);
+            if key.starts_with(b"redquorum:called:") {
+                prop_assert_eq!(value.get(1), expected.get(1), "{}", key.escape_ascii());
+                prop_assert!(is_near(at(value).unwrap(), at(expected).unwrap()), "called at another time");
+                // How long it is kept is nothing that the pure node knows: until whoever was called leaves.
+                prop_assert!(*ttl <= terms().max_ttl);
+                continue;
+            }
             if key == names::QUARANTINE.as_bytes() {
-                let at = |value: &Vec<Vec<u8>>| {
-                    str::from_utf8(&value[0]).unwrap().parse().map(Duration::from_millis)
-                };
                 prop_assert!(
                     is_near(at(value).unwrap(), at(expected).unwrap()),
                     "renewals count from another time"
@@ -427,6 +532,15 @@ impl Pair<'_> {
 }
 
 impl Pair<'_> {
+    fn listen(&mut self, channels: impl IntoIterator<Item = Vec<u8>>) {
+        let mut command = redis::cmd("SUBSCRIBE");
+        for channel in channels {
+            command.arg(&channel);
+            self.listening.insert(channel);
+        }
+        subscribe(self.ear, &command);
+    }
+
     /// The waiters of a resource, if each keeps its place for about as long as it should.
     fn compare_lives(
         &mut self,
@@ -471,32 +585,66 @@ impl Pair<'_> {
     }
 }
 
-/// How many are subscribed to a topic at the server of this test.
-fn listeners(topic: &Resource) -> u32 {
-    let is_of = |name| names::namesake(topic) == names::namesake(&resource(name));
-    if topic.as_bytes().ends_with(b"w:deaf") || is_of(NOT_HEARD) {
-        0
-    } else {
-        1 + u32::from(is_of(HEARD_BY_TWO))
+/// Changes what a connection listens to, which is answered with pushes alone; what it heard before is dropped.
+fn subscribe(ear: &mut Connection, command: &Cmd) {
+    ear.send_packed_command(&command.get_packed_command()).unwrap();
+    told(ear);
+}
+
+/// The channels that something was told on since this was asked last, as often as it was, in order.
+fn told(ear: &mut Connection) -> Vec<Vec<u8>> {
+    ear.send_packed_command(&redis::cmd("PING").get_packed_command()).unwrap();
+    let mut told = Vec::new();
+    loop {
+        match ear.recv_response().unwrap() {
+            Value::Push { kind: PushKind::Message, data } => {
+                let Some(Value::BulkString(channel)) = data.into_iter().next() else { panic!("no channel") };
+                told.push(channel);
+            }
+            Value::Push { .. } => {}
+            _ => return told,
+        }
+    }
+}
+
+fn shown(channels: &[Vec<u8>]) -> Vec<String> {
+    channels.iter().map(|channel| channel.escape_ascii().to_string()).collect()
+}
+
+/// Of those who hold resources for equally long, the pure node then has marked the one that the server named.
+fn adopt_mark(
+    state: &mut NodeState,
+    before: &NodeState,
+    entry: &Entry,
+    answers: (&Answer, &Answer),
+    now: NodeTime,
+) {
+    let (Entry::Lock(Lock { resources, is_called: false, .. }), (Answer::Held(one), Answer::Held(other))) =
+        (entry, answers)
+    else {
+        return;
+    };
+    if one.resource != other.resource {
+        let [here, there] = [one, other].map(|holder| &resources[holder.resource]);
+        let mark = state.mark(here, now);
+        state.set_mark(here, before.mark(here, now));
+        state.set_mark(there, mark);
     }
 }
 
 /// The pure node is asked a little earlier than the server, and from then on has the tickets that the server gave.
 fn adopt_ticket(state: &mut NodeState, entry: &Entry, said: &Answer) {
-    if let (Entry::LineUp(LineUp { lock, waiter, life: Some(_), .. }), Answer::Queued(queued)) = (entry, said)
+    if let (Entry::LineUp(LineUp { lock, resource, waiter, life: Some(_), .. }), Answer::Queued(queued)) =
+        (entry, said)
     {
-        state.change_spot(&lock.resources[0], waiter, |spot| spot.ticket = queued.ticket);
+        state.change_spot(&lock.resources[*resource], waiter, |spot| spot.ticket = queued.ticket);
     }
 }
 
 #[test]
 fn the_script_and_the_pure_node_agree() {
     let server = RefCell::new(Server::start());
-    let turns =
-        RESOURCES.iter().flat_map(|name| WAITERS.map(|waiter| names::turn(&resource(name), &owner(waiter))));
-    let releases = RESOURCES.iter().map(|name| resource(name));
-    let _listening = server.borrow().listen(turns.chain(releases).filter(|topic| listeners(topic) > 0));
-    let _second = server.borrow().listen(std::iter::once(resource(HEARD_BY_TWO)));
+    let ear = RefCell::new(server.borrow().listen(std::iter::empty()));
     let config = ProptestConfig {
         cases: 600,
         max_shrink_iters: 2000,
@@ -505,18 +653,25 @@ fn the_script_and_the_pure_node_agree() {
     };
     // The short ways are for nodes that are enrolled, which by chance they rarely are for long.
     let enrolled = Step::Call { guard: RestartGuard::Off, knows_run: true, drafts: vec![enrolment()] };
-    let steps = (prop::bool::weighted(0.8), vec(step(), 1..30)).prop_map(move |(is_enrolled, mut steps)| {
-        if is_enrolled {
-            steps.insert(0, enrolled.clone());
-        }
-        steps
+    let start = (prop::bool::weighted(0.8), prop_oneof![2 => Just(Vec::new()), 1 => crowd()]);
+    let steps = (start, vec(step(), 1..30)).prop_map(move |((is_enrolled, crowd), steps)| {
+        let enrolment = is_enrolled.then(|| enrolled.clone());
+        enrolment.into_iter().chain(crowd).chain(steps).collect::<Vec<_>>()
     });
-    let result = TestRunner::new(config).run(&steps, |steps| {
-        let mut server = server.borrow_mut();
+    // Mostly somebody listens: where nobody does, lines are soon empty.
+    let topics: Vec<Topic> = Topic::all().collect();
+    let heard = vec(prop::bool::weighted(0.85), topics.len());
+    let result = TestRunner::new(config).run(&(heard, steps), |(heard, steps)| {
+        let (mut server, mut ear) = (server.borrow_mut(), ear.borrow_mut());
+        let all = topics.iter().map(Topic::channel).collect::<Vec<_>>();
+        subscribe(&mut ear, redis::cmd("UNSUBSCRIBE").arg(all));
         server.run("FLUSHALL");
         let last = server.seconds() * 1_000_000;
         let state = NodeState::new(&server.run_of_data());
-        let mut pair = Pair { server: &mut server, state, last, steps: 0 };
+        let mut pair =
+            Pair { server: &mut server, ear: &mut ear, listening: BTreeSet::new(), state, last, steps: 0 };
+        let is_heard = |(topic, is_heard): (&Topic, bool)| is_heard.then(|| topic.channel());
+        pair.listen(topics.iter().zip(heard).filter_map(is_heard));
         steps.iter().try_for_each(|step| pair.step(step))
     });
     if let Err(problem) = result {

@@ -1,10 +1,12 @@
 //! Replies that no script of ours gives.
 
+use std::time::Duration;
+
 use redis::Value;
 
 use crate::node::{
-    Answer, Fault, Observation,
-    entries::{inspect, lock, observe, owner, proclaim, raise, renew, said, unlock},
+    Answer, Fault, Observation, Queued,
+    entries::{inspect, line_up, lock, observe, owner, proclaim, raise, renew, said, unlock},
     redis::script,
 };
 
@@ -51,6 +53,40 @@ fn an_answer_that_does_not_belong_to_its_entry_is_a_protocol_fault_of_that_entry
     for answer in script::decode(&entries[..4], numbers) {
         assert!(matches!(answer, Answer::Fault(Fault::Protocol(_))), "{answer:?}");
     }
+}
+
+#[test]
+fn what_is_awaited_is_decoded_as_it_is_without() {
+    let entries =
+        [renew("a", "me", 1, 1, 1), unlock("a", "me", 0, false, false), line_up("a", "me", "w", 0, 1)];
+    let awaited = |inner: Value| Value::Array(vec![text("awaited"), inner]);
+    let answers =
+        |inner: [Value; 3]| script::decode(&entries, Value::Array(inner.into_iter().map(awaited).collect()));
+    let renewed = Value::Array(vec![text("renewed"), Value::Int(0)]);
+    let expected =
+        [Answer::Renewed { proves: false }, Answer::Unlocked { deleted: 2 }, Answer::Granted { vote: 17 }];
+    assert_eq!(
+        answers([renewed, Value::Int(2), Value::Int(17)]),
+        expected.map(|answer| Answer::Awaited(Box::new(answer)))
+    );
+    let raised = || Value::Array(vec![text("raised")]);
+    for answer in answers([raised(), raised(), raised()]) {
+        assert!(matches!(answer, Answer::Fault(Fault::Protocol(_))), "{answer:?}");
+    }
+}
+
+#[test]
+fn a_place_in_the_line_of_a_resource_that_was_not_asked_for_is_a_protocol_fault() {
+    let queued = |index| {
+        let numbers = [index, 7, 1, 500].map(Value::Int);
+        Value::Array(std::iter::once(text("queued")).chain(numbers).collect())
+    };
+    let entries = [lock("a b", "me", 1, 0), lock("a b", "me", 1, 0)];
+    let answers = script::decode(&entries, Value::Array(vec![queued(1), queued(2)]));
+    let patience = Duration::from_millis(500);
+    let expected = Queued { resource: 1, ticket: 7, rank: 1, patience, holder: None };
+    assert_eq!(answers[0], Answer::Queued(expected));
+    assert!(matches!(answers[1], Answer::Fault(Fault::Protocol(_))));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Servers that refuse: without memory, as a replica, without a permission.
 
 use crate::node::{
-    Answer, Fault,
-    entries::{force_unlock, lock, owner, proclaim, relock, renew, resource, said, terms, unlock},
+    Answer, Entry, Fault, Unlock,
+    entries::{force_unlock, line_up, lock, owner, proclaim, relock, renew, resource, said, terms, unlock},
     names,
     redis::script::tests::server::Server,
 };
@@ -136,6 +136,45 @@ fn a_permission_that_is_missing_is_told_by_the_short_way_too() {
 }
 
 #[test]
+fn a_refusal_that_may_not_be_marked_is_one_all_the_same() {
+    let (mut server, _) = enrolled();
+    server.run("ACL SETUSER unset on >x ~* &* +@all -set");
+    for is_signed in [false, true] {
+        if is_signed {
+            server.run("SET redquorum:any 1 PX 120000");
+        }
+        let keys = server.keys();
+        server.connect_as("unset");
+        assert!(matches!(server.one(&terms(), &lock("held", "other", 5000, 0)), Answer::Held(_)));
+        server.connect();
+        server.run("CONFIG SET maxmemory 1");
+        assert!(matches!(server.one(&terms(), &lock("held", "other", 5000, 0)), Answer::Held(_)));
+        server.run("CONFIG SET maxmemory 0");
+        assert_eq!(server.keys(), keys);
+    }
+}
+
+/// To call, to mark, and to tell whoever is next is a kindness.
+#[test]
+fn an_unlock_that_may_neither_mark_nor_call_is_one_all_the_same() {
+    for missing in ["set", "exists", "pttl", "zrange", "zrank", "zrem", "zscore", "time", "del"] {
+        let (mut server, vote) = enrolled();
+        server.run("SET redquorum:any 1 PX 120000");
+        server.run("ZADD redquorum:line:{held} 1 w 2 v 3 u");
+        server.run("ZADD redquorum:lives:{held} 9999999999999 w 9999999999999 v");
+        server.run("SET redquorum:mark:{held} 1 PX 50000");
+        server.run(&format!("ACL SETUSER u on >x ~* &* +@all -{missing}"));
+        server.connect_as("u");
+        let Entry::Unlock(unlock) = unlock("held", "me", vote, true, false) else { unreachable!() };
+        let answer = server.one(&terms(), &Entry::Unlock(Unlock { is_awaited: true, ..unlock }));
+        let (answer, _) = answer.into_parts();
+        assert_eq!(answer, Answer::Unlocked { deleted: 1 }, "{missing}");
+        server.connect();
+        assert_eq!(server.holds(&resource("held"), &owner("me")), None, "{missing}");
+    }
+}
+
+#[test]
 fn a_forced_unlock_that_may_not_tell_anybody_buries_the_owner_all_the_same() {
     let (mut server, vote) = enrolled();
     server.run("ACL SETUSER mute on >x ~* &* +@all -publish");
@@ -175,7 +214,14 @@ fn whatever_permission_is_missing_no_key_stays_without_a_ttl() {
             proclaim("d", said("me", 1, 1, "v"), 5000),
             // A counter that is missing, whatever the client thinks.
             relock("lost", "me", 5000),
+            // Marks, lines, and those who are called.
+            lock("d", "other", 5000, 0),
+            lock("a b", "other", 5000, 0),
+            line_up("d", "other", "w", 0, 5000),
+            line_up("d", "another", "v", 0, 5000),
+            unlock("d", "me", 0, true, false),
         ];
+        let _listening = server.listen(std::iter::once(names::turn(&resource("d"), &owner("w"))));
         let answers = server.call(&terms(), &entries);
         let denied = |answer: &Answer| matches!(answer, Answer::Fault(Fault::NoPermission(_)));
         let [long, short] = [&answers[0], &answers[5]].map(denied);

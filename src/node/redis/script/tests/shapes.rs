@@ -8,6 +8,7 @@ use crate::node::{
         force_unlock, inspect, line_up, lock, observe, owner, proclaim, raise, relock, renew, resource,
         resources, said, terms, unlock,
     },
+    names,
     redis::script::tests::server::Server,
     state::LARGEST_COUNTER,
 };
@@ -206,7 +207,8 @@ fn a_hash_of_several_fields_is_held_by_somebody_unknown() {
     };
     assert!(matches!(held, HeldBy { owner: None, holds: 0, remaining: Some(_) }));
     assert_eq!(server.one(&terms(), &force_unlock("a")), Answer::Unlocked { deleted: 1 });
-    assert_eq!(server.keys(), Vec::<Vec<u8>>::new());
+    // The mark that was left by the refusal is gone, too.
+    assert_eq!(server.keys(), [names::ANY.as_bytes()]);
 }
 
 #[test]
@@ -386,6 +388,35 @@ fn whoever_is_first_in_line_and_does_not_listen_leaves_it_with_a_release() {
     server.run("ZADD redquorum:lives:{a} 9999999999999 w");
     assert_eq!(server.one(&terms(), &unlock("a", "me", 0, true, false)), Answer::Unlocked { deleted: 1 });
     assert!(!server.keys().contains(&b"redquorum:line:{a}".to_vec()));
+}
+
+#[test]
+fn no_mark_outlives_the_sign_that_there_are_any() {
+    let mut server = enrolled();
+    let longest = i64::try_from(terms().max_ttl.as_millis()).unwrap();
+    server.run("HSET a other 1");
+    server.run(&format!("PEXPIRE a {}", 10 * longest));
+    server.run("SET redisson_lock_token:{a} 7 PX 7200000");
+    // The first refusal leaves the sign as well, and the next one finds it.
+    for _ in 0..2 {
+        assert!(matches!(server.one(&terms(), &lock("a", "me", 5000, 0)), Answer::Held(_)));
+        let [mark, sign] = [names::mark(&resource("a")), names::ANY.into()].map(|key| server.ttl(&key));
+        assert!(mark > longest - 5000 && mark <= longest && mark <= sign, "{mark} {sign}");
+    }
+    server.run(&format!("PEXPIRE {} 1000", names::ANY));
+    assert!(matches!(server.one(&terms(), &lock("a", "me", 5000, 0)), Answer::Held(_)));
+    assert!(server.ttl(names::ANY.as_bytes()) >= longest);
+}
+
+#[test]
+fn whoever_was_called_in_a_line_that_is_over_was_not_called_in_the_next() {
+    let mut server = enrolled();
+    server.one(&terms(), &lock("a", "me", 5000, 0));
+    server.run("SET redquorum:any 1 PX 120000");
+    let called = names::called(&resource("a"));
+    server.get::<String>(redis::cmd("SET").arg(&called).arg("1 w").arg("PX").arg(50_000));
+    assert!(matches!(server.one(&terms(), &line_up("a", "other", "w", 0, 5000)), Answer::Queued(_)));
+    assert!(!server.keys().contains(&called));
 }
 
 #[test]

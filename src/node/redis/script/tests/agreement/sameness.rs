@@ -26,6 +26,14 @@ pub(super) fn contents(state: &NodeState, now: NodeTime) -> Contents {
             sorted.sort();
             contents.insert(names::line(&name), (waiters, line.expires_at().remaining(now)));
             contents.insert(names::lives(&name), (sorted, line.expires_at().remaining(now)));
+            if let Some((waiter, at)) = line.called() {
+                let at = at.since_epoch().as_millis().to_string().into_bytes();
+                let value = vec![at, waiter.as_bytes().to_vec()];
+                contents.insert(names::called(&name), (value, line.expires_at().remaining(now)));
+            }
+        }
+        if let Some(until) = state.mark(&name, now) {
+            contents.insert(names::mark(&name), (vec![b"1".to_vec()], until.remaining(now)));
         }
         for owner in OWNERS.map(owner) {
             if let Some(expires_at) = state.tombstone(&name, &owner, now) {
@@ -77,13 +85,23 @@ pub(super) fn is_same_answer(
             && is_near(one.remaining, other.remaining)
     };
     match (expected, said) {
+        (Answer::Awaited(one), Answer::Awaited(other)) => is_same_answer(entry, one, other, state, now),
         (Answer::Held(one), Answer::Held(other)) => is_same_held(one, other),
         (Answer::Queued(one), Answer::Queued(other)) => {
             let is_same_holder = match (&one.holder, &other.holder) {
                 (Some(one), Some(other)) => is_same_held(one, other),
                 (one, other) => one.is_none() && other.is_none(),
             };
-            is_same_holder && is_same_ticket(one, other) && is_near(one.patience, other.patience)
+            // The resource of whoever lines up is that of the holder, who may be another one that is as good.
+            let is_of_holder =
+                |of: &Queued| of.holder.as_ref().is_some_and(|holder| holder.resource == of.resource);
+            let is_same_resource = one.resource == other.resource
+                || (matches!(entry, Entry::LineUp(_)) && is_of_holder(one) && is_of_holder(other));
+            is_same_resource
+                && one.rank == other.rank
+                && is_same_holder
+                && is_same_ticket(one, other)
+                && is_near(one.patience, other.patience)
         }
         (Answer::Inspected(one), Answer::Inspected(other)) => {
             one.counter == other.counter
