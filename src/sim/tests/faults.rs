@@ -110,6 +110,16 @@ fn a_node_that_hangs_does_not_come_to_what_it_was_slow_to_come_to() {
 }
 
 #[test]
+fn a_node_that_is_slow_no_more_comes_to_what_waits_at_once() {
+    let slow =
+        |lasts| Schedule::calm(1, 1, 1).with(Duration::ZERO, Fault::Slow { node: 0, lasts, by: millis(300) });
+    let (short, long) = (SECOND + millis(100), 10 * SECOND);
+    let took = attempt_under(slow(short));
+    assert!((millis(100)..millis(150)).contains(&took), "it was slow for 100 ms: {took:?}");
+    assert!(attempt_under(slow(long)) >= millis(300));
+}
+
+#[test]
 fn a_node_that_is_down_welcomes_nobody_it_was_slow_to_come_to() {
     let schedule = Schedule::calm(1, 1, 1)
         .with(Duration::ZERO, Fault::Slow { node: 0, lasts: 10 * SECOND, by: millis(300) })

@@ -86,7 +86,12 @@ impl State {
                 // What it was sent meanwhile comes as if it came now: it may still be slow.
                 server.thaw().into_iter().for_each(|delivery| self.arrive_at_node(delivery, now));
             }
-            Fault::Slow { node, by, .. } => self.with_server(node, |server| server.speed_up(micros(by))),
+            Fault::Slow { node, by, .. } => {
+                let not_come_to = self.withdraw(node);
+                self.with_server(node, |server| server.speed_up(micros(by)));
+                // Only what is done while the fault lasts takes longer.
+                not_come_to.into_iter().for_each(|delivery| self.arrive_at_node(delivery, now));
+            }
             // The network keeps count of the ends of cuts.
             _ => {}
         }

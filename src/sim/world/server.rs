@@ -160,7 +160,9 @@ impl Server {
         self.slowness.push(by);
     }
 
+    /// A fault is over that slowed it down. What it has not come to by now has been withdrawn.
     pub(super) fn speed_up(&mut self, by: u64) {
+        self.busy_until = 0;
         if let Some(over) = self.slowness.iter().position(|slowness| *slowness == by) {
             self.slowness.swap_remove(over);
         }
