@@ -234,7 +234,7 @@ stage "tests without real servers" test_without_servers
 # They wait more than they work.
 stage "tests, real servers as processes" test_on processes 4
 if docker_runs_tests; then
-    stage "tests, real servers as containers" test_on containers 2 "$depends_on_kind"
+    stage "tests, real servers as containers" test_on containers 4 "$depends_on_kind"
 else
     not_run "tests, real servers as containers" "no Docker engine that shares this machine's network answers"
 fi
