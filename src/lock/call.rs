@@ -3,7 +3,7 @@
 use crate::{
     clock::Instant,
     error::LockError,
-    lock::{core::Core, guard::LockGuard, observer::CallEnd},
+    lock::{claim::Locked, core::Core, observer::CallEnd},
 };
 
 /// A call to lock; it is told of when this is dropped, however that comes.
@@ -20,14 +20,9 @@ impl<'a> Call<'a> {
         Self { core, begun: core.now(), end: CallEnd::Cancelled }
     }
 
-    /// A lease that its owner had is entered again.
-    pub(super) fn reentered(&mut self) {
-        self.end = CallEnd::Reentered;
-    }
-
-    pub(super) fn ended(&mut self, outcome: Result<Option<&LockGuard>, &LockError>) {
+    pub(super) fn ended(&mut self, outcome: Result<Option<&Locked>, &LockError>) {
         self.end = match outcome {
-            Ok(Some(_)) if self.end == CallEnd::Reentered => CallEnd::Reentered,
+            Ok(Some(locked)) if locked.is_reentered => CallEnd::Reentered,
             Ok(Some(_)) => CallEnd::Won,
             Ok(None) => CallEnd::Held,
             Err(LockError::TimedOut { .. }) => CallEnd::TimedOut,

@@ -2,15 +2,18 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures::{FutureExt, future::BoxFuture};
 use tracing::{Instrument, Span, field::Empty};
 
 use crate::{
-    algorithm::attempt::{Loss, Plan},
+    algorithm::attempt::{HEDGE_SHARE, Loss, Plan},
+    clock::Instant,
     config::LockSettings,
     error::{ConfigError, LockError},
     lock::{
         call::Call,
         core::{Client, Core},
+        detached::{Outcome, detached},
         guard::LockGuard,
         held::Won,
         in_line::InLine,
@@ -43,6 +46,14 @@ pub(crate) enum Reentrancy {
     Never,
 }
 
+/// What a call to lock has come to.
+#[derive(Debug)]
+pub(super) struct Locked {
+    pub(super) guard: LockGuard,
+    /// Whether it is one more hold of a lease that was there.
+    pub(super) is_reentered: bool,
+}
+
 impl Claim {
     pub(crate) fn new(client: Arc<Client>, resources: Result<Arc<[Resource]>, ConfigError>) -> Self {
         Self { client, resources, settings: LockSettings::default(), reentrancy: Reentrancy::default() }
@@ -58,31 +69,12 @@ impl Claim {
         let deadline = wait.map(|wait| self.core().now() + wait);
         let span = tracing::debug_span!("lock", resource = %target.resource, owner = Empty, token = Empty);
         let mut call = Call::begin(self.core());
-        let locked = async {
-            let Some(owner) = self.owner() else {
-                return lock_waiting(self.core(), &target, deadline).await.map(|won| self.guard(won));
-            };
-            let slot = owner.slot(self.core(), &target.resources);
-            let _turn = slot.turn(self.core(), &target, deadline).await?;
-            let reentered = tokio::select! {
-                biased;
-                reentered = slot.reenter(&self.client) => reentered?,
-                () = self.core().until(deadline) => {
-                    let votes = self.core().no_votes();
-                    let waited = wait.unwrap_or_default();
-                    return Err(LockError::TimedOut { resource: target.resource.clone(), waited, votes });
-                }
-            };
-            if let Some(guard) = reentered {
-                call.reentered();
-                return Ok(guard);
-            }
-            let won = lock_waiting(self.core(), &target, deadline).await?;
-            Ok(slot.keep(self.guard(won)))
-        }
-        .instrument(span.clone())
-        .await;
+        let work = |claim: Self, target: Target, owner| {
+            async move { claim.lock_as(owner, &target, deadline).await }.boxed()
+        };
+        let locked = self.as_own(&target, &span, work, |_| true).await;
         call.ended(locked.as_ref().map(Some));
+        let locked = locked.map(|locked| locked.guard);
         name(&span, locked.as_ref().ok());
         locked
     }
@@ -93,26 +85,86 @@ impl Claim {
         let span =
             tracing::debug_span!("try_lock", resource = %target.resource, owner = Empty, token = Empty);
         let mut call = Call::begin(self.core());
-        let locked = async {
-            let Some(owner) = self.owner() else { return self.attempt(&target).await };
-            let slot = owner.slot(self.core(), &target.resources);
-            // While another task of the owner waits for the resource, others hold it.
-            let patience = self.core().now() + target.settings.node_timeout;
-            let _turn = match slot.turn(self.core(), &target, Some(patience)).await {
-                Err(LockError::TimedOut { .. }) => return Ok(None),
-                turn => turn?,
-            };
-            if let Some(guard) = slot.reenter(&self.client).await? {
-                call.reentered();
-                return Ok(Some(guard));
-            }
-            Ok(self.attempt(&target).await?.map(|guard| slot.keep(guard)))
-        }
-        .instrument(span.clone())
-        .await;
+        let work = |claim: Self, target: Target, owner| {
+            async move { claim.try_lock_as(owner, &target).await }.boxed()
+        };
+        let locked = self.as_own(&target, &span, work, Option::is_some).await;
         call.ended(locked.as_ref().map(Option::as_ref));
+        let locked = locked.map(|locked| locked.map(|locked| locked.guard));
         name(&span, locked.as_ref().ok().and_then(Option::as_ref));
         locked
+    }
+
+    /// Does this in a task of the client, again if it was taken back because nobody came for it.
+    async fn as_own<T: Send + 'static>(
+        &self,
+        target: &Target,
+        span: &Span,
+        work: impl Fn(Self, Target, Option<Owner>) -> BoxFuture<'static, Result<T, LockError>>,
+        is_held: fn(&T) -> bool,
+    ) -> Result<T, LockError> {
+        let owner = self.owner();
+        loop {
+            let work = work(self.clone(), target.clone(), owner.clone()).instrument(span.clone());
+            let (client, of) = (Arc::clone(&self.client), target.clone());
+            let overdue = move |locked: &Result<T, LockError>| {
+                let held = locked.as_ref().is_ok_and(is_held);
+                held.then(|| overdue(client, of).boxed())
+            };
+            match detached(&*self.core().spawner, work, overdue).await {
+                Outcome::Done(done) => return done,
+                Outcome::TakenBack => {}
+                Outcome::Ended => return Err(LockError::Closed),
+            }
+        }
+    }
+
+    async fn lock_as(
+        &self,
+        owner: Option<Owner>,
+        target: &Target,
+        deadline: Option<Instant>,
+    ) -> Result<Locked, LockError> {
+        let Some(owner) = owner else {
+            return lock_waiting(self.core(), target, deadline).await.map(|won| self.locked(won));
+        };
+        let slot = owner.slot(self.core(), &target.resources);
+        let start = self.core().now();
+        let _turn = slot.turn(self.core(), target, deadline).await?;
+        let reentered = tokio::select! {
+            biased;
+            reentered = slot.reenter(&self.client) => reentered?,
+            () = self.core().until(deadline) => {
+                let votes = self.core().no_votes();
+                let waited = self.core().now().saturating_duration_since(start);
+                return Err(LockError::TimedOut { resource: target.resource.clone(), waited, votes });
+            }
+        };
+        if let Some(guard) = reentered {
+            return Ok(Locked { guard, is_reentered: true });
+        }
+        let locked = self.locked(lock_waiting(self.core(), target, deadline).await?);
+        slot.keep(&locked.guard);
+        Ok(locked)
+    }
+
+    async fn try_lock_as(&self, owner: Option<Owner>, target: &Target) -> Result<Option<Locked>, LockError> {
+        let Some(owner) = owner else { return self.attempt(target).await };
+        let slot = owner.slot(self.core(), &target.resources);
+        // While another task of the owner waits for the resource, others hold it.
+        let patience = self.core().now() + target.settings.node_timeout;
+        let _turn = match slot.turn(self.core(), target, Some(patience)).await {
+            Err(LockError::TimedOut { .. }) => return Ok(None),
+            turn => turn?,
+        };
+        if let Some(guard) = slot.reenter(&self.client).await? {
+            return Ok(Some(Locked { guard, is_reentered: true }));
+        }
+        let locked = self.attempt(target).await?;
+        if let Some(locked) = &locked {
+            slot.keep(&locked.guard);
+        }
+        Ok(locked)
     }
 
     /// Everything checked, ready to be asked for.
@@ -134,14 +186,14 @@ impl Claim {
         Ok(Target { resource, resources, settings })
     }
 
-    async fn attempt(&self, target: &Target) -> Result<Option<LockGuard>, LockError> {
+    async fn attempt(&self, target: &Target) -> Result<Option<Locked>, LockError> {
         let attempted = tokio::select! {
             biased;
             () = self.core().closed() => return Err(LockError::Closed),
             attempted = self.attempt_once(target) => attempted,
         };
         match attempted {
-            Attempted::Won(won) => Ok(Some(self.guard(won))),
+            Attempted::Won(won) => Ok(Some(self.locked(won))),
             Attempted::Lost(lost) if lost.loss == Loss::Contended => Ok(None),
             Attempted::Lost(lost) => Err(lost.into_error(self.core(), target)),
         }
@@ -166,8 +218,23 @@ impl Claim {
         }
     }
 
-    fn guard(&self, won: Won) -> LockGuard {
-        LockGuard::new(Arc::clone(&self.client), self.core().adopt(won))
+    fn locked(&self, won: Won) -> Locked {
+        let guard = LockGuard::new(Arc::clone(&self.client), self.core().adopt(won));
+        Locked { guard, is_reentered: false }
+    }
+}
+
+/// Ready when a lock is to be given back for which nobody has come: soon if others of this process wait for it, and otherwise
+/// when an attempt would be over.
+async fn overdue(client: Arc<Client>, target: Target) {
+    let core = &client.core;
+    let end = core.now() + core.settings.attempt_timeout;
+    loop {
+        core.clock.sleep_until(end.min(core.now() + target.settings.node_timeout / HEDGE_SHARE)).await;
+        if core.now() >= end || core.waiters.are_there(&target.resources) {
+            tracing::warn!(resource = %target.resource, "a lock was won, and given back because nobody polled its future");
+            return;
+        }
     }
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod claim;
 mod closure;
 mod connecting;
 pub(crate) mod core;
+mod detached;
 pub(crate) mod expiry;
 pub(crate) mod fanout;
 mod gauge;

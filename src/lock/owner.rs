@@ -146,8 +146,7 @@ impl Slot {
     }
 
     /// Remembers the lease of a first hold.
-    pub(crate) fn keep(&self, guard: LockGuard) -> LockGuard {
+    pub(crate) fn keep(&self, guard: &LockGuard) {
         *lock(&self.held) = Arc::downgrade(guard.held());
-        guard
     }
 }

@@ -168,6 +168,11 @@ impl Waiters {
         drop(queues);
         Place { waiters: self, waited: Arc::clone(resources), queue }
     }
+
+    /// Whether tasks of this client wait for these resources.
+    pub(crate) fn are_there(&self, resources: &Resources) -> bool {
+        lock(&self.queues).contains_key(resources)
+    }
 }
 
 impl Drop for Place<'_> {

@@ -22,6 +22,7 @@ mod holds_and_renewals;
 mod messages;
 mod shutdown;
 mod time;
+mod unpolled;
 
 const SECOND: Duration = Duration::from_secs(1);
 

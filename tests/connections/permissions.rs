@@ -56,7 +56,7 @@ fn quiet(lock: RedLock) -> RedLock {
     lock.retry(RetryPolicy::default().polls(NEVER, NEVER)).patience(Duration::from_millis(500))
 }
 
-/// Whether the holder's unlock wakes a waiter.
+/// Whether a waiter is seen to wait, and the holder's unlock wakes it.
 async fn is_handed_on(holder: &RedLock, waiter: RedLock, awaits: impl AsyncFn() -> bool) -> bool {
     let Ok(Some(held)) = holder.try_lock().await else { return false };
     let waiting = tokio::spawn(async move { quiet(waiter).lock().await });
@@ -65,13 +65,13 @@ async fn is_handed_on(holder: &RedLock, waiter: RedLock, awaits: impl AsyncFn() 
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(MOMENT / 2, begins).await.ok();
+    let is_seen = tokio::time::timeout(MOMENT / 2, begins).await.is_ok();
     let is_unlocked = held.unlock().await.is_ok();
     let Ok(outcome) = tokio::time::timeout(MOMENT, waiting).await else { return false };
     let Ok(Ok(guard)) = outcome else { return false };
     // The last subscription ends with it.
     let is_given_back = guard.unlock().await.is_ok();
-    is_unlocked && is_given_back
+    is_seen && is_unlocked && is_given_back
 }
 
 /// What does not work for the user, of all that there is.

@@ -1,0 +1,79 @@
+//! S62: futures that are kept and not polled, as in a `select!` in a loop.
+
+use futures::poll;
+
+use super::*;
+
+/// Client 0 polls a future once, keeps it for ten seconds, and then awaits it. Meanwhile, from 100 ms on, another task of it and
+/// client 1 lock the resource. Until `held_until`, client 2 holds it.
+fn with_a_kept_future(begin: Duration, held_until: Duration) -> Report {
+    run(steady(5, 3), move |client| async move {
+        let quorum = quorum(&client);
+        let lock = quorum.red_lock("r");
+        match client.index() {
+            0 => {
+                client.sleep(begin).await;
+                let sibling = (client.clone(), lock.clone());
+                client.spawn(async move {
+                    let (client, lock) = sibling;
+                    client.sleep(millis(100)).await;
+                    let guard = lock.lock().await.unwrap();
+                    assert!(client.look(&guard));
+                    client.sleep(millis(50)).await;
+                });
+                let mut kept = Box::pin(lock.lock());
+                assert!(poll!(&mut kept).is_pending());
+                client.sleep(10 * SECOND).await;
+                let guard = kept.await.unwrap();
+                assert!(client.look(&guard), "what is handed out is held");
+            }
+            1 => {
+                client.sleep(begin + millis(300)).await;
+                drop(lock.lock().await.unwrap());
+            }
+            _ if held_until.is_zero() => {}
+            _ => {
+                let guard = lock.lock().await.unwrap();
+                client.sleep(held_until).await;
+                drop(guard);
+            }
+        }
+    })
+}
+
+#[test]
+fn s62_a_future_that_nobody_polls_holds_up_neither_its_siblings_nor_others() {
+    // Nothing has begun yet; the attempt is under way; it waits while another holds the resource.
+    for (begin, held_until) in [(0, 0), (1_000, 0), (1_000, 3_000)] {
+        let report = with_a_kept_future(millis(begin), millis(held_until));
+        assert_keeps(&report, &Promises::ALL);
+        let free = millis(begin.max(held_until));
+        let of_siblings = granted(&report, 0);
+        let [kept, sibling, again] = &*of_siblings else { panic!("{of_siblings:?}") };
+        assert!(*kept <= free + millis(110), "it has its turn: {of_siblings:?}");
+        assert!(*sibling <= free + millis(300), "and it is taken over: {of_siblings:?}");
+        assert!(*again >= millis(begin) + 10 * SECOND, "{of_siblings:?}");
+        assert!(granted(&report, 1)[0] <= free + millis(500), "{:?}", granted(&report, 1));
+    }
+}
+
+#[test]
+fn s62_a_lock_that_nobody_comes_for_is_others_when_an_attempt_would_be_over() {
+    let report = run(steady(5, 2), |client| async move {
+        let quorum = quorum(&client);
+        let lock = quorum.red_lock("r");
+        client.sleep(client.index() as u32 * millis(100)).await;
+        if client.index() == 1 {
+            drop(lock.lock().await.unwrap());
+            return;
+        }
+        let mut kept = Box::pin(lock.try_lock());
+        assert!(poll!(&mut kept).is_pending());
+        client.sleep(10 * SECOND).await;
+        let guard = kept.await.unwrap().unwrap();
+        assert!(client.look(&guard), "it was tried once more");
+    });
+    assert_keeps(&report, &Promises::ALL);
+    let other = granted(&report, 1)[0];
+    assert!(other > SECOND && other <= 2 * SECOND + millis(20), "{other:?}");
+}
