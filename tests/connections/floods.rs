@@ -264,19 +264,34 @@ async fn a_flood_of_notices_that_a_waiter_asked_for_takes_no_memory_and_starves_
     let nodes = [cluster.server(0).url(), cluster.server(1).url(), hostile.url.clone()];
     let quorum = made(Quorum::builder().nodes(nodes)).await;
     let holder = Quorum::builder().nodes(cluster.urls()).connect().await.unwrap();
-    let held = holder.red_lock("held").lock().await.unwrap();
-    let waits = quorum.red_lock("held");
-    let waiting = tokio::spawn(async move { waits.lock().await });
-    let subscribed = async || {
-        let words = ["PUBSUB", "NUMSUB", "redisson_lock__channel:{held}"];
-        let told = cluster.server(2).command(&words).await;
-        redis::from_redis_value::<(String, u32)>(told).unwrap().1 == 1
+    let subscribers = async |server: usize, resource: &str| {
+        let channel = format!("redisson_lock__channel:{{{resource}}}");
+        let told = cluster.server(server).command(&["PUBSUB", "NUMSUB", &channel]).await;
+        redis::from_redis_value::<(String, u32)>(told).unwrap().1
     };
-    eventually(SOON, "the waiter listens", subscribed).await;
+    // A waiter listens to releases at two of the nodes; which these are depends on the name.
+    let mut number = 0;
+    let (resource, held, waiting) = loop {
+        number += 1;
+        let resource = format!("held{number}");
+        let held = holder.red_lock(&resource).lock().await.unwrap();
+        let waits = quorum.red_lock(&resource);
+        let waiting = tokio::spawn(async move { waits.lock().await });
+        let listens = async || {
+            let both = [subscribers(0, &resource).await, subscribers(1, &resource).await];
+            both.iter().sum::<u32>() + subscribers(2, &resource).await == 2
+        };
+        eventually(SOON, "the waiter listens", listens).await;
+        if subscribers(2, &resource).await == 1 {
+            break (resource, held, waiting);
+        }
+        waiting.abort();
+        held.unlock().await.unwrap();
+    };
     let lock = quorum.red_lock("r");
     lock_and_unlock(&lock).await;
     let before = memory();
-    hostile.flood(("", notice("held").repeat(20)));
+    hostile.flood(("", notice(&resource).repeat(20)));
     let begin = Instant::now();
     let mut times = Vec::new();
     while hostile.sent.load(Relaxed) < 16 << 20 || times.len() < 200 {

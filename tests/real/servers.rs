@@ -66,19 +66,21 @@ pub(super) async fn remaining(server: &Server, key: &str) -> Duration {
     Duration::from_millis(remaining.try_into().unwrap_or(0))
 }
 
-/// Waits until so many connections of a server are subscribed to the release of a resource.
-pub(super) async fn have_subscribers(server: &Server, resource: &str, count: u64) {
+/// How many connections of a server are subscribed to the release of a resource.
+pub(super) async fn subscribers(server: &Server, resource: &str) -> u64 {
     let channel = if resource.contains('{') {
         format!("redisson_lock__channel:{resource}")
     } else {
         format!("redisson_lock__channel:{{{resource}}}")
     };
-    let what = format!("{channel} has {count} subscribers");
-    let is_so = async || {
-        let (_, found): (String, u64) = server.query(cmd("PUBSUB").arg("NUMSUB").arg(channel.as_str())).await;
-        found == count
-    };
-    eventually(SOON, &what, is_so).await;
+    let (_, count): (String, u64) = server.query(cmd("PUBSUB").arg("NUMSUB").arg(channel)).await;
+    count
+}
+
+/// Waits until so many connections of a server are subscribed to the release of a resource.
+pub(super) async fn have_subscribers(server: &Server, resource: &str, count: u64) {
+    let what = format!("{resource} has {count} subscribers");
+    eventually(SOON, &what, async || subscribers(server, resource).await == count).await;
 }
 
 /// Waits until so many clients are in line for a resource.
