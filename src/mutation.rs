@@ -60,6 +60,16 @@ pub(crate) enum Mutation {
     GrantOutOfTurn,
     /// The node that keeps the line tells nobody that it is its turn.
     CallNobody,
+    /// Whoever is called and gives the vote back, or leaves the line, takes the call along.
+    KeepTheCall,
+    /// A newcomer takes the refusal of the node that keeps the line for one vote.
+    IgnoreTheLine,
+    /// A waiter does not come when the ttl of the holder ends.
+    SleepPastTheEnd,
+    /// A lease that was won without a word from the node that keeps the line leaves marks.
+    MarkUnheard,
+    /// A lock that nobody comes for stays with the future that nobody polls.
+    KeepWhatNobodyComesFor,
     /// A node in quarantine counts for renewals at once.
     CountInQuarantine,
     /// A node without a record counts for renewals.

@@ -191,7 +191,8 @@ impl Attempt {
 
     /// The node that keeps the line of one of the resources says that others are in it: whoever comes first goes there, too.
     pub(crate) fn line_stands(&mut self) {
-        self.is_put_off |= matches!(self.rules.plan, Plan::First(_));
+        let is_first = matches!(self.rules.plan, Plan::First(_));
+        self.is_put_off |= is_first && !mutation::is_on(Mutation::IgnoreTheLine);
     }
 
     /// Another node has a line: it keeps it if the first cannot.

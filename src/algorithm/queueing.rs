@@ -11,6 +11,7 @@ use crate::{
         tally::Electorate,
     },
     clock::Instant,
+    mutation::{self, Mutation},
     owner_id::OwnerId,
 };
 
@@ -347,6 +348,7 @@ impl Queueing {
         self.queued_at = Some(*node).filter(|_| *is_in_line);
         self.rank = *rank;
         let patience = match holder {
+            _ if mutation::is_on(Mutation::SleepPastTheEnd) => poll,
             // Whoever comes second comes for the case that the first does not.
             Some((_, remaining)) if *rank == 0 => *remaining,
             Some((_, remaining)) if *rank < LISTENING => *remaining + self.hand_over,

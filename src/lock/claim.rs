@@ -21,6 +21,7 @@ use crate::{
         owner::Owner,
         waiting::lock_waiting,
     },
+    mutation::{self, Mutation},
     resource::Resource,
 };
 
@@ -108,8 +109,9 @@ impl Claim {
             let work = work(self.clone(), target.clone(), owner.clone()).instrument(span.clone());
             let (client, of) = (Arc::clone(&self.client), target.clone());
             let overdue = move |locked: &Result<T, LockError>| {
-                let held = locked.as_ref().is_ok_and(is_held);
-                held.then(|| overdue(client, of).boxed())
+                let is_kept = mutation::is_on(Mutation::KeepWhatNobodyComesFor);
+                let is_held = locked.as_ref().is_ok_and(is_held) && !is_kept;
+                is_held.then(|| overdue(client, of).boxed())
             };
             match detached(&*self.core().spawner, work, overdue).await {
                 Outcome::Done(done) => return done,

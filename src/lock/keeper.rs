@@ -2,6 +2,7 @@
 
 use crate::{
     lock::{core::Core, locking::Target},
+    mutation::{self, Mutation},
     node::{Reply, Resources},
 };
 
@@ -68,6 +69,6 @@ impl Keeper {
 
     /// Whether others are in line, by this node itself.
     pub(crate) fn says_awaited(&self) -> bool {
-        self.is_awaited == Some(true)
+        self.is_awaited == Some(true) || (self.is_awaited.is_none() && mutation::is_on(Mutation::MarkUnheard))
     }
 }

@@ -132,7 +132,9 @@ impl NodeState {
     ) -> Answer {
         let Withdraw { resource, waiter } = withdraw;
         self.leave_line(resource, waiter, now, audience);
-        self.call_next(resource, now, audience);
+        if !mutation::is_on(Mutation::KeepTheCall) {
+            self.call_next(resource, now, audience);
+        }
         Answer::Withdrawn
     }
 

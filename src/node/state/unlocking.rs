@@ -42,7 +42,11 @@ impl NodeState {
                 }
             }
             // Wherever it is free now: what is deleted elsewhere may not have been here.
-            is_awaited |= self.is_awaited(resource, now, audience);
+            is_awaited |= if *real || !mutation::is_on(Mutation::KeepTheCall) {
+                self.is_awaited(resource, now, audience)
+            } else {
+                self.line(resource, now).is_some()
+            };
         }
         let is_all_deleted = usize::try_from(deleted) == Ok(resources.len());
         let is_late = *leave == Leave::UnlessDeleted && is_all_deleted;

@@ -136,6 +136,37 @@ fn s53_whoever_stands_still_is_passed_over_by_the_second_soon_after_the_release(
     assert_eq!(turns(&report), [0, 2, 3, 1]);
 }
 
+/// Client 1 gives up within ten milliseconds of the release, often in the attempt for which it was called; so long after the
+/// release client 2 has the lock.
+fn after_a_head_that_gives_up() -> Duration {
+    let after = (0..40).map(|quarter| {
+        let report = run(steady(5, 3), move |client| async move {
+            if client.index() != 1 {
+                drop(in_order(client).await);
+                return;
+            }
+            client.sleep(millis(100)).await;
+            let quorum = quorum(&client);
+            let wait = client.sleep(1_900 * millis(1) + micros(250) * quarter);
+            let lock = quorum.red_lock("r");
+            drop(futures::future::select(Box::pin(lock.lock()), Box::pin(wait)).await);
+        });
+        second_after_release(&report)
+    });
+    after.max().unwrap()
+}
+
+#[test]
+fn s53_whoever_gives_up_when_it_is_called_hands_the_call_on() {
+    let handed_on = after_a_head_that_gives_up();
+    let kept = breaking(Mutation::KeepTheCall, after_a_head_that_gives_up);
+    eprintln!(
+        "the second in line has the lock {handed_on:?} after the release, if the call is kept {kept:?}"
+    );
+    assert!(handed_on <= millis(15), "{handed_on:?}");
+    assert!(kept > millis(100), "{kept:?}");
+}
+
 #[test]
 fn s54_when_the_node_that_keeps_the_line_is_lost_the_next_one_does() {
     let faults = |node| {
@@ -181,8 +212,7 @@ fn s55_a_key_that_nobody_takes_back_at_the_node_that_keeps_the_line_does_not_blo
 }
 
 /// A holder of another kind tells nobody whose turn it is; then those in line come back by themselves.
-#[test]
-fn s56_whoever_is_not_called_comes_back_when_the_ttl_of_the_holder_ends() {
+fn after_a_holder_that_is_killed() -> Duration {
     let schedule = steady(3, 2).with(SECOND, Fault::Kill { client: 0 });
     let report = run(schedule, |client| async move {
         let quorum = quorum(&client);
@@ -194,8 +224,43 @@ fn s56_whoever_is_not_called_comes_back_when_the_ttl_of_the_holder_ends() {
         }
         hold(&client, guard).await;
     });
-    let second = granted(&report, 1)[0];
+    granted(&report, 1)[0]
+}
+
+#[test]
+fn s56_whoever_is_not_called_comes_back_when_the_ttl_of_the_holder_ends() {
+    let second = after_a_holder_that_is_killed();
     assert!(second > 2 * SECOND && second < 2 * SECOND + millis(50), "{second:?}");
+    let late = breaking(Mutation::SleepPastTheEnd, after_a_holder_that_is_killed);
+    assert!(late > 2 * SECOND + millis(100), "{late:?}");
+}
+
+/// A holder is killed, two wait, and another client comes when the ttl is just over, at forty different moments: how often it was
+/// served before the first of those who waited.
+fn newcomers_after_a_killed_holder() -> usize {
+    let served = (0..40).map(|half| {
+        let schedule = steady(3, 4).with(SECOND, Fault::Kill { client: 0 });
+        let report = run(schedule, move |client| async move {
+            let quorum = quorum(&client);
+            let begin = if client.index() == 3 { 1_995 + half / 2 } else { 100 * client.index() as u64 };
+            client.sleep(millis(begin) + micros(500) * (half as u32 % 2)).await;
+            let guard = quorum.red_lock("r").ttl(2 * SECOND).without_renewal().lock().await.unwrap();
+            if client.index() == 0 {
+                client.sleep(60 * SECOND).await;
+            }
+            hold(&client, guard).await;
+        });
+        turns(&report)
+    });
+    served.filter(|turns| turns[1] == 3).count()
+}
+
+#[test]
+fn s56_whoever_comes_when_the_ttl_ends_goes_behind_those_who_wait() {
+    assert_eq!(newcomers_after_a_killed_holder(), 0);
+    let overtaking = breaking(Mutation::IgnoreTheLine, newcomers_after_a_killed_holder);
+    eprintln!("where the line is ignored, {overtaking} of 40 overtake");
+    assert!(overtaking > 0);
 }
 
 /// Clients that come once, at random, and find the resource held for so much of the time: how many were served although
@@ -247,4 +312,35 @@ fn s61_hardly_anybody_is_overtaken_by_whoever_comes_later() {
     eprintln!("overtaking: {orderly:?} %, without marks: {unmarked} %");
     assert!(orderly.iter().all(|share| *share < 1.0), "{orderly:?}");
     assert!(unmarked > 4.0, "{unmarked}");
+}
+
+/// The node that keeps the line hangs while clients come one after the other to a free resource: the longest that one of them
+/// needs to have it, apart from the first.
+fn with_a_silent_keeper() -> Duration {
+    let waits = (0..5).map(|node| {
+        let schedule = steady(5, 4).with(SECOND, Fault::Hang { node, lasts: 60 * SECOND });
+        let report = run(schedule, |client| async move {
+            let quorum = quorum(&client);
+            drop(quorum.red_lock("other").lock().await.unwrap());
+            client.sleep(2 * SECOND + client.index() as u32 * millis(20)).await;
+            let guard = quorum.red_lock("r").lock().await.unwrap();
+            client.sleep(millis(5)).await;
+            drop(guard);
+        });
+        assert_keeps(&report, &Promises::ALL);
+        let asked = |client| when(&report, client, |event| matches!(event, Event::Began { .. }));
+        let begun = |client| asked(client).into_iter().find(|at| *at > 2 * SECOND).unwrap();
+        let wait = |client| granted(&report, client)[1] - begun(client);
+        (1..4).map(wait).max().unwrap()
+    });
+    waits.max().unwrap()
+}
+
+#[test]
+fn s63_a_node_that_keeps_the_line_and_hangs_costs_a_free_resource_nothing() {
+    let wait = with_a_silent_keeper();
+    let marked = breaking(Mutation::MarkUnheard, with_a_silent_keeper);
+    eprintln!("a free resource takes {wait:?}, if whoever did not hear the node leaves marks {marked:?}");
+    assert!(wait <= millis(5), "{wait:?}");
+    assert!(marked > millis(100), "{marked:?}");
 }

@@ -58,6 +58,12 @@ fn s62_a_future_that_nobody_polls_holds_up_neither_its_siblings_nor_others() {
 }
 
 #[test]
+fn s62_a_lock_that_stays_with_a_future_that_nobody_polls_is_seen() {
+    let report = breaking(Mutation::KeepWhatNobodyComesFor, || with_a_kept_future(SECOND, Duration::ZERO));
+    assert!(granted(&report, 1)[0] >= 11 * SECOND, "{:?}", granted(&report, 1));
+}
+
+#[test]
 fn s62_a_lock_that_nobody_comes_for_is_others_when_an_attempt_would_be_over() {
     let report = run(steady(5, 2), |client| async move {
         let quorum = quorum(&client);
