@@ -103,6 +103,10 @@ impl RedLock {
     ///
     /// Dropping it gives up the place in the queue and takes back what was asked of the nodes: nothing of it is left on
     /// a node after one round trip, or after one ttl on a node that cannot be reached.
+    ///
+    /// Kept and not polled, it holds nobody up: a lock that it was given, and that it does not come for, is given back after an
+    /// eighth of the node timeout if other tasks of this client wait for the resource, and otherwise after the quorum's attempt
+    /// timeout. Polled again, it locks anew.
     pub async fn lock(&self) -> Result<LockGuard, LockError> {
         self.claim.lock(None).await
     }
