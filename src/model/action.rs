@@ -9,6 +9,7 @@ use crate::model::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Begin(usize),
+    AskAgain(usize),
     GiveUp(usize),
     Renew(usize),
     Unlock(usize),
@@ -42,6 +43,7 @@ impl Action {
         let client = |client: usize| ["a", "b"][client];
         match self {
             Self::Begin(by) => format!("{} begins an attempt", client(by)),
+            Self::AskAgain(by) => format!("{} asks again where it was refused", client(by)),
             Self::GiveUp(by) => format!("{} gives up", client(by)),
             Self::Renew(by) => format!("{} begins a renewal", client(by)),
             Self::Unlock(by) => format!("{} unlocks", client(by)),

@@ -33,6 +33,10 @@ pub(super) struct Bounds {
     pub(super) starts: &'static [[u64; NODES]],
     /// What each client tells the nodes of counters that it has seen, or 0.
     pub(super) hints: [u64; CLIENTS],
+    /// Whether somebody else is in line at one of the nodes. Then clients ask as newcomers first, which it refuses.
+    pub(super) is_queued: bool,
+    /// How often a client asks nodes again that have refused, as one whose turn it is.
+    pub(super) repeats: u8,
     /// Nodes that lose their counter, and nothing else.
     pub(super) losses: u8,
     /// Whether a counter that was lost comes back above all that it ever gave.
@@ -80,6 +84,8 @@ impl Bounds {
             expiries: Expiries::AtMost(0),
             starts: IN_STEP,
             hints: [0; CLIENTS],
+            is_queued: false,
+            repeats: 0,
             losses: 0,
             is_regained_above: false,
             crashes: 0,

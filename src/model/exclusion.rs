@@ -23,6 +23,12 @@ fn leases_do_not_overlap_although_they_are_renewed_and_a_request_arrives_twice()
 }
 
 #[test]
+fn leases_do_not_overlap_where_a_node_refuses_for_a_line_and_is_asked_again() {
+    let attempts = full_or([2, 1], [1, 1]);
+    assert_holds(Bounds { attempts, is_queued: true, repeats: full_or(2, 1), ..BOUNDS }, Rules::WHOLE);
+}
+
+#[test]
 fn with_an_owner_id_for_two_attempts_a_late_rollback_deletes_the_second_ones_vote() {
     let bounds = Bounds { attempts: [2, 1], ..BOUNDS };
     shortest_break(bounds, Rules::without(Mutation::ReuseOwnerId));

@@ -21,7 +21,20 @@ impl World {
         (state.begun, state.phase, state.start, state.floor) =
             (state.begun + 1, Phase::Locking, start, floor);
         for site in 0..NODES {
-            self.send(client, site, Ask::Lock { hint: model.bounds.hints[client] });
+            let hint = model.bounds.hints[client];
+            self.send(client, site, Ask::Lock { hint, is_called: !model.bounds.is_queued });
+        }
+    }
+
+    /// Asks those nodes again that have refused, as one whose turn it is.
+    pub(super) fn ask_again(&mut self, model: &Protocol, client: usize) {
+        self.repeats -= 1;
+        for site in 0..NODES {
+            if self.sites[site].standing[client].lock == Ballot::Refused {
+                self.sites[site].open().standing[client].lock = Ballot::Unanswered;
+                let hint = model.bounds.hints[client];
+                self.send(client, site, Ask::Lock { hint, is_called: true });
+            }
         }
     }
 
@@ -49,6 +62,7 @@ impl World {
         for site in 0..NODES {
             let leave = match self.sites[site].standing[client].lock {
                 Ballot::Refused => continue,
+                Ballot::Unanswered if model.rules.is_broken(Mutation::RollbackSkipsSilent) => continue,
                 Ballot::Unanswered
                     if model.bounds.is_all_delivered()
                         && !model.rules.is_broken(Mutation::NoTombstoneForLock) =>

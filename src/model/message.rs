@@ -4,7 +4,7 @@ use std::{fmt, sync::LazyLock, time::Duration};
 
 use crate::{
     node::{
-        Entry, Leave, Lock, Raise, Renew, Resources, Unlock,
+        Entry, Leave, LineUp, Lock, Raise, Renew, Resources, Unlock,
         entries::{owner, resources},
     },
     owner_id::OwnerId,
@@ -34,10 +34,22 @@ pub(super) struct Attempt {
 /// To a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Ask {
-    Lock { hint: u64 },
-    Raise { token: u64 },
-    Renew { round: u8, token: u64 },
-    Unlock { token: u64, leave: Leave },
+    /// `is_called`: as one whose turn it is, whom lines and marks do not keep out.
+    Lock {
+        hint: u64,
+        is_called: bool,
+    },
+    Raise {
+        token: u64,
+    },
+    Renew {
+        round: u8,
+        token: u64,
+    },
+    Unlock {
+        token: u64,
+        leave: Leave,
+    },
 }
 
 /// From a node. Nobody waits for what it says to an unlock.
@@ -76,9 +88,8 @@ impl Request {
         let resources = Resources::clone(&RESOURCES);
         let owner = OWNERS[owned_by.client][usize::from(owned_by.number) - 1].clone();
         match self.ask {
-            // As one whose turn it is: lines and marks only make a node refuse what it could grant.
-            Ask::Lock { hint } => {
-                Entry::Lock(Lock { resources, owner, ttl, hint, is_remembered: false, is_called: true })
+            Ask::Lock { hint, is_called } => {
+                Entry::Lock(Lock { resources, owner, ttl, hint, is_remembered: false, is_called })
             }
             Ask::Raise { token } => Entry::Raise(Raise { resources, owner, token }),
             Ask::Renew { token, .. } => Entry::Renew(Renew { resources, owner, holds: 1, ttl, token }),
@@ -87,6 +98,14 @@ impl Request {
             }
         }
     }
+}
+
+/// Somebody else comes into the line of a node, and waits.
+pub(super) fn stranger(ttl: Duration) -> Entry {
+    let resources = Resources::clone(&RESOURCES);
+    let lock = Lock { resources, owner: owner("s1"), ttl, hint: 0, is_remembered: false, is_called: true };
+    let life = Some(Duration::from_secs(3_600));
+    Entry::LineUp(LineUp { lock, resource: 0, waiter: owner("s"), ticket: 0, life, only_waits: true })
 }
 
 impl fmt::Display for Attempt {

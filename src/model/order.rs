@@ -36,6 +36,12 @@ fn tokens_are_unique_and_grow_although_leases_are_renewed() {
 }
 
 #[test]
+fn tokens_are_unique_and_grow_where_a_node_refuses_for_a_line_and_is_asked_again() {
+    let starts = full_or(NEARLY_IN_STEP, IN_STEP);
+    assert_holds(Bounds { is_queued: true, repeats: 1, starts, ..BOUNDS }, Rules::WHOLE);
+}
+
+#[test]
 fn tokens_are_unique_and_grow_whatever_hints_are_given() {
     let starts = full_or(NEARLY_IN_STEP, IN_STEP);
     for hints in [[2, 0], [2, 2], [3, 2]] {

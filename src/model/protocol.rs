@@ -11,7 +11,7 @@ use crate::{
         bounds::{Bounds, Expiries, Promise},
         message::{Reply, Request, Say},
         rules::Rules,
-        site::{RUN, Sealed},
+        site::{Ballot, RUN, Sealed, Site},
         world::{Phase, World},
     },
     node::{QuarantineTerms, Terms, entries::terms},
@@ -48,6 +48,7 @@ impl Protocol {
         let mut world = before.clone();
         match action {
             Action::Begin(client) => world.begin(self, client),
+            Action::AskAgain(client) => world.ask_again(self, client),
             Action::GiveUp(client) => world.give_up(self, client),
             Action::Renew(client) | Action::Unlock(client) => {
                 let Phase::Holding(lease) = world.clients[client].phase else { return None };
@@ -106,6 +107,11 @@ impl Protocol {
                 let is_last = world.clients[client].begun == self.bounds.attempts[client];
                 if !is_last || self.bounds.is_last_rollback_of_use() {
                     actions.push(Action::GiveUp(client));
+                }
+                let is_refused = |site: &Site| site.standing[client].lock == Ballot::Refused;
+                let is_locking = world.clients[client].phase == Phase::Locking;
+                if world.repeats > 0 && is_locking && world.count(is_refused) > 0 {
+                    actions.push(Action::AskAgain(client));
                 }
             }
             Phase::Holding(lease) => {

@@ -24,6 +24,16 @@ fn no_key_is_left_behind_by_renewals_that_arrive_late() {
     assert_holds(Bounds { renewals: full_or([1, 1], [1, 0]), ..BOUNDS }, Rules::WHOLE);
 }
 
+#[test]
+fn no_key_is_left_behind_where_a_node_refuses_for_a_line_and_is_asked_again() {
+    assert_holds(Bounds { is_queued: true, repeats: full_or(2, 1), ..BOUNDS }, Rules::WHOLE);
+}
+
+#[test]
+fn without_a_rollback_where_it_did_not_answer_a_node_keeps_a_key() {
+    shortest_break(ALONE, Rules::without(Mutation::RollbackSkipsSilent));
+}
+
 /// A connection delivers nothing twice, and a request that a new connection repeats is repeated before its unlock.
 #[test]
 fn a_lock_that_arrives_again_after_it_was_answered_and_unlocked_leaves_a_key() {

@@ -11,7 +11,7 @@ use crate::{
     model::{
         CLIENTS,
         bounds::Promise,
-        message::{Ask, Attempt, Reply, Request, Say, resource},
+        message::{Ask, Attempt, Reply, Request, Say, resource, stranger},
         protocol::Protocol,
         rules::Wrong,
     },
@@ -81,6 +81,11 @@ impl Site {
         Self { node, ahead: 0, requests: Vec::new(), replies: Vec::new(), standing: Default::default() }
     }
 
+    /// Somebody else comes into its line.
+    pub(super) fn enqueue(&mut self, model: &Protocol) {
+        self.node.apply(&model.terms, &stranger(model.ttl()), self.time(0));
+    }
+
     pub(super) fn requests(&self) -> &[Request] {
         &self.requests
     }
@@ -126,7 +131,7 @@ impl Site {
         let entry = request.entry(owner, model.ttl());
         let was_held = self.is_held(now);
         let broken = model.rules.break_for_nodes();
-        let answer = self.node.apply(&model.terms, &entry, self.time(now)).answer;
+        let answer = self.node.apply(&model.terms, &entry, self.time(now)).answer.into_parts().0;
         drop(broken);
         if !model.bounds.are_tokens_counted() {
             self.node.set_counter(resource(), Some(remembered(0)));
@@ -146,7 +151,9 @@ impl Site {
                 Some(Say::Renewed { round, counts })
             }
             (Ask::Renew { round, .. }, _) => Some(Say::NotRenewed { round }),
-            (_, Answer::Held(_) | Answer::Gone | Answer::Abstains(_)) => Some(Say::Refused),
+            (_, Answer::Held(_) | Answer::Queued(_) | Answer::Gone | Answer::Abstains(_)) => {
+                Some(Say::Refused)
+            }
             (ask, answer) => panic!("a node said {answer:?} to {ask:?}"),
         }
     }

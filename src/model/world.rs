@@ -19,6 +19,7 @@ pub(super) struct World {
     pub(super) granted: Vec<u64>,
     pub(super) expiries: Expiries,
     pub(super) duplicates: u8,
+    pub(super) repeats: u8,
     pub(super) losses: u8,
     pub(super) crashes: u8,
     /// What has gone wrong, where a state does not show it by itself.
@@ -75,17 +76,22 @@ pub(super) struct Round {
 impl World {
     pub(super) fn new(model: &Protocol, counters: [u64; NODES]) -> Self {
         let client = Client { begun: 0, phase: Phase::Idle, start: 0, floor: 0 };
-        let world = Self {
+        let mut world = Self {
             sites: counters.map(|counter| Sealed::new(Site::new(&model.terms, counter))),
             clients: [client; CLIENTS],
             now: 0,
             granted: Vec::new(),
             expiries: model.bounds.expiries,
             duplicates: model.bounds.duplicates,
+            repeats: model.bounds.repeats,
             losses: model.bounds.losses,
             crashes: model.bounds.crashes,
             flaw: None,
         };
+        if model.bounds.is_queued {
+            world.sites[0].open().enqueue(model);
+            world.sites[0].seal();
+        }
         world.settled()
     }
 
@@ -145,6 +151,7 @@ impl World {
         }
         match (say, self.clients[to.client].phase) {
             (Say::Granted { .. }, Phase::Locking | Phase::Confirming { .. }) => is_voting,
+            (Say::Refused, Phase::Locking) => is_voting && self.repeats > 0,
             (Say::Raised(is_raised), Phase::Confirming { .. }) => {
                 is_raised && standing.raise == Raising::Unanswered
             }
