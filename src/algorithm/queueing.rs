@@ -304,7 +304,7 @@ impl Queueing {
         self.is_in_doubt = is_split(sightings, self.electorate);
         if self.is_in_doubt {
             // One look alone may have met the holder while it locked.
-            self.stale.note(sightings, true);
+            self.stale.note(sightings);
             self.ask_again(now + took.max(self.pacing.floor));
         } else {
             self.stale = Stale::new(self.electorate.nodes());

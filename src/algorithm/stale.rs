@@ -33,8 +33,8 @@ impl Stale {
         }
     }
 
-    /// An attempt has seen this.
-    pub(crate) fn note(&mut self, seen: &[Sighting], is_split: bool) {
+    /// A look has seen this, which found no quorum.
+    pub(crate) fn note(&mut self, seen: &[Sighting]) {
         for (node, (named, sighting)) in self.named.iter_mut().zip(seen).enumerate() {
             if matches!(sighting, Sighting::Unknown | Sighting::NotAsked) {
                 continue;
@@ -44,7 +44,7 @@ impl Stale {
                 self.nodes.insert(node);
             } else {
                 self.nodes.remove(node);
-                *named = if is_split { owner.cloned() } else { None };
+                *named = owner.cloned();
             }
         }
     }

@@ -84,9 +84,10 @@ pub(super) async fn have_subscribers(server: &Server, resource: &str, count: u64
 }
 
 /// Waits until so many clients are in line for a resource.
-pub(super) async fn have_waiters(cluster: &Cluster, resource: &str, count: u64) {
-    let line = format!("redquorum:line:{{{resource}}}");
-    let what = format!("{resource} has {count} in line");
+pub(super) async fn have_waiters(cluster: &Cluster, resource: impl AsRef<[u8]>, count: u64) {
+    let resource = resource.as_ref();
+    let line = [b"redquorum:line:{", resource, b"}"].concat();
+    let what = format!("{} has {count} in line", resource.escape_ascii());
     eventually(SOON, &what, async || {
         let mut waiting = 0;
         for server in cluster.servers() {

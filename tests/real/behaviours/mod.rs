@@ -10,6 +10,7 @@ use futures::future::join_all;
 use redis::cmd;
 use redquorum::{LockError, LockGuard, Quorum, QuorumBuilder, RestartGuard, RetryPolicy, Vote, Votes};
 
+use super::servers::have_waiters;
 use crate::support::{Cluster, Direction, Proxy, Server, eventually};
 
 mod acquisition;
@@ -174,21 +175,6 @@ async fn commands_by_server(cluster: &Cluster) -> Vec<u64> {
 /// The fields of a resource's hash on a server that answers: owners and their holds.
 async fn hash(server: &Server, resource: &str) -> Vec<(String, String)> {
     server.query(cmd("HGETALL").arg(resource)).await
-}
-
-/// Waits until so many clients are in line for a resource.
-async fn have_waiters(cluster: &Cluster, resource: impl AsRef<[u8]>, count: u64) {
-    let resource = resource.as_ref();
-    let line = [b"redquorum:line:{", resource, b"}"].concat();
-    let what = format!("{} has {count} in line", resource.escape_ascii());
-    eventually(SOON, &what, async || {
-        let mut waiting = 0;
-        for server in cluster.servers() {
-            waiting += server.query::<u64>(cmd("ZCARD").arg(&line)).await;
-        }
-        waiting == count
-    })
-    .await;
 }
 
 /// How many connections a server has, this look at it aside.
