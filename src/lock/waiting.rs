@@ -126,7 +126,7 @@ async fn take_turns(
                 if end_of_patience.is_some_and(|end| end <= core.now()) {
                     return Err(lost.into_error(core, target));
                 }
-                turn.look(core, target).await;
+                turn.look(core, target, lost.refused).await;
                 *last_votes = Some(lost.votes);
             }
         }
@@ -256,15 +256,17 @@ impl Turn {
 
     /// Asks all nodes who holds the resource, where the node that keeps the line may be wrong. Silent ones are waited for no
     /// longer than a silent arbiter.
-    async fn look(&mut self, core: &Core, target: &Target) {
-        let Some(Waiting { queueing, .. }) = &mut self.waiting else { return };
+    async fn look(&mut self, core: &Core, target: &Target, refused: Option<Refused>) {
+        let Some(Waiting { queueing, line, .. }) = &mut self.waiting else { return };
         if !queueing.wants_look() {
             return;
         }
+        // A group may be refused for another of its resources than the one that it is in line for.
+        let index = refused.map_or(line.index(), |refused| refused.index);
+        let resource = target.resources.get(index).unwrap_or(&target.resource);
         let start = core.now();
         let deadline = start + target.settings.node_timeout / HEDGE_SHARE;
-        let sightings: Vec<_> =
-            ask_all(core, &target.resource, deadline).await.iter().map(sighting).collect();
+        let sightings: Vec<_> = ask_all(core, resource, deadline).await.iter().map(sighting).collect();
         let now = core.now();
         queueing.looked(&sightings, now.saturating_duration_since(start), now);
     }

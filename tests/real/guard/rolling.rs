@@ -76,7 +76,8 @@ async fn under_a_lease(
     let (mut tokens, more, is_valid) =
         tokio::join!(contending(one.clone()), contending(other.clone()), disturbing);
     tokens.extend(more);
-    assert!(tries.load(Ordering::Relaxed) > 50, "hardly anybody tried");
+    // Where somebody got in, the lease may be over soon.
+    assert!(!tokens.is_empty() || tries.load(Ordering::Relaxed) > 50, "hardly anybody tried: {tries:?}");
     if is_valid {
         held.unlock().await.unwrap();
     }
