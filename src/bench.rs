@@ -142,14 +142,7 @@ impl Calls {
     pub fn lock(&self, entries: usize) -> usize {
         self.encode(entries, |owner| {
             let resources = Arc::clone(&self.resources);
-            Entry::Lock(Lock {
-                resources,
-                owner,
-                ttl: Duration::from_secs(30),
-                hint: 0,
-                is_remembered: true,
-                is_called: false,
-            })
+            Entry::Lock(Lock { resources, owner, ttl: Duration::from_secs(30), hint: 0, is_called: false })
         })
     }
 

@@ -75,17 +75,12 @@ pub(crate) async fn record(servers: &Servers) -> Result<Vec<Recording>, Problem>
         .map_err(|seen| format!("a lock and its unlock were never two commands, but at last {seen}").into())
 }
 
-/// Those of a lock that comes again, which knows more of the nodes than the first. Two come before it, so that every node's vote is
-/// heard once. If some server was sent anything but two commands: what.
+/// If some server was sent anything but two commands: what.
 async fn try_record(
     servers: &Servers,
     quorum: &Quorum,
     resource: &str,
 ) -> Result<Result<Vec<Recording>, String>, Problem> {
-    for _ in 0..2 {
-        quorum.red_lock(resource).lock().await?.unlock().await?;
-        tokio::time::sleep(QUIET).await;
-    }
     let mut monitors = Vec::new();
     for server in servers.all() {
         monitors.push(server.monitor().await?);

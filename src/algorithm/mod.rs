@@ -15,7 +15,6 @@ pub(crate) mod fencing;
 pub(crate) mod lease;
 pub(crate) mod node_set;
 pub(crate) mod queueing;
-pub(crate) mod remembered;
 pub(crate) mod residue;
 pub(crate) mod round;
 pub(crate) mod sighting;

@@ -14,7 +14,7 @@ use tokio::{runtime::Handle, sync::Notify, task::AbortHandle};
 use uuid::Uuid;
 
 use crate::{
-    algorithm::{arbiter, attempt::Plan, node_set::NodeSet, remembered::Remembered},
+    algorithm::{arbiter, attempt::Plan},
     clock::{Clock, Instant},
     config::CheckedQuorum,
     error::LossReason,
@@ -29,7 +29,7 @@ use crate::{
         watchdog,
     },
     mutex::lock,
-    node::{Fingerprint, Node, Reply, Resources},
+    node::{Fingerprint, Node, Reply},
     owner_id::OwnerIds,
     resource::Resource,
     spawner::Spawner,
@@ -45,7 +45,6 @@ pub(crate) struct Core {
     pub(crate) owners: OwnerIds,
     pub(crate) waiters: Waiters,
     pub(crate) queues: Queues,
-    remembered: Mutex<Remembered>,
     pub(crate) attempts: Gauge,
     pub(crate) renewals: Schedule,
     pub(crate) expiries: Schedule,
@@ -107,7 +106,6 @@ impl Client {
         surroundings: Surroundings,
     ) -> Arc<Self> {
         let Surroundings { clock, spawner, observer, entropy } = surroundings;
-        let remembered = Remembered::new(settings.terms.counter_ttl);
         let core = Arc::new(Core {
             nodes,
             clock,
@@ -115,7 +113,6 @@ impl Client {
             owners: OwnerIds::new(entropy.client),
             waiters: Waiters::default(),
             queues: Queues::default(),
-            remembered: Mutex::new(remembered),
             attempts: Gauge::default(),
             renewals: Schedule::default(),
             expiries: Schedule::default(),
@@ -157,18 +154,6 @@ impl Core {
     /// A number from 0 to below 1.
     pub(crate) fn jitter(&self) -> f64 {
         lock(&self.random).random_range(0.0..1.0)
-    }
-
-    /// The nodes that are known to remember these resources' counters for long enough.
-    pub(crate) fn remembering(&self, resources: &Resources, now: Instant) -> NodeSet {
-        lock(&self.remembered).at(resources, now)
-    }
-
-    /// These nodes, asked at `asked`, have seen to it that they remember these resources' counters for long enough.
-    pub(crate) fn note_remembering(&self, resources: &Resources, nodes: NodeSet, asked: Instant) {
-        if !nodes.is_empty() {
-            lock(&self.remembered).note(resources, nodes, asked);
-        }
     }
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -132,9 +132,6 @@ struct Run<'a> {
     attempt: Attempt,
     fanout: Fanout<Asked>,
     votes: Vec<Vote>,
-    /// The nodes that need not look how long they remember the counters, and those that did, and voted.
-    remembering: NodeSet,
-    looked: NodeSet,
     /// Until the attempt is rolled back, or its lease is in somebody's care.
     under_way: Option<UnderWay>,
     seen: Vec<Sighting>,
@@ -165,18 +162,15 @@ impl<'a> Run<'a> {
         };
         let nodes = core.nodes.len();
         let owner = core.owners.fresh();
-        let start = core.now();
         Self {
             core,
             target,
             number: core.observer.attempt_began(&target.resources, &owner),
             owner,
             hint,
-            attempt: Attempt::new(rules, start),
+            attempt: Attempt::new(rules, core.now()),
             fanout: Fanout::new(),
             votes: vec![Vote::NotAsked; nodes],
-            remembering: core.remembering(&target.resources, start),
-            looked: NodeSet::EMPTY,
             under_way: Some(core.attempts.enter()),
             seen: vec![Sighting::NotAsked; nodes],
             largest_counter: 0,
@@ -191,17 +185,11 @@ impl<'a> Run<'a> {
     }
 
     fn send_lock(&mut self, nodes: NodeSet, is_called: bool) {
-        let remembering = nodes.intersection(self.remembering);
-        for (nodes, is_remembered) in [(remembering, true), (nodes.without(remembering), false)] {
-            if nodes.is_empty() {
-                continue;
-            }
-            let asked = if is_called { Asked::Take } else { Asked::Lock };
-            let request = self.request(Entry::Lock(self.lock(is_remembered, is_called)));
-            for node in nodes.iter() {
-                self.fanout.send(&self.core.nodes, node, asked, request.clone());
-                self.note(node, Vote::Pending, Sighting::Unknown);
-            }
+        let asked = if is_called { Asked::Take } else { Asked::Lock };
+        let request = self.request(Entry::Lock(self.lock(is_called)));
+        for node in nodes.iter() {
+            self.fanout.send(&self.core.nodes, node, asked, request.clone());
+            self.note(node, Vote::Pending, Sighting::Unknown);
         }
     }
 
@@ -215,7 +203,7 @@ impl<'a> Run<'a> {
         {
             self.keeper.is_passed_over(self.core, node);
         }
-        let lock = self.lock(false, true);
+        let lock = self.lock(true);
         let (entry, asked) = match &mut self.line {
             Some(line) => (line.line_up(node, lock), Asked::LineUp),
             None => (Entry::Lock(lock), Asked::Take),
@@ -224,13 +212,12 @@ impl<'a> Run<'a> {
         self.note(node, Vote::Pending, Sighting::Unknown);
     }
 
-    fn lock(&self, is_remembered: bool, is_called: bool) -> Lock {
+    fn lock(&self, is_called: bool) -> Lock {
         Lock {
             resources: Arc::clone(&self.target.resources),
             owner: self.owner.clone(),
             ttl: self.target.settings.ttl,
             hint: self.hint,
-            is_remembered,
             is_called,
         }
     }
@@ -291,7 +278,6 @@ impl<'a> Run<'a> {
         let (ballot, sighting) = match answer {
             Answer::Granted { vote } => {
                 self.largest_counter = self.largest_counter.max(*vote);
-                self.looked.insert(node);
                 (Ballot::Granted(*vote), Sighting::Free)
             }
             Answer::Held(holder) => (Ballot::Refused, self.hear_holder(holder)),
@@ -473,8 +459,6 @@ fn standing((ballot, vote): (&Ballot, &Vote)) -> Standing {
 impl Drop for Run<'_> {
     fn drop(&mut self) {
         self.roll_back();
-        let looked = self.looked.without(self.remembering);
-        self.core.note_remembering(&self.target.resources, looked, self.attempt.start());
         if !self.is_decided {
             self.core.observer.attempt_ended(AttemptEnd::Cancelled);
         }

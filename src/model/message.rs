@@ -88,9 +88,7 @@ impl Request {
         let resources = Resources::clone(&RESOURCES);
         let owner = OWNERS[owned_by.client][usize::from(owned_by.number) - 1].clone();
         match self.ask {
-            Ask::Lock { hint, is_called } => {
-                Entry::Lock(Lock { resources, owner, ttl, hint, is_remembered: false, is_called })
-            }
+            Ask::Lock { hint, is_called } => Entry::Lock(Lock { resources, owner, ttl, hint, is_called }),
             Ask::Raise { token } => Entry::Raise(Raise { resources, owner, token }),
             Ask::Renew { token, .. } => Entry::Renew(Renew { resources, owner, holds: 1, ttl, token }),
             Ask::Unlock { token, leave } => {

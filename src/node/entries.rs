@@ -42,19 +42,13 @@ pub(crate) fn owner(name: &str) -> OwnerId {
 /// Ttls are milliseconds.
 pub(crate) fn lock(names: &str, by: &str, ttl: u64, hint: u64) -> Entry {
     let (resources, owner, ttl) = (resources(names), owner(by), Duration::from_millis(ttl));
-    Entry::Lock(Lock { resources, owner, ttl, hint, is_remembered: false, is_called: false })
+    Entry::Lock(Lock { resources, owner, ttl, hint, is_called: false })
 }
 
 /// A lock of one whose turn it is, without a hint.
 pub(crate) fn take(names: &str, by: &str, ttl: u64) -> Entry {
     let (resources, owner, ttl) = (resources(names), owner(by), Duration::from_millis(ttl));
-    Entry::Lock(Lock { resources, owner, ttl, hint: 0, is_remembered: false, is_called: true })
-}
-
-/// A lock without a hint, at a node that is known to remember the counters for long enough.
-pub(crate) fn relock(names: &str, by: &str, ttl: u64) -> Entry {
-    let (resources, owner, ttl) = (resources(names), owner(by), Duration::from_millis(ttl));
-    Entry::Lock(Lock { resources, owner, ttl, hint: 0, is_remembered: true, is_called: false })
+    Entry::Lock(Lock { resources, owner, ttl, hint: 0, is_called: true })
 }
 
 pub(crate) fn raise(names: &str, by: &str, token: u64) -> Entry {
@@ -94,7 +88,7 @@ pub(crate) fn unlock_late(names: &str, by: &str, token: u64, real: bool) -> Entr
 /// Locks for ten seconds when it is the waiter's turn; a life of 0 milliseconds is none.
 pub(crate) fn line_up(names: &str, by: &str, waiter: &str, ticket: u64, life: u64) -> Entry {
     let (resources, ttl) = (resources(names), Duration::from_secs(10));
-    let lock = Lock { resources, owner: owner(by), ttl, hint: 0, is_remembered: false, is_called: true };
+    let lock = Lock { resources, owner: owner(by), ttl, hint: 0, is_called: true };
     let life = (life > 0).then(|| Duration::from_millis(life));
     let waiter = owner(waiter);
     Entry::LineUp(LineUp { lock, resource: 0, waiter, ticket, life, only_waits: false })

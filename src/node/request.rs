@@ -117,10 +117,6 @@ pub(crate) struct Lock {
     pub(crate) ttl: Duration,
     /// One more than the largest counter the waiter has seen, or 0: brings counters back in step.
     pub(crate) hint: u64,
-    /// Whether the node is known to remember the counters for long enough ([`Remembered`]), if they are there at all.
-    ///
-    /// [`Remembered`]: crate::algorithm::remembered::Remembered
-    pub(crate) is_remembered: bool,
     /// Whether it is this owner's turn, as the node says that keeps the line: so it need not let those go first who wait.
     pub(crate) is_called: bool,
 }
@@ -245,13 +241,6 @@ pub(crate) struct Init {
 pub(crate) struct Reconfigure {
     pub(crate) from: Fingerprint,
     pub(crate) to: Fingerprint,
-}
-
-impl Lock {
-    /// Whether the node need not look for how long it remembers its counters. To follow a hint, it looks all the same.
-    pub(crate) fn is_relock(&self) -> bool {
-        self.is_remembered && self.hint == 0
-    }
 }
 
 impl Entry {

@@ -17,7 +17,6 @@ mod fair;
 mod loss;
 mod masks;
 mod reentrancy;
-mod remembering;
 mod residue;
 pub(crate) mod traces;
 mod waiting;

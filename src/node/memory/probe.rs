@@ -23,14 +23,6 @@ impl MemoryServer {
         mutex::lock(&self.memory).state.held(&resource, now).map(|held| held.holds)
     }
 
-    /// For how long the fencing counter of a resource will be remembered here.
-    pub(crate) fn counter_left(&self, resource: &str) -> Option<Duration> {
-        let resource = Resource::new(resource).ok()?;
-        let now = self.now();
-        let counter = mutex::lock(&self.memory).state.counter(&resource, now);
-        counter.map(|counter| counter.expires_at.remaining(now))
-    }
-
     /// How many wait in line for a resource here.
     pub(crate) fn waiters(&self, resource: &str) -> usize {
         let now = self.now();
@@ -57,12 +49,6 @@ impl MemoryServer {
     /// Loses all data, as a flush does.
     pub(crate) fn forget(&self) {
         mutex::lock(&self.memory).state.flush();
-    }
-
-    /// Loses the fencing counter of a resource, and nothing else.
-    pub(crate) fn forget_counter(&self, resource: &str) {
-        let Ok(resource) = Resource::new(resource) else { return };
-        mutex::lock(&self.memory).state.set_counter(&resource, None);
     }
 
     /// How many listeners are subscribed.

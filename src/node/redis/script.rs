@@ -13,7 +13,7 @@ use crate::{
         fault::Fault,
         proclamation::Proclamation,
         redis::classify::{classify_caught, classify_code},
-        request::{Entry, Leave, LineUp, Lock, NewNodes, Proclaim, Unlock},
+        request::{Entry, Leave, LineUp, NewNodes, Proclaim, Unlock},
         terms::{Fingerprint, QuarantineTerms, RestartGuard, Run, Terms},
         ttl::whole_milliseconds,
     },
@@ -69,7 +69,7 @@ pub(crate) fn sha() -> &'static str {
 ///
 /// ```text
 /// EVALSHA sha | EVAL text  numkeys  resources of all entries ...
-///         fingerprint run counter_ttl guard+max_ttl+hand_over  { lock | relock | unlock | release | release_late | renew arguments ... |
+///         fingerprint run counter_ttl guard+max_ttl+hand_over  { lock | unlock | release | release_late | renew arguments ... |
 ///         operation resources-count arguments ... } ...
 /// ```
 ///
@@ -107,7 +107,14 @@ pub(crate) fn command(terms: &Terms, entries: &[Entry]) -> Cmd {
 fn encode(command: &mut Cmd, entry: &Entry, quarantine: QuarantineTerms) {
     let count = entry.resources().len();
     match entry {
-        Entry::Lock(lock) => encode_lock(command, lock),
+        Entry::Lock(lock) => {
+            let lock_or_take = if lock.is_called {
+                command.arg("take").arg(count)
+            } else {
+                operation(command, "lock", "lock_any", count)
+            };
+            lock_or_take.arg(lock.owner.as_bytes()).arg(whole_milliseconds(lock.ttl)).arg(lock.hint)
+        }
         Entry::Raise(raise) => command.arg("raise").arg(count).arg(raise.owner.as_bytes()).arg(raise.token),
         Entry::Renew(renew) => {
             operation(command, "renew", "renew_any", count).arg(renew.owner.as_bytes()).arg(renew.holds);
@@ -146,19 +153,6 @@ fn encode(command: &mut Cmd, entry: &Entry, quarantine: QuarantineTerms) {
             command.arg("reconfigure").arg(count).arg(change.from.as_str()).arg(change.to.as_str())
         }
     };
-}
-
-fn encode_lock<'a>(command: &'a mut Cmd, lock: &Lock) -> &'a mut Cmd {
-    let (count, owner, ttl) = (lock.resources.len(), lock.owner.as_bytes(), whole_milliseconds(lock.ttl));
-    if lock.is_called {
-        command.arg("take").arg(count).arg(owner).arg(ttl);
-        return if lock.is_relock() { command.arg("-") } else { command.arg(lock.hint) };
-    }
-    if lock.is_relock() && has_shortest(&lock.resources) {
-        return command.arg("relock").arg(owner).arg(ttl);
-    }
-    operation(command, "lock", "lock_any", count).arg(owner).arg(ttl);
-    if lock.is_relock() { command.arg("-") } else { command.arg(lock.hint) }
 }
 
 fn encode_unlock<'a>(command: &'a mut Cmd, unlock: &Unlock) -> &'a mut Cmd {

@@ -5,7 +5,6 @@ use crate::{
     node::{
         answer::Answer,
         fault::Fault,
-        names,
         state::{Counter, NodeState, NodeTime},
         terms::Terms,
     },
@@ -77,23 +76,13 @@ impl NodeState {
         Ok(Counters { found, largest })
     }
 
-    /// Moves a counter; each use sees to it that it is remembered for the counter's ttl and a quarter of it, which spares
-    /// whoever comes again to look ([`Remembered`]). It lives for half as long again, so that few uses have to prolong it.
-    ///
-    /// [`Remembered`]: crate::algorithm::remembered::Remembered
+    /// Moves a counter; each use sees to it that it is remembered for the counter's ttl. It lives for half as long again, so
+    /// that few uses have to prolong it.
     pub(super) fn count(&mut self, terms: &Terms, resource: &Resource, value: u64, now: NodeTime) {
         let ttl = terms.counter_ttl;
         let stored = self.counter(resource, now).map(|counter| counter.expires_at);
-        let expires_at =
-            stored.filter(|stored| stored.remaining(now) >= ttl + ttl / 4).unwrap_or(now + ttl + ttl / 2);
+        let expires_at = stored.filter(|stored| stored.remaining(now) >= ttl).unwrap_or(now + ttl + ttl / 2);
         self.set_counter(resource, Some(Counter { value, expires_at }));
-    }
-
-    /// Moves a counter that is remembered for long enough.
-    pub(super) fn count_up(&mut self, resource: &Resource, value: u64) {
-        if let Some(counter) = self.counters.get_mut(&names::namesake(resource)) {
-            counter.value = value;
-        }
     }
 
     /// Votes are above it.

@@ -72,11 +72,8 @@ impl NodeState {
             }
             below + 1
         };
-        for (resource, found) in resources.iter().zip(&counters.found) {
-            match found {
-                Some(_) if lock.is_relock() => self.count_up(resource, vote),
-                _ => self.count(terms, resource, vote, now),
-            }
+        for resource in resources.iter() {
+            self.count(terms, resource, vote, now);
             let stored = self.held(resource, now).map(|held| held.holds).filter(|_| is_resend);
             self.own(resource, owner, stored.unwrap_or(1), *ttl, now);
             self.marks.remove(resource);

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use crate::{
     node::{
-        Answer, Entry, Fault, Fingerprint, HeldBy, Holder, Inspection, Lock,
+        Answer, Entry, Fault, Fingerprint, HeldBy, Holder, Inspection,
         entries::{
-            force_unlock, inspect, lock, owner, raise, relock, renew, resource, take, terms, unlock,
-            unlock_late,
+            force_unlock, inspect, lock, owner, raise, renew, resource, take, terms, unlock, unlock_late,
         },
         state::{Counter, LARGEST_COUNTER, NodeState, NodeTime, Record},
     },
@@ -423,50 +422,23 @@ fn clients_of_another_quorum_may_only_unlock_and_look() {
 }
 
 #[test]
-fn a_counter_is_remembered_for_its_ttl_and_a_quarter_after_every_use_and_for_half_as_long_again_at_most() {
+fn a_counter_is_remembered_for_its_ttl_after_every_use_and_for_half_as_long_again_at_most() {
     let mut node = Fixture::new();
     node.ask(&lock("a", "me", 5000, 0));
-    node.milliseconds += 900_000;
+    node.milliseconds += 1_800_000;
     node.ask(&lock("a", "you", 5000, 0));
-    node.milliseconds += 4_500_000;
+    node.milliseconds += 3_600_000;
     assert_eq!(node.counter("a"), Some(START + 2), "its life was not prolonged: it was long enough");
     node.milliseconds += 1;
     assert_eq!(node.counter("a"), None);
 
     node.ask(&lock("b", "me", 5000, 0));
-    node.milliseconds += 900_001;
+    node.milliseconds += 1_800_001;
     node.ask(&lock("b", "you", 5000, 0));
     node.milliseconds += 5_400_000;
     assert!(node.counter("b").is_some());
     node.milliseconds += 1;
     assert_eq!(node.counter("b"), None);
-}
-
-#[test]
-fn a_relock_leaves_the_life_of_a_counter_as_it_is_and_begins_one_anew_that_was_lost() {
-    let mut node = Fixture::new();
-    node.ask(&lock("a", "me", 5000, 0));
-    node.milliseconds += 5_300_000;
-    assert_eq!(node.ask(&relock("a", "you", 5000)), Answer::Granted { vote: START + 2 });
-    node.milliseconds += 100_000;
-    assert_eq!(node.counter("a"), Some(START + 2));
-    node.milliseconds += 1;
-    assert_eq!(node.counter("a"), None);
-    let begun_anew = START + 5400 * 1_000_000;
-    assert_eq!(node.ask(&relock("a", "me", 5000)), Answer::Granted { vote: begun_anew + 1 });
-    node.milliseconds += 5_400_000;
-    assert_eq!(node.counter("a"), Some(begun_anew + 1));
-}
-
-#[test]
-fn a_relock_with_a_hint_looks_at_the_counter() {
-    let mut node = Fixture::new();
-    node.ask(&lock("a", "me", 5000, 0));
-    node.milliseconds += 5_300_000;
-    let Entry::Lock(lock) = relock("a", "you", 5000) else { unreachable!() };
-    node.ask(&Entry::Lock(Lock { hint: START + 5, ..lock }));
-    node.milliseconds += 5_400_000;
-    assert_eq!(node.counter("a"), Some(START + 5));
 }
 
 #[test]

@@ -38,7 +38,6 @@ fn lock(number: u32) -> Entry {
         owner: owner(number),
         ttl: Duration::from_secs(1),
         hint: 0,
-        is_remembered: false,
         is_called: false,
     })
 }

@@ -7,11 +7,10 @@
 --
 --   lock     owner, ttl, hint            unlock        owner, token, kind: real 0|1 and leave 0|1 unless all was deleted|2,
 --                                                  and 1 if it is known that others wait
---   relock   owner, ttl                  release       owner: real, leaves nothing, and no token to carry
---   renew    owner, holds, ttl, token    release_late  owner, token: real, leaves a tombstone unless it deletes
+--   renew    owner, holds, ttl, token    release       owner: real, leaves nothing, and no token to carry
+--                                        release_late  owner, token: real, leaves a tombstone unless it deletes
 --
--- To relock is to lock with the hint `-`: none, by a client that knows that the counter is remembered for long enough. It and
--- both kinds of release are for resources without a brace in their names.
+-- Both kinds of release are for resources without a brace in their names.
 --
 -- Where there are signs of tombstones, lines or marks, a short way asks whether there is a line of its resource, or a mark if
 -- that matters to it, and is left if there is.
@@ -52,7 +51,7 @@ while at <= last do
       answer = type(heard) == 'table' and { 'fault', heard.err } or 1
     end
 
-  elseif name == 'relock' or name == 'lock' or name == 'renew' then
+  elseif name == 'lock' or name == 'renew' then
     -- The floor of a node that votes: its record is of this quorum and of the run that the connection knows, and there is no
     -- quarantine. Mostly there is no tombstone, line or mark either, and one question answers all.
     if floor == nil then
@@ -73,7 +72,7 @@ while at <= last do
       is_usual = is_usual and not (has_signs and call('EXISTS', 'redquorum:line:{' .. resource .. '}') ~= 0)
       is_usual = is_usual and call('HMGET', resource, owner)[1] == holds and call('GET', counter) == token
       local remembered = is_usual and call('PTTL', counter)
-      if type(remembered) == 'number' and remembered >= 1.25 * tonumber(words[3]) then
+      if type(remembered) == 'number' and remembered >= tonumber(words[3]) then
         local remaining = call('PTTL', resource)
         if type(remaining) == 'number' and remaining < tonumber(ttl) then
           remaining = call('PEXPIRE', resource, ttl)
@@ -81,30 +80,17 @@ while at <= last do
         answer = type(remaining) == 'table' and { 'fault', remaining.err } or 1
       end
     else
-      local ttl, hint, counter = words[at + 2], '-', nil
-      if name == 'relock' then
-        arity, counter = 2, 'redisson_lock_token:{' .. resource .. '}'
-      else
-        arity, hint, counter = 3, words[at + 3], 'redisson_lock_token:' .. braced(resource)
-      end
-      local is_relock = hint == '-'
+      arity = 3
+      local ttl, hint, counter = words[at + 2], words[at + 3], 'redisson_lock_token:' .. braced(resource)
       local fields = is_usual and call('HLEN', resource)
       if fields == 0 and not (has_signs
         and call('EXISTS', 'redquorum:line:{' .. resource .. '}', 'redquorum:mark:{' .. resource .. '}') ~= 0) then
         -- A counter that is remembered for long enough is only counted up, which needs no number to be read or written.
-        local remembered, vote = not is_relock and call('PTTL', counter), nil
-        if is_relock or (type(remembered) == 'number' and remembered >= 1.25 * tonumber(words[3])) then
-          vote = call('INCR', counter)
-        end
+        local remembered = call('PTTL', counter)
+        local is_remembered = type(remembered) == 'number' and remembered >= tonumber(words[3])
+        local vote = is_remembered and call('INCR', counter)
         local is_number = type(vote) == 'number'
-        local is_vote = is_number and vote > floor and vote <= largest_counter
-        if is_relock then
-          -- The first number there is shows that the counter was lost since.
-          is_vote = is_vote and vote ~= 1
-        else
-          is_vote = is_vote and vote >= tonumber(hint)
-        end
-        if is_vote then
+        if is_number and vote > floor and vote >= tonumber(hint) and vote <= largest_counter then
           local done = call('HSET', resource, owner, '1')
           if done == 1 then
             done = call('PEXPIRE', resource, ttl)
@@ -115,13 +101,6 @@ while at <= last do
           answer = done == 1 and vote or { 'fault', type(done) == 'table' and done.err or tostring(done) }
         elseif is_number then
           call('DECR', counter)
-          if is_relock and vote == 1 then
-            -- What was not there is not there again: without a ttl it would stay for ever, and be counted on from.
-            local left = call('PTTL', counter)
-            if not (type(left) == 'number' and left >= 0) and call('DEL', counter) ~= 1 then
-              call('PEXPIRE', counter, 0)
-            end
-          end
         end
       elseif fields == 1 and has_signs and call('EXISTS', 'redquorum:line:{' .. resource .. '}') == 0 then
         -- Whoever is refused will wait, so it leaves a mark. The sign that there are marks has to outlive it.
@@ -150,9 +129,7 @@ while at <= last do
   if not answer then
     node = node or define()
     local arguments
-    if name == 'relock' then
-      name, arguments = 'lock_any', { owner, words[first + 1], '-' }
-    elseif name == 'release' then
+    if name == 'release' then
       name, arguments = 'unlock_any', { owner, '0', '10' }
     elseif name == 'release_late' then
       name, arguments = 'unlock_any', { owner, words[first + 1], '11' }

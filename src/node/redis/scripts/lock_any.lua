@@ -1,6 +1,5 @@
--- lock_any.lua  KEYS resources  ARGV owner, ttl, hint|-  ->  vote | held index owner remaining counter
+-- lock_any.lua  KEYS resources  ARGV owner, ttl, hint  ->  vote | held index owner remaining counter
 --   | queued index 0 rank 0 [index owner remaining counter] | gone
--- The hint `-` is none, of a client that knows that the counters are remembered for long enough.
 
 -- Locks what nobody else has, whoever waits: the vote. Where it is known that there is no mark, none is deleted.
 function node.grant(resources, owner, ttl, hint, seen, is_unmarked)
@@ -11,7 +10,7 @@ function node.grant(resources, owner, ttl, hint, seen, is_unmarked)
   local vote = seen.largest
   if not is_resend then
     local below = math.max(node.largest_or_start(seen), floor)
-    if hint ~= '0' and hint ~= '-' then
+    if hint ~= '0' then
       -- At most an hour ahead.
       below = math.max(below, math.min(tonumber(hint) - 1, node.start() + 3600 * 1000000))
     end
@@ -24,7 +23,7 @@ function node.grant(resources, owner, ttl, hint, seen, is_unmarked)
   for i = 1, #resources do
     values[i] = vote
   end
-  node.own(resources, owner, seen, values, not is_resend and '1' or nil, ttl, hint == '-')
+  node.own(resources, owner, seen, values, not is_resend and '1' or nil, ttl)
   for i = 1, is_unmarked and 0 or #resources do
     node.unmark(resources[i])
   end

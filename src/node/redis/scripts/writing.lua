@@ -9,10 +9,9 @@ function node.text_of(number)
   return string.format('%d%07d', high, number - high * 10000000)
 end
 
--- A counter lives for half as long again as it has to, so that few uses have to prolong it. Whoever finds a quarter to
--- spare need not look again for most of that.
-function node.count(name, value, is_remembered)
-  if is_remembered or redis.call('PTTL', name) >= 1.25 * node.counter_ttl then
+-- A counter lives for half as long again as it has to, so that few uses have to prolong it.
+function node.count(name, value)
+  if redis.call('PTTL', name) >= node.counter_ttl then
     redis.call('SET', name, node.text_of(value), 'KEEPTTL')
   else
     redis.call('SET', name, node.text_of(value), 'PX', math.floor(node.counter_ttl * 1.5))
@@ -47,8 +46,7 @@ function node.unmark(resource)
   end
 end
 
--- Makes all resources the owner's, with these counters and holds (nil: as they are). Counters that are there are remembered
--- for long enough, or it is looked at.
+-- Makes all resources the owner's, with these counters and holds (nil: as they are).
 --
 -- A script cannot undo, so the order matters. The counters come first: SET is what a server without memory, a replica
 -- or one that cannot persist refuses, it says so at a script's first write only, and it brings its own ttl. Then PEXPIRE:
@@ -56,9 +54,9 @@ end
 -- a ttl is only reached where the PEXPIRE after it is known to be allowed. What a fault in between leaves is a counter
 -- that is too high, or resources of which some are owned for the ttl: both as after a reply that was lost, and the
 -- unlock that follows every fault takes the latter back.
-function node.own(resources, owner, seen, values, holds, ttl, is_remembered)
+function node.own(resources, owner, seen, values, holds, ttl)
   for i = 1, #resources do
-    node.count(seen.counters[i], values[i], is_remembered and seen.found[i])
+    node.count(seen.counters[i], values[i])
   end
   for i = 1, #resources do
     if not seen.ttls[i] or seen.ttls[i] < tonumber(ttl) then

@@ -55,7 +55,6 @@ impl Scene {
             owner,
             ttl: Duration::from_secs(30),
             hint: 0,
-            is_remembered: false,
             is_called: false,
         }))
     }

@@ -85,14 +85,7 @@ impl Scene {
 
     fn lock(&self, number: u32) -> Reply {
         let (resources, owner) = (Arc::new([resource("r")]), owner(number));
-        let lock = Lock {
-            resources,
-            owner,
-            ttl: Duration::from_secs(1),
-            hint: 0,
-            is_remembered: false,
-            is_called: false,
-        };
+        let lock = Lock { resources, owner, ttl: Duration::from_secs(1), hint: 0, is_called: false };
         self.node.call(Request::one(Entry::Lock(lock), self.clock.now() + Duration::from_secs(60)))
     }
 

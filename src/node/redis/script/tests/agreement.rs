@@ -48,7 +48,7 @@ enum Number {
 
 #[derive(Clone, Debug)]
 enum Question {
-    Lock { hint: Number, is_remembered: bool, is_called: bool },
+    Lock { hint: Number, is_called: bool },
     Raise { token: Number },
     Renew { holds: u32, token: Number },
     Unlock { token: Number, real: bool, leave: Leave, is_awaited: bool },
@@ -137,8 +137,8 @@ const LEAVES: [Leave; 4] = [Leave::Nothing, Leave::Nothing, Leave::UnlessDeleted
 
 fn question() -> impl Strategy<Value = Question> {
     prop_oneof![
-        8 => (prop_oneof![3 => Just(Number::Exactly(0)), 1 => number()], any::<bool>(), prop::bool::weighted(0.2))
-            .prop_map(|(hint, is_remembered, is_called)| Question::Lock { hint, is_remembered, is_called }),
+        8 => (prop_oneof![3 => Just(Number::Exactly(0)), 1 => number()], prop::bool::weighted(0.2))
+            .prop_map(|(hint, is_called)| Question::Lock { hint, is_called }),
         3 => number().prop_map(|token| Question::Raise { token }),
         4 => (1..3_u32, number()).prop_map(|(holds, token)| Question::Renew { holds, token }),
         6 => (prop_oneof![Just(Number::Exactly(0)), number()], any::<bool>(), sample::select(&LEAVES[..]),
@@ -185,7 +185,7 @@ fn enrolment() -> Draft {
 fn crowd() -> impl Strategy<Value = Vec<Step>> {
     let draft = |question| Draft { question, resources: vec!["a"], owner: "u:1", ttl: 3 };
     let zero = || Number::Exactly(0);
-    let mut drafts = vec![Question::Lock { hint: zero(), is_remembered: false, is_called: false }];
+    let mut drafts = vec![Question::Lock { hint: zero(), is_called: false }];
     let in_line =
         |waiter| Question::LineUp { waiter, ticket: zero(), enters: true, only_waits: true, index: 0 };
     drafts.extend(WAITERS.map(in_line));
@@ -270,9 +270,9 @@ impl Pair<'_> {
         // No two ttls of one run are so near that the tolerance could change which of them is the longer.
         let ttl = Duration::from_millis(draft.ttl * 20_000 + (self.steps * 4 + index) * 2 * TOLERANCE);
         match &draft.question {
-            Question::Lock { hint, is_remembered, is_called } => {
-                let (hint, is_remembered, is_called) = (self.number(hint), *is_remembered, *is_called);
-                Entry::Lock(Lock { resources, owner, ttl, hint, is_remembered, is_called })
+            Question::Lock { hint, is_called } => {
+                let (hint, is_called) = (self.number(hint), *is_called);
+                Entry::Lock(Lock { resources, owner, ttl, hint, is_called })
             }
             Question::Raise { token } => Entry::Raise(Raise { resources, owner, token: self.number(token) }),
             Question::Renew { holds, token } => {
@@ -289,7 +289,7 @@ impl Pair<'_> {
             Question::LineUp { waiter, ticket, enters, only_waits, index } => {
                 let (life, resource, only_waits) =
                     (enters.then_some(ttl), index % resources.len(), *only_waits);
-                let lock = Lock { resources, owner, ttl, hint: 0, is_remembered: false, is_called: true };
+                let lock = Lock { resources, owner, ttl, hint: 0, is_called: true };
                 let (waiter, ticket) = (self::owner(waiter), self.number(ticket));
                 Entry::LineUp(LineUp { lock, resource, waiter, ticket, life, only_waits })
             }

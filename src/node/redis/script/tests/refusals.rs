@@ -2,7 +2,7 @@
 
 use crate::node::{
     Answer, Entry, Fault, Unlock,
-    entries::{force_unlock, line_up, lock, owner, proclaim, relock, renew, resource, said, terms, unlock},
+    entries::{force_unlock, line_up, lock, owner, proclaim, renew, resource, said, terms, unlock},
     names,
     redis::script::tests::server::Server,
 };
@@ -65,7 +65,6 @@ fn a_server_without_memory_refuses_the_short_way_as_well() {
     let keys = server.keys();
     server.run("CONFIG SET maxmemory 1");
     assert_eq!(server.one(&terms(), &lock("a", "me", 5000, 0)), Answer::Fault(Fault::OutOfMemory));
-    assert_eq!(server.one(&terms(), &relock("a", "me", 5000)), Answer::Fault(Fault::OutOfMemory));
     assert!(matches!(server.one(&terms(), &lock("held", "other", 5000, 0)), Answer::Held(_)));
     assert_eq!(server.keys(), keys);
     // To renew and to unlock takes no memory.
@@ -84,7 +83,6 @@ fn a_replica_refuses_the_short_way_as_well() {
     server.run("REPLICAOF 127.0.0.1 1");
     for entry in [
         lock("a", "me", 5000, 0),
-        relock("a", "me", 5000),
         renew("held", "me", 1, 60_000, vote),
         unlock("held", "me", vote, true, false),
         unlock("held", "me", 0, true, false),
@@ -103,13 +101,12 @@ fn a_permission_that_is_missing_is_told_by_the_short_way_too() {
     let renew = renew("held", "me", 1, 60_000, vote);
     let unlock = unlock("held", "me", vote, true, false);
     let granted = lock("a", "me", 5000, 0);
-    let again = relock("a", "me", 5000);
     for (missing, entries) in [
         ("hlen", vec![&granted, &refused, &renew]),
         ("hmget", vec![&granted, &refused, &renew]),
         ("pttl", vec![&granted, &refused, &renew]),
-        ("pexpire", vec![&granted, &again, &renew]),
-        ("hset", vec![&granted, &again]),
+        ("pexpire", vec![&granted, &renew]),
+        ("hset", vec![&granted]),
         ("hgetall", vec![&refused]),
         ("get", vec![&refused, &renew]),
         ("hdel", vec![&unlock]),
@@ -129,7 +126,7 @@ fn a_permission_that_is_missing_is_told_by_the_short_way_too() {
     // What may not be deleted field by field is deleted as a whole.
     server.run("ACL SETUSER neither on >x ~* &* +@all -pexpire -hdel");
     server.connect_as("neither");
-    let answer = server.one(&terms(), &again);
+    let answer = server.one(&terms(), &granted);
     assert!(matches!(answer, Answer::Fault(Fault::NoPermission(_))), "{answer:?}");
     server.connect();
     assert_eq!(server.holds(&resource("a"), &owner("me")), None);
@@ -212,8 +209,6 @@ fn whatever_permission_is_missing_no_key_stays_without_a_ttl() {
             unlock("a b", "me", 7, true, true),
             lock("d", "me", 5000, 0),
             proclaim("d", said("me", 1, 1, "v"), 5000),
-            // A counter that is missing, whatever the client thinks.
-            relock("lost", "me", 5000),
             // Marks, lines, and those who are called.
             lock("d", "other", 5000, 0),
             lock("a b", "other", 5000, 0),

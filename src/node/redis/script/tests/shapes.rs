@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 use crate::node::{
     Answer, Entry, Fault, HeldBy, Holder, Inspection, Observation, Queued, Terms,
     entries::{
-        force_unlock, inspect, line_up, lock, observe, owner, proclaim, raise, relock, renew, resource,
-        resources, said, terms, unlock,
+        force_unlock, inspect, line_up, lock, observe, owner, proclaim, raise, renew, resource, resources,
+        said, terms, unlock,
     },
     names,
     redis::script::tests::server::Server,
@@ -225,22 +225,6 @@ fn an_unlock_takes_its_field_out_of_whatever_has_become_of_the_hash() {
     assert_eq!(server.holds(&resource("a"), &owner("me")), None);
     assert_eq!(server.holds(&resource("a"), &owner("other")), Some(1));
     assert!(server.ttl(b"a") > 40_000);
-}
-
-#[test]
-fn a_relock_leaves_no_counter_that_it_made_itself() {
-    let mut server = Server::start();
-    server.enrol();
-    let start = server.seconds() * 1_000_000;
-    let Answer::Granted { vote } = server.one(&terms(), &relock("a", "me", 5000)) else {
-        panic!("not granted")
-    };
-    assert!(vote > start, "a counter that was lost begins at the node's time, and not at 1");
-    assert!(server.ttl(b"redisson_lock_token:{a}") > 3_600_000);
-    // One that is 0 is not lost.
-    server.run("SET redisson_lock_token:{b} 0 PX 70000");
-    assert_eq!(server.one(&terms(), &relock("b", "me", 5000)), Answer::Granted { vote: 1 });
-    assert!((60_000..=70_000).contains(&server.ttl(b"redisson_lock_token:{b}")));
 }
 
 #[test]
