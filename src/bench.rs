@@ -151,14 +151,7 @@ impl Calls {
     pub fn unlock(&self, entries: usize) -> usize {
         self.encode(entries, |owner| {
             let resources = Arc::clone(&self.resources);
-            Entry::Unlock(Unlock {
-                resources,
-                owner,
-                token: 1_700_000_000_000_001,
-                real: true,
-                leave: Leave::Nothing,
-                is_awaited: false,
-            })
+            Entry::Unlock(Unlock { resources, owner, real: true, leave: Leave::Nothing, is_awaited: false })
         })
     }
 

@@ -37,7 +37,6 @@ pub(crate) struct FloorTask {
 /// A lock on the floor.
 pub(crate) struct BareLock {
     owner: String,
-    token: u64,
 }
 
 impl Floor {
@@ -78,43 +77,42 @@ impl FloorTask {
         let number = self.floor.owners.fetch_add(1, Ordering::Relaxed);
         // As long as the library's.
         let owner = format!("01234567-89ab-cdef-0123-456789abcdef:{number}");
-        let token = self.ask(|recording| &recording.lock, &owner, 0, granted).await?;
-        Ok(BareLock { owner, token })
+        self.ask(|recording| &recording.lock, &owner, granted).await?;
+        Ok(BareLock { owner })
     }
 
     pub(crate) async fn unlock(&mut self, lock: BareLock) -> Result<(), Problem> {
-        self.ask(|recording| &recording.unlock, &lock.owner, lock.token, unlocked).await?;
-        Ok(())
+        self.ask(|recording| &recording.unlock, &lock.owner, unlocked).await
     }
 
-    /// Asks all nodes at once and returns at the q-th yes, with the largest number that came with one.
+    /// Asks all nodes at once and returns at the q-th yes.
     async fn ask(
         &mut self,
         template: impl Fn(&Recording) -> &Template,
         owner: &str,
-        token: u64,
-        yes: impl Fn(&Value) -> Option<u64>,
-    ) -> Result<u64, Problem> {
+        yes: impl Fn(&Value) -> bool,
+    ) -> Result<(), Problem> {
         self.round += 1;
         let round = self.round;
         for (connection, recording) in self.floor.nodes.iter() {
-            let command = template(recording).command(&self.resource, owner, token);
+            let command = template(recording).command(&self.resource, owner);
             let mut connection = connection.clone();
             self.open.push(Box::pin(async move { (round, connection.send_packed_command(&command).await) }));
         }
         let nodes = self.floor.nodes.len();
-        let (mut granted, mut refused, mut largest) = (0, 0, 0);
+        let (mut granted, mut refused) = (0, 0);
         while let Some((of, reply)) = self.open.next().await {
             if of != round {
                 continue;
             }
             let reply = reply?;
-            match yes(&reply) {
-                Some(number) => (granted, largest) = (granted + 1, largest.max(number)),
-                None => refused += 1,
+            if yes(&reply) {
+                granted += 1;
+            } else {
+                refused += 1;
             }
             if granted > nodes / 2 {
-                return Ok(largest);
+                return Ok(());
             }
             if nodes - refused <= nodes / 2 {
                 return Err(format!("the floor was refused: {reply:?}").into());
@@ -124,27 +122,15 @@ impl FloorTask {
     }
 }
 
-/// The vote, if the lock was granted.
-fn granted(reply: &Value) -> Option<u64> {
-    match reply {
-        Value::Okay => Some(0),
-        reply => number(reply),
-    }
+fn granted(reply: &Value) -> bool {
+    *reply == Value::Okay || unlocked(reply)
 }
 
-/// How many locks were deleted.
-fn unlocked(reply: &Value) -> Option<u64> {
-    number(reply)
-}
-
-/// The number in a reply, or in the answer of its only entry: ours are lists of answers.
-fn number(reply: &Value) -> Option<u64> {
+/// Whether it is a number, or a list of one: ours are lists of answers.
+fn unlocked(reply: &Value) -> bool {
     match reply {
-        Value::Int(number) => u64::try_from(*number).ok(),
-        Value::Array(answers) => match &**answers {
-            [Value::Int(number)] => u64::try_from(*number).ok(),
-            _ => None,
-        },
-        _ => None,
+        Value::Int(_) => true,
+        Value::Array(answers) => matches!(&**answers, [Value::Int(_)]),
+        _ => false,
     }
 }

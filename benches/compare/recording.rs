@@ -1,7 +1,7 @@
 //! The commands that the floor sends: those that the library was seen to send.
 //!
 //! They are recorded from a lock and an unlock of the library itself, as each server shows them to `MONITOR`, and played
-//! again with another resource, owner and token. So the floor needs nothing of the library but its public API, and follows it
+//! again with another resource and owner. So the floor needs nothing of the library but its public API, and follows it
 //! wherever script and arguments change.
 
 use std::time::Duration;
@@ -38,7 +38,6 @@ pub(crate) enum Word {
     Literal(String),
     Resource,
     Owner,
-    Token,
 }
 
 impl Template {
@@ -46,14 +45,13 @@ impl Template {
         Self(words.into_iter().collect())
     }
 
-    pub(crate) fn command(&self, resource: &str, owner: &str, token: u64) -> Cmd {
+    pub(crate) fn command(&self, resource: &str, owner: &str) -> Cmd {
         let mut command = Cmd::with_capacity(self.0.len(), 512);
         for word in &self.0 {
             match word {
                 Word::Literal(text) => command.arg(text),
                 Word::Resource => command.arg(resource),
                 Word::Owner => command.arg(owner),
-                Word::Token => command.arg(token),
             };
         }
         command
@@ -88,7 +86,7 @@ async fn try_record(
     let guard = quorum.red_lock(resource).lock().await?;
     // Until all have answered: an unlock that overtakes its lock would leave a tombstone, which is not the common case.
     tokio::time::sleep(QUIET).await;
-    let (owner, token) = (guard.owner().to_string(), guard.fencing_token().to_string());
+    let owner = guard.owner().to_string();
     guard.unlock().await?;
     let mut recordings = Vec::new();
     for mut monitor in monitors {
@@ -100,7 +98,6 @@ async fn try_record(
                 let blank = |word: &str| match word {
                     _ if word == resource => Word::Resource,
                     _ if word == owner => Word::Owner,
-                    _ if word == token => Word::Token,
                     _ => Word::Literal(word.to_owned()),
                 };
                 Template::new(words.into_iter().map(blank))

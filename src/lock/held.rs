@@ -214,7 +214,7 @@ impl Held {
         left
     }
 
-    /// Submits the unlock to every node that may have the key or profits from the token. Not before [`lose`] or
+    /// Submits the unlock to every node that may have the key. Not before [`lose`] or
     /// [`leave`] has said so.
     ///
     /// [`lose`]: Self::lose
@@ -223,16 +223,16 @@ impl Held {
         let mut state = lock(&self.state);
         let heard = state.hear_late();
         let is_awaited = state.keeper.says_awaited();
-        type Kind = (Leave, u64, Option<Instant>);
+        type Kind = (Leave, Option<Instant>);
         // Mostly one is for all nodes.
         let mut requests: Vec<(Kind, Request)> = Vec::with_capacity(1);
-        let mut unlock = |leave, token, renewed_at: Option<Instant>| {
-            let kind = (leave, token, renewed_at);
+        let mut unlock = |leave, renewed_at: Option<Instant>| {
+            let kind = (leave, renewed_at);
             if let Some((_, request)) = requests.iter().find(|(known, _)| *known == kind) {
                 return request.clone();
             }
             let (resources, owner) = (Arc::clone(&self.resources), self.owner.clone());
-            let unlock = Unlock { resources, owner, token, real: true, leave, is_awaited };
+            let unlock = Unlock { resources, owner, real: true, leave, is_awaited };
             let executed_by = renewed_at.unwrap_or(self.since) + self.node_timeout;
             let request = Request::one(Entry::Unlock(unlock), until);
             let request = request.blocks_until(state.lease.key_over(executed_by));
@@ -248,10 +248,7 @@ impl Held {
                     Standing { was_renewed: false, .. } => Leave::UnlessDeleted,
                     Standing { .. } => Leave::Always,
                 };
-                // Where its own vote was the token or more, the counter is there already.
-                let token = self.token.as_u64();
-                let carried = if standing.counter < token { token } else { 0 };
-                (index, node.call(unlock(leave, carried, standing.renewed_at)))
+                (index, node.call(unlock(leave, standing.renewed_at)))
             })
             .collect();
         drop(state);

@@ -365,8 +365,7 @@ impl<'a> Run<'a> {
         let keys_over = self.core.now() + self.core.settings.validity.seen_by_any(self.target.settings.ttl);
         let unlock = |leave| {
             let (resources, owner) = (Arc::clone(&self.target.resources), self.owner.clone());
-            let entry =
-                Entry::Unlock(Unlock { resources, owner, token: 0, real: false, leave, is_awaited: false });
+            let entry = Entry::Unlock(Unlock { resources, owner, real: false, leave, is_awaited: false });
             Request::one(entry, self.core.owed_until()).blocks_until(keys_over)
         };
         let is_left = !mutation::is_on(Mutation::NoTombstoneForLock);
@@ -444,10 +443,8 @@ impl<'a> Run<'a> {
 /// What a node has to do with the lease after the lock round.
 fn standing((ballot, vote): (&Ballot, &Vote)) -> Standing {
     let is_silent = *ballot == Ballot::Silent && !mutation::is_on(Mutation::NoTombstoneForLock);
-    let counter = if let Ballot::Granted(counter) = ballot { *counter } else { 0 };
     Standing {
         vote: vote.clone(),
-        counter,
         is_touched: *ballot != Ballot::Unsent,
         unanswered: u32::from(is_silent),
         was_renewed: false,

@@ -113,8 +113,7 @@ pub(crate) async fn force_unlock(core: &Core, target: &Target) -> Result<Unlocke
     let replies = core.nodes.iter().map(|node| node.call(force.clone())).enumerate().collect();
     for owner in named_owners(hear_all(core, asked, deadline).await) {
         let resources = Arc::clone(&target.resources);
-        let unlock =
-            Unlock { resources, owner, token: 0, real: false, leave: Leave::Always, is_awaited: false };
+        let unlock = Unlock { resources, owner, real: false, leave: Leave::Always, is_awaited: false };
         let unlock = Request::one(Entry::Unlock(unlock), core.owed_until());
         core.nodes.iter().for_each(|node| drop(node.call(unlock.clone())));
     }

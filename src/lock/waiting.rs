@@ -262,7 +262,7 @@ impl Turn {
             return;
         }
         // A group may be refused for another of its resources than the one that it is in line for.
-        let index = refused.map_or(line.index(), |refused| refused.index);
+        let index = refused.map_or_else(|| line.index(), |refused| refused.index);
         let resource = target.resources.get(index).unwrap_or(&target.resource);
         let start = core.now();
         let deadline = start + target.settings.node_timeout / HEDGE_SHARE;

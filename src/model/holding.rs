@@ -48,7 +48,7 @@ impl World {
     }
 
     /// Deletes the keys, wherever they may be.
-    pub(super) fn unlock(&mut self, model: &Protocol, client: usize, lease: Lease) {
+    pub(super) fn unlock(&mut self, model: &Protocol, client: usize) {
         for site in 0..NODES {
             let standing = self.sites[site].standing[client];
             let is_lock_open = standing.lock == Ballot::Unanswered;
@@ -64,7 +64,7 @@ impl World {
                 _ => Leave::Nothing,
             };
             if standing.lock != Ballot::Refused || is_renewal_open || standing.is_renewed {
-                self.send(client, site, Ask::Unlock { token: lease.token, leave });
+                self.send(client, site, Ask::Unlock { real: true, leave });
             }
         }
         self.end_attempt(client);

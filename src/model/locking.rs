@@ -71,7 +71,7 @@ impl World {
                 }
                 Ballot::Granted(_) | Ballot::Unanswered => Leave::Nothing,
             };
-            self.send(client, site, Ask::Unlock { token: 0, leave });
+            self.send(client, site, Ask::Unlock { real: false, leave });
         }
         self.end_attempt(client);
     }

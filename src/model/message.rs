@@ -47,7 +47,7 @@ pub(super) enum Ask {
         token: u64,
     },
     Unlock {
-        token: u64,
+        real: bool,
         leave: Leave,
     },
 }
@@ -91,8 +91,8 @@ impl Request {
             Ask::Lock { hint, is_called } => Entry::Lock(Lock { resources, owner, ttl, hint, is_called }),
             Ask::Raise { token } => Entry::Raise(Raise { resources, owner, token }),
             Ask::Renew { token, .. } => Entry::Renew(Renew { resources, owner, holds: 1, ttl, token }),
-            Ask::Unlock { token, leave } => {
-                Entry::Unlock(Unlock { resources, owner, token, real: token > 0, leave, is_awaited: false })
+            Ask::Unlock { real, leave } => {
+                Entry::Unlock(Unlock { resources, owner, real, leave, is_awaited: false })
             }
         }
     }
@@ -101,7 +101,7 @@ impl Request {
 /// Somebody else comes into the line of a node, and waits.
 pub(super) fn stranger(ttl: Duration) -> Entry {
     let resources = Resources::clone(&RESOURCES);
-    let lock = Lock { resources, owner: owner("s1"), ttl, hint: 0, is_remembered: false, is_called: true };
+    let lock = Lock { resources, owner: owner("s1"), ttl, hint: 0, is_called: true };
     let life = Some(Duration::from_secs(3_600));
     Entry::LineUp(LineUp { lock, resource: 0, waiter: owner("s"), ticket: 0, life, only_waits: true })
 }

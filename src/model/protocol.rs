@@ -55,7 +55,7 @@ impl Protocol {
                 if matches!(action, Action::Renew(_)) {
                     world.renew(self, client, lease);
                 } else {
-                    world.unlock(self, client, lease);
+                    world.unlock(self, client);
                 }
             }
             Action::Execute { site, request, again } => self.execute(&mut world, site, request, again),

@@ -85,7 +85,7 @@ async fn entries_are_executed_in_order_each_with_its_own_answer(subject: &Subjec
     let entries = vec![
         lock("order", "1", 30_000, 0),
         lock("order", "2", 30_000, 0),
-        unlock("order", "1", 0, true, false),
+        unlock("order", "1", true, false),
         take("order", "2", 30_000),
         inspect("order"),
     ];
@@ -112,7 +112,7 @@ async fn entries_are_executed_in_order_each_with_its_own_answer(subject: &Subjec
 
 async fn calls_are_executed_in_the_order_in_which_they_were_made(subject: &Subject) {
     let locked = subject.node.call(subject.request(vec![lock("calls", "1", 30_000, 0)]));
-    let unlocked = subject.node.call(subject.request(vec![unlock("calls", "1", 0, true, false)]));
+    let unlocked = subject.node.call(subject.request(vec![unlock("calls", "1", true, false)]));
     let again = subject.node.call(subject.request(vec![lock("calls", "2", 30_000, 0)]));
     // Asked for in the opposite order.
     assert!(matches!(again.await.as_slice(), [Answer::Granted { .. }]));
@@ -124,7 +124,7 @@ async fn a_dropped_reply_cancels_nothing(subject: &Subject) {
     drop(subject.node.call(subject.request(vec![lock("dropped", "1", 30_000, 0)])));
     let answer = subject.ask(lock("dropped", "2", 30_000, 0)).await;
     assert!(matches!(answer, Answer::Held(_)), "{answer:?}");
-    drop(subject.node.call(subject.request(vec![unlock("dropped", "1", 0, true, false)])));
+    drop(subject.node.call(subject.request(vec![unlock("dropped", "1", true, false)])));
     assert!(matches!(subject.ask(take("dropped", "2", 30_000)).await, Answer::Granted { .. }));
 }
 
@@ -142,13 +142,13 @@ async fn a_listener_hears_real_releases_until_it_unsubscribes(subject: &Subject)
     ear.hears(subject, &[Notice::Subscribed]).await;
     for (name, real) in [("heard", false), ("unheard", true), ("heard", true)] {
         subject.ask(lock(name, "1", 30_000, 0)).await;
-        subject.ask(unlock(name, "1", 0, real, false)).await;
+        subject.ask(unlock(name, "1", real, false)).await;
     }
     ear.hears(subject, &[Notice::Subscribed, Notice::Released]).await;
     drop(subscription);
     subject.wait(Duration::from_millis(50)).await;
     subject.ask(lock("heard", "1", 30_000, 0)).await;
-    subject.ask(unlock("heard", "1", 0, true, false)).await;
+    subject.ask(unlock("heard", "1", true, false)).await;
     subject.wait(Duration::from_millis(50)).await;
     assert_eq!(ear.heard(), [Notice::Subscribed, Notice::Released]);
 }
@@ -168,7 +168,7 @@ async fn a_listener_hears_of_a_leader_and_of_its_values_once_each(subject: &Subj
     let Answer::Observed(seen) = subject.ask(observe("led")).await else { panic!("not observed") };
     assert_eq!((seen.owner, seen.said), (Some(owner("1")), Some(said("1", 7, 2, "second"))));
     drop(subscription);
-    subject.ask(unlock("led", "1", 0, true, false)).await;
+    subject.ask(unlock("led", "1", true, false)).await;
 }
 
 async fn a_release_calls_the_first_in_line_who_listens_and_nobody_else(subject: &Subject) {
@@ -184,12 +184,12 @@ async fn a_release_calls_the_first_in_line_who_listens_and_nobody_else(subject: 
     for waiter in ["deaf", "second", "third"] {
         assert!(matches!(enter(waiter).await, Answer::Queued(queued) if queued.holder.is_some()));
     }
-    subject.ask(unlock("line", "1", 0, true, false)).await;
+    subject.ask(unlock("line", "1", true, false)).await;
     ears[0].hears(subject, &[Notice::Subscribed, Notice::Released]).await;
     assert!(matches!(enter("third").await, Answer::Queued(queued) if queued.holder.is_none()));
     ears[0].hears(subject, &[Notice::Subscribed, Notice::Released, Notice::Released]).await;
     assert!(matches!(enter("second").await.into_parts(), (Answer::Granted { .. }, Some(true))));
-    subject.ask(unlock("line", "second", 0, true, false)).await;
+    subject.ask(unlock("line", "second", true, false)).await;
     ears[1].hears(subject, &[Notice::Subscribed, Notice::Released]).await;
     assert_eq!(subject.ask(withdraw("line", "third")).await, Answer::Withdrawn);
     assert!(matches!(subject.ask(line_up("line", "4", "4", 0, 0)).await, Answer::Granted { .. }));

@@ -60,29 +60,15 @@ pub(crate) fn renew(names: &str, by: &str, holds: u32, ttl: u64, token: u64) -> 
     Entry::Renew(Renew { resources, owner, holds, ttl, token })
 }
 
-pub(crate) fn unlock(names: &str, by: &str, token: u64, real: bool, leaves: bool) -> Entry {
+pub(crate) fn unlock(names: &str, by: &str, real: bool, leaves: bool) -> Entry {
     let leave = if leaves { Leave::Always } else { Leave::Nothing };
-    Entry::Unlock(Unlock {
-        resources: resources(names),
-        owner: owner(by),
-        token,
-        real,
-        leave,
-        is_awaited: false,
-    })
+    Entry::Unlock(Unlock { resources: resources(names), owner: owner(by), real, leave, is_awaited: false })
 }
 
 /// Leaves a tombstone unless it deletes all: where the lock is unanswered.
-pub(crate) fn unlock_late(names: &str, by: &str, token: u64, real: bool) -> Entry {
+pub(crate) fn unlock_late(names: &str, by: &str, real: bool) -> Entry {
     let leave = Leave::UnlessDeleted;
-    Entry::Unlock(Unlock {
-        resources: resources(names),
-        owner: owner(by),
-        token,
-        real,
-        leave,
-        is_awaited: false,
-    })
+    Entry::Unlock(Unlock { resources: resources(names), owner: owner(by), real, leave, is_awaited: false })
 }
 
 /// Locks for ten seconds when it is the waiter's turn; a life of 0 milliseconds is none.

@@ -142,9 +142,6 @@ pub(crate) struct Renew {
 pub(crate) struct Unlock {
     pub(crate) resources: Resources,
     pub(crate) owner: OwnerId,
-    /// The lease's token, carried to every counter unless a late lock is deleted ([`Leave::UnlessDeleted`]); 0 for an attempt
-    /// that had none.
-    pub(crate) token: u64,
     /// Whether the attempt had its quorum. Only then is the release told to those who listen for it, and passed on as a
     /// mark; the first in line is called in any case.
     pub(crate) real: bool,

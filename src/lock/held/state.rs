@@ -45,8 +45,6 @@ pub(crate) struct Standing {
     /// Locks and renewals that it may execute yet: it has not answered them, or with an error that
     /// may be a proxy's.
     pub(crate) unanswered: u32,
-    /// The fencing counter that came with its grant; 0 if no grant is known.
-    pub(crate) counter: u64,
     /// Whether a renewal was sent there: then it may have the key and yet execute something that it has not answered.
     pub(crate) was_renewed: bool,
     /// When the last renewal was submitted that was sent there or may yet be.
@@ -89,9 +87,6 @@ impl State {
         let answer = answer.told();
         let Some(standing) = self.standing.get_mut(node) else { return };
         standing.vote = Vote::of(answer);
-        if let Answer::Granted { vote } = answer {
-            standing.counter = *vote;
-        }
         match answer {
             Answer::Fault(fault) if fault.is_unsent() => {
                 standing.unanswered = standing.unanswered.saturating_sub(1);

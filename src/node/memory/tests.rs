@@ -86,7 +86,7 @@ fn clients_share_a_server_and_not_its_fate() {
     assert!(matches!(answer(&other, lock("a", "2", 5000, 0)), Answer::Held(_)));
     node.close().now_or_never().expect("nothing is owed");
     assert_eq!(answer(&*node, lock("b", "1", 5000, 0)), Answer::Fault(Fault::Closed));
-    assert_eq!(answer(&*node, unlock("a", "1", 0, true, false)), Answer::Unlocked { deleted: 1 });
+    assert_eq!(answer(&*node, unlock("a", "1", true, false)), Answer::Unlocked { deleted: 1 });
     assert!(matches!(answer(&other, take("a", "2", 5000)), Answer::Granted { .. }));
 }
 
@@ -125,7 +125,7 @@ fn listeners_are_told_in_order_and_may_call_the_node_and_unsubscribe() {
     }
     for _ in 0..2 {
         answer(&*node, lock("a", "1", 5000, 0));
-        answer(&*node, unlock("a", "1", 0, true, false));
+        answer(&*node, unlock("a", "1", true, false));
     }
     assert_eq!(*mutex::lock(&told), ["first", "second", "third"]);
 }
@@ -135,12 +135,12 @@ fn a_hanging_server_executes_in_order_what_it_swallowed_when_it_thaws() {
     let Fixture { server, node, .. } = fixture();
     server.behave(Behaviour::Hanging);
     drop(call(&*node, lock("a", "1", 5000, 0)));
-    let mut unlocked = call(&*node, unlock("a", "1", 0, true, false));
+    let mut unlocked = call(&*node, unlock("a", "1", true, false));
     assert_eq!((&mut unlocked).now_or_never(), None);
     assert_eq!(server.take_log(), []);
     server.thaw();
     assert_eq!(unlocked.now_or_never(), Some(vec![Answer::Unlocked { deleted: 1 }]));
-    assert_eq!(server.take_log(), [lock("a", "1", 5000, 0), unlock("a", "1", 0, true, false)]);
+    assert_eq!(server.take_log(), [lock("a", "1", 5000, 0), unlock("a", "1", true, false)]);
 }
 
 #[test]

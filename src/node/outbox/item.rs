@@ -137,7 +137,6 @@ impl Item {
             return Err(responder);
         }
         let merged = Unlock {
-            token: mine.token.max(other.token),
             real: mine.real || other.real,
             leave: mine.leave.max(other.leave),
             is_awaited: mine.is_awaited || other.is_awaited,

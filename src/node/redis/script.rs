@@ -156,16 +156,16 @@ fn encode(command: &mut Cmd, entry: &Entry, quarantine: QuarantineTerms) {
 }
 
 fn encode_unlock<'a>(command: &'a mut Cmd, unlock: &Unlock) -> &'a mut Cmd {
-    let Unlock { resources, owner, token, real, leave, is_awaited } = unlock;
+    let Unlock { resources, owner, real, leave, is_awaited } = unlock;
     let owner = owner.as_bytes();
     if *real && !is_awaited && has_shortest(resources) {
         match leave {
-            Leave::Nothing if *token == 0 => return command.arg("release").arg(owner),
-            Leave::UnlessDeleted => return command.arg("release_late").arg(owner).arg(*token),
-            Leave::Nothing | Leave::Always => {}
+            Leave::Nothing => return command.arg("release").arg(owner),
+            Leave::UnlessDeleted => return command.arg("release_late").arg(owner),
+            Leave::Always => {}
         }
     }
-    operation(command, "unlock", "unlock_any", resources.len()).arg(owner).arg(*token);
+    operation(command, "unlock", "unlock_any", resources.len()).arg(owner);
     let mark = if *is_awaited { "1" } else { "" };
     command.arg(Joined(format_args!("{}{}{mark}", u8::from(*real), *leave as u8)))
 }

@@ -226,7 +226,7 @@ fn the_largest_vote_is_the_last() {
     let mut node = Fixture::new();
     node.set_counter("a", LARGEST_COUNTER - 1);
     assert_eq!(node.ask(&lock("a", "1", 5000, 0)), granted(LARGEST_COUNTER));
-    node.ask(&unlock("a", "1", 0, true, false));
+    node.ask(&unlock("a", "1", true, false));
     assert_eq!(node.ask_in_vain(&lock("a", "2", 5000, 0)), used_up(LARGEST_COUNTER));
     let too_large = LARGEST_COUNTER + 1;
     assert_eq!(node.ask_in_vain(&raise("a", "1", too_large)), used_up(too_large));
@@ -317,47 +317,25 @@ fn unlock_deletes_what_is_the_owners_and_nothing_else() {
     let mut node = Fixture::new();
     node.ask(&lock("a c", "me", 5000, 0));
     node.ask(&lock("b", "other", 5000, 0));
-    assert_eq!(node.ask(&unlock("a b c", "me", 0, true, false)), Answer::Unlocked { deleted: 2 });
+    assert_eq!(node.ask(&unlock("a b c", "me", true, false)), Answer::Unlocked { deleted: 2 });
     assert_eq!(node.owner_of("b").as_deref(), Some("other"));
     assert_eq!((node.owner_of("a"), node.owner_of("c")), (None, None));
     assert_eq!(node.notices, [resource("a"), resource("c")]);
-    assert_eq!(node.ask_in_vain(&unlock("a b c", "me", 0, true, false)), Answer::Unlocked { deleted: 0 });
+    assert_eq!(node.ask_in_vain(&unlock("a b c", "me", true, false)), Answer::Unlocked { deleted: 0 });
 }
 
 #[test]
 fn the_rollback_of_a_loser_tells_nobody() {
     let mut node = Fixture::new();
     node.ask(&lock("a", "me", 5000, 0));
-    node.ask(&unlock("a", "me", 0, false, false));
+    node.ask(&unlock("a", "me", false, false));
     assert_eq!(node.notices, []);
-}
-
-#[test]
-fn unlock_carries_the_token_to_every_counter_and_never_back() {
-    let mut node = Fixture::new();
-    node.set_counter("a", 5);
-    node.set_counter("b", 50);
-    node.ask(&unlock("a b c", "me", 20, true, false));
-    assert_eq!([node.counter("a"), node.counter("b"), node.counter("c")], [Some(20), Some(50), Some(START)]);
-}
-
-#[test]
-fn a_late_unlock_carries_the_token_where_it_does_not_delete_all() {
-    let mut node = Fixture::new();
-    node.set_counter("a", 5);
-    node.set_counter("b", 5);
-    node.ask(&lock("a", "me", 5000, 0));
-    let late = |names| unlock_late(names, "me", 20, true);
-    assert_eq!(node.ask(&late("a")), Answer::Unlocked { deleted: 1 });
-    assert_eq!(node.counter("a"), Some(6), "its vote");
-    assert_eq!(node.ask(&late("b")), Answer::Unlocked { deleted: 0 });
-    assert_eq!(node.counter("b"), Some(20));
 }
 
 #[test]
 fn an_unlock_that_deletes_all_knows_that_the_lock_has_landed_and_leaves_no_tombstone() {
     let mut node = Fixture::new();
-    let unlock = |names| unlock_late(names, "me", 0, false);
+    let unlock = |names| unlock_late(names, "me", false);
     node.ask(&lock("a b", "me", 5000, 0));
     assert_eq!(node.ask(&unlock("a b")), Answer::Unlocked { deleted: 2 });
     assert_eq!(node.ask(&lock("a b", "me", 5000, 0)), granted(START + 2));
@@ -368,7 +346,7 @@ fn an_unlock_that_deletes_all_knows_that_the_lock_has_landed_and_leaves_no_tombs
 #[test]
 fn a_tombstone_refuses_late_requests_of_its_owner_and_of_no_other() {
     let mut node = Fixture::new();
-    assert_eq!(node.ask(&unlock("a b", "me", 0, false, true)), Answer::Unlocked { deleted: 0 });
+    assert_eq!(node.ask(&unlock("a b", "me", false, true)), Answer::Unlocked { deleted: 0 });
     assert_eq!(node.ask_in_vain(&lock("b c", "me", 5000, 0)), Answer::Gone);
     assert_eq!(node.ask_in_vain(&renew("a c", "me", 1, 5000, 7)), Answer::Gone);
     assert_eq!(node.ask(&lock("a b", "other", 5000, 0)), granted(START + 1));
@@ -379,7 +357,7 @@ fn a_tombstone_refuses_late_requests_of_its_owner_and_of_no_other() {
 #[test]
 fn without_leave_an_unlock_leaves_no_tombstone() {
     let mut node = Fixture::new();
-    node.ask(&unlock("a", "me", 0, false, false));
+    node.ask(&unlock("a", "me", false, false));
     assert_eq!(node.ask(&lock("a", "me", 5000, 0)), granted(START + 1));
 }
 
@@ -418,7 +396,7 @@ fn clients_of_another_quorum_may_only_unlock_and_look() {
         assert_eq!(node.ask_in_vain(&entry), foreign);
     }
     assert!(matches!(node.ask(&inspect("a")), Answer::Inspected(_)));
-    assert_eq!(node.ask(&unlock("a", "me", 0, true, false)), Answer::Unlocked { deleted: 1 });
+    assert_eq!(node.ask(&unlock("a", "me", true, false)), Answer::Unlocked { deleted: 1 });
 }
 
 #[test]
@@ -445,7 +423,7 @@ fn a_counter_is_remembered_for_its_ttl_after_every_use_and_for_half_as_long_agai
 fn a_sweep_forgets_exactly_what_is_over() {
     let mut node = Fixture::new();
     node.ask(&lock("a", "me", 5000, 0));
-    node.ask(&unlock("b", "me", 0, false, true));
+    node.ask(&unlock("b", "me", false, true));
     let before = node.state.clone();
     node.milliseconds += 5000;
     node.state.sweep(node.now());

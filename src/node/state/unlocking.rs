@@ -7,13 +7,9 @@ use crate::{
     node::{
         answer::{Answer, HeldBy, Inspection},
         request::{ForceUnlock, Inspect, Leave, Unlock},
-        state::{
-            Audience, NodeState, NodeTime,
-            counters::{start, usable},
-        },
+        state::{Audience, NodeState, NodeTime},
         terms::Terms,
     },
-    resource::Resource,
 };
 
 impl NodeState {
@@ -24,7 +20,7 @@ impl NodeState {
         now: NodeTime,
         audience: &mut Audience<'_>,
     ) -> Answer {
-        let Unlock { resources, owner, token, real, leave, is_awaited: leaves_mark } = unlock;
+        let Unlock { resources, owner, real, leave, is_awaited: leaves_mark } = unlock;
         let mut deleted = 0;
         let mut is_awaited = false;
         for resource in resources.iter() {
@@ -49,14 +45,6 @@ impl NodeState {
             };
         }
         let is_all_deleted = usize::try_from(deleted) == Ok(resources.len());
-        let is_late = *leave == Leave::UnlessDeleted && is_all_deleted;
-        // To carry the token is a kindness to the next vote, nothing that is owed. Where a late lock is deleted, the node has
-        // just counted up by itself.
-        if *token > 0 && !is_late {
-            for resource in resources.iter() {
-                self.carry(terms, resource, *token, now);
-            }
-        }
         if *leave == Leave::Always || (*leave == Leave::UnlessDeleted && !is_all_deleted) {
             for resource in resources.iter() {
                 self.bury(terms, resource, owner, now);
@@ -99,15 +87,5 @@ impl NodeState {
             fingerprint: self.record().map(|record| record.fingerprint.clone()),
             abstention: self.abstention(terms, now),
         }))
-    }
-
-    /// Brings a counter up to a token that was granted, if both are numbers that may stand there. Mostly it is there
-    /// already, and stays as it is.
-    fn carry(&mut self, terms: &Terms, resource: &Resource, token: u64, now: NodeTime) {
-        let found = self.counter(resource, now).map(|counter| usable(counter.value)).transpose();
-        let (Ok(token), Ok(found)) = (usable(token), found) else { return };
-        if found.is_none_or(|found| found < token) {
-            self.count(terms, resource, found.unwrap_or_else(|| start(now)).max(token), now);
-        }
     }
 }

@@ -46,7 +46,6 @@ fn unlock(number: u32) -> Unlock {
     Unlock {
         resources: resources(),
         owner: owner(number),
-        token: 0,
         real: false,
         leave: Leave::Nothing,
         is_awaited: false,
@@ -196,13 +195,13 @@ fn a_node_with_too_much_to_do_is_given_unlocks_only() {
 #[test]
 fn two_unlocks_of_one_owner_that_wait_become_one_and_both_are_answered() {
     let mut outbox = Outbox::new(NODE_TIMEOUT);
-    let mut first = outbox.submit(one(Entry::Unlock(Unlock { token: 7, ..unlock(1) })));
+    let mut first = outbox.submit(owed(1));
     let mut second =
         outbox.submit(one(Entry::Unlock(Unlock { leave: Leave::Always, real: true, ..unlock(1) })));
     let mut other = outbox.submit(owed(2));
     outbox.connected();
     let (id, entries) = outbox.next_batch(at(0)).unwrap();
-    let merged = Entry::Unlock(Unlock { token: 7, leave: Leave::Always, real: true, ..unlock(1) });
+    let merged = Entry::Unlock(Unlock { leave: Leave::Always, real: true, ..unlock(1) });
     assert_eq!(&*entries, [merged, Entry::Unlock(unlock(2))]);
     outbox.answered(id, vec![Answer::Unlocked { deleted: 1 }, Answer::Unlocked { deleted: 0 }], at(0));
     assert_eq!(said(&mut first), Some(Answer::Unlocked { deleted: 1 }));

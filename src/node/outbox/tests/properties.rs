@@ -57,10 +57,12 @@ struct World {
     is_loaded: bool,
     /// Whether the outbox has asked for the script.
     is_asked: bool,
-    wire: Vec<(BatchId, Arc<[Entry]>)>,
+    /// With the number of each entry.
+    wire: Vec<(BatchId, Vec<(Entry, Instant)>)>,
     /// By owner, the last of its requests that was executed, in the order of submission.
-    executed: BTreeMap<OwnerId, u64>,
-    /// Each lock carries its number as its hint, each unlock as its token.
+    executed: BTreeMap<OwnerId, Instant>,
+    /// Each lock has its number as its hint. An unlock has it as the time until which a shutdown waits for it: of two that are
+    /// merged, the later.
     submitted: u64,
     waiting: Vec<Waiting>,
 }
@@ -91,11 +93,10 @@ impl World {
         let number = self.submitted;
         let entry = match entry {
             Entry::Lock(lock) => Entry::Lock(Lock { hint: number, ..lock }),
-            Entry::Unlock(unlock) => Entry::Unlock(Unlock { token: number, ..unlock }),
             other => other,
         };
         let (until, is_unlock) = (self.now + time, entry.is_owed());
-        let reply = self.outbox.submit(Request::one(entry, at(until)));
+        let reply = self.outbox.submit(Request::one(entry, at(until)).blocks_until(at(number)));
         self.waiting.push(Waiting { reply, until, is_unlock });
     }
 
@@ -123,9 +124,18 @@ impl World {
     }
 
     fn send(&mut self) {
-        if let Some(batch) = self.outbox.next_batch(at(self.now)) {
-            assert!(self.is_up && batch.1.len() <= MOST_ENTRIES);
-            self.wire.push(batch);
+        if let Some((id, entries)) = self.outbox.next_batch(at(self.now)) {
+            assert!(self.is_up && entries.len() <= MOST_ENTRIES);
+            // The last that are under way, with one entry each.
+            let before = self.outbox.flight.items().count() - entries.len();
+            let items = self.outbox.flight.items().skip(before).map(|(_, item)| item);
+            let number = |entry: &Entry, item: &Item| match entry {
+                Entry::Lock(lock) => at(lock.hint),
+                _ => item.owes().and_then(|owed| owed.blocks_until).unwrap(),
+            };
+            let numbered =
+                entries.iter().zip(items).map(|(entry, item)| (entry.clone(), number(entry, item)));
+            self.wire.push((id, numbered.collect()));
             assert!(self.wire.len() <= IN_FLIGHT);
         }
     }
@@ -136,19 +146,19 @@ impl World {
             self.is_asked |= self.outbox.not_loaded(id, at(self.now));
             return;
         }
-        let answers = entries.iter().map(|entry| self.run(entry)).collect();
+        let answers = entries.into_iter().map(|(entry, number)| self.run(&entry, number)).collect();
         self.outbox.answered(id, answers, at(self.now));
     }
 
-    fn run(&mut self, entry: &Entry) -> Answer {
-        let (owner, number, answer) = match entry {
-            Entry::Lock(lock) => (&lock.owner, lock.hint, Answer::Granted { vote: 1 }),
-            Entry::Unlock(unlock) => (&unlock.owner, unlock.token, Answer::Unlocked { deleted: 1 }),
+    fn run(&mut self, entry: &Entry, number: Instant) -> Answer {
+        let (owner, answer) = match entry {
+            Entry::Lock(lock) => (&lock.owner, Answer::Granted { vote: 1 }),
+            Entry::Unlock(unlock) => (&unlock.owner, Answer::Unlocked { deleted: 1 }),
             other => panic!("{other:?} was never submitted"),
         };
-        let last = self.executed.entry(owner.clone()).or_default();
-        assert!(number > *last || entry.is_owed(), "a lock came after a later unlock, or twice");
-        *last = number.max(*last);
+        let last = self.executed.get(owner).copied();
+        assert!(last < Some(number) || entry.is_owed(), "a lock came after a later unlock, or twice");
+        self.executed.insert(owner.clone(), last.map_or(number, |last| last.max(number)));
         answer
     }
 

@@ -5,10 +5,10 @@
 -- the functions of the others. What it finds out of the ordinary is left to `lock_any` and its like, before it writes anything but the
 -- counter of a lock, which it counts up first and down again.
 --
---   lock     owner, ttl, hint            unlock        owner, token, kind: real 0|1 and leave 0|1 unless all was deleted|2,
+--   lock     owner, ttl, hint            unlock        owner, kind: real 0|1 and leave 0|1 unless all was deleted|2,
 --                                                  and 1 if it is known that others wait
---   renew    owner, holds, ttl, token    release       owner: real, leaves nothing, and no token to carry
---                                        release_late  owner, token: real, leaves a tombstone unless it deletes
+--   renew    owner, holds, ttl, token    release       owner: real, leaves nothing
+--                                        release_late  owner: real, leaves a tombstone unless it deletes
 --
 -- Both kinds of release are for resources without a brace in their names.
 --
@@ -31,15 +31,12 @@ while at <= last do
   if name == 'release' or name == 'release_late' or name == 'unlock' then
     local channel
     if name ~= 'unlock' then
-      is_usual, channel = true, 'redisson_lock__channel:{' .. resource .. '}'
-      arity = name == 'release' and 1 or 2
+      arity, is_usual, channel = 1, true, 'redisson_lock__channel:{' .. resource .. '}'
     else
-      local token, kind = words[at + 2], words[at + 3]
-      local is_real, is_late = kind == '10' or kind == '11', kind == '01' or kind == '11'
-      arity, channel = 3, is_real and 'redisson_lock__channel:' .. braced(resource)
-      -- The usual late one deletes, and then the token is not carried.
-      is_usual = is_late or ((is_real or kind == '00')
-        and (token == '0' or call('GET', 'redisson_lock_token:' .. braced(resource)) == token))
+      local kind = words[at + 2]
+      local is_real = kind == '10' or kind == '11'
+      arity, channel = 2, is_real and 'redisson_lock__channel:' .. braced(resource)
+      is_usual = is_real or kind == '00' or kind == '01'
     end
     if has_signs == nil then
       has_signs = call('EXISTS', 'redquorum:any') ~= 0
@@ -130,9 +127,9 @@ while at <= last do
     node = node or define()
     local arguments
     if name == 'release' then
-      name, arguments = 'unlock_any', { owner, '0', '10' }
+      name, arguments = 'unlock_any', { owner, '10' }
     elseif name == 'release_late' then
-      name, arguments = 'unlock_any', { owner, words[first + 1], '11' }
+      name, arguments = 'unlock_any', { owner, '11' }
     else
       arguments = { unpack(words, first, first + arity - 1) }
       name = (name == 'lock' or name == 'unlock' or name == 'renew') and name .. '_any' or name

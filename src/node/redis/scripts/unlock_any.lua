@@ -1,4 +1,4 @@
--- unlock_any.lua  KEYS resources  ARGV owner, token, kind (real 0|1, leave 0|1 unless all was deleted|2,
+-- unlock_any.lua  KEYS resources  ARGV owner, kind (real 0|1, leave 0|1 unless all was deleted|2,
 --   and 1 if it is known that others wait)  ->  deleted | awaited deleted
 
 -- What becomes of the mark of a resource that was deleted.
@@ -12,7 +12,7 @@ function node.pass_mark(resource, is_real, is_known)
   end
 end
 
-function node.unlock_any(resources, owner, token, kind)
+function node.unlock_any(resources, owner, kind)
   local real, leave, is_known = string.match(kind, '^(%d)(%d)(1?)$')
   -- Whatever goes wrong with one part, the others are done, and the first problem is the answer. Deletions first: a server
   -- without memory takes them, and what follows only if it is not the first write.
@@ -35,17 +35,6 @@ function node.unlock_any(resources, owner, token, kind)
     -- Wherever it is free now: what is deleted elsewhere may not have been here.
     local is_done, found = pcall(node.is_awaited, resource)
     is_awaited = is_awaited or (is_done and found)
-  end
-  -- To carry the token is a kindness to the next vote, nothing that is owed: where it cannot be done, the unlock is done
-  -- all the same, and need not be sent again. Mostly it is there already, which needs no number to be read. Where a late lock
-  -- is deleted, the node has just counted up by itself.
-  local is_late = leave == '1' and deleted == #resources
-  for i = 1, token ~= '0' and not is_late and #resources or 0 do
-    local name = node.named('redisson_lock_token:', resources[i])
-    local counter = redis.pcall('GET', name)
-    if counter ~= token then
-      pcall(node.carry, name, counter, token)
-    end
   end
   local is_left = leave == '2' or (leave == '1' and deleted < #resources)
   for i = 1, is_left and #resources or 0 do

@@ -18,15 +18,6 @@ function node.count(name, value)
   end
 end
 
--- Raises a counter, as it was found, to a token, if both are numbers that may stand there.
-function node.carry(name, found, token)
-  local counter = found and node.integer(found) or node.start()
-  token = node.integer(token)
-  if not found or counter < token then
-    node.count(name, math.max(counter, token))
-  end
-end
-
 -- Has newcomers let those go first who wait for a resource, for so long; if `only_if` is `XX`, where they are to already. No
 -- longer than the sign is there for sure.
 function node.mark(resource, ttl, only_if)

@@ -61,14 +61,7 @@ impl Scene {
 
     fn unlock(&self, resource: &Resource, owner: u32, real: bool) -> Reply {
         let (resources, owner) = (Arc::new([resource.clone()]), owner_id(owner));
-        self.call(Entry::Unlock(Unlock {
-            resources,
-            owner,
-            token: 0,
-            real,
-            leave: Leave::Nothing,
-            is_awaited: false,
-        }))
+        self.call(Entry::Unlock(Unlock { resources, owner, real, leave: Leave::Nothing, is_awaited: false }))
     }
 
     /// Locks until a lock gets through, as a lock after a fault is tried again.

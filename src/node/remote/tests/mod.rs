@@ -91,8 +91,7 @@ impl Scene {
 
     fn unlock_for(&self, number: u32, time: Duration) -> Reply {
         let (resources, owner) = (Arc::new([resource("r")]), owner(number));
-        let unlock =
-            Unlock { resources, owner, token: 0, real: true, leave: Leave::Nothing, is_awaited: false };
+        let unlock = Unlock { resources, owner, real: true, leave: Leave::Nothing, is_awaited: false };
         self.node.call(Request::one(Entry::Unlock(unlock), self.clock.now() + time))
     }
 

@@ -90,7 +90,7 @@ fn a_node_that_was_admitted_votes_above_its_votes_after_a_restart_in_the_same_se
     let mut node = Node::in_first_quarantine();
     node.init();
     let before = node.vote();
-    node.ask(&unlock("a", "me", 0, true, false));
+    node.ask(&unlock("a", "me", true, false));
     node.fixture.state.set_counter(&resource("a"), None);
     node.restart();
     node.enrol(NewNodes::Quarantine);
@@ -250,7 +250,7 @@ fn search(node: &Node, path: &mut Vec<Event>, is_in_use: bool, last_vote: u64, l
                 let answer = next.ask(&renew("a", "me", 1, 5000, last_vote));
                 is_in_use |= matches!(answer, Answer::Renewed { .. } | Answer::Healed(_));
             }
-            Event::Unlock => drop(next.ask(&unlock("a", "me", last_vote, true, false))),
+            Event::Unlock => drop(next.ask(&unlock("a", "me", true, false))),
             Event::Restart => next.restart(),
             Event::Wait(milliseconds) => next.fixture.milliseconds += milliseconds,
         }

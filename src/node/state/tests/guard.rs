@@ -93,7 +93,7 @@ fn a_node_that_restarted_votes_above_all_that_it_may_have_voted_before() {
     node.enrol(false);
     // Its counter is back from a backup that knows less.
     node.set_counter("a", 3);
-    node.ask_in(NEXT, &unlock("a", "me", 0, true, false));
+    node.ask_in(NEXT, &unlock("a", "me", true, false));
     node.milliseconds += 62_000;
     let again = |node: &mut Fixture| match node.ask_in(NEXT, &lock("a", "other", 5000, 0)) {
         Answer::Granted { vote } => vote,

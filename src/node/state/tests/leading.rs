@@ -32,7 +32,7 @@ fn what_a_leader_said_before_does_not_replace_what_it_said_after() {
     let Answer::Observed(seen) = node.ask_in_vain(&observe("a")) else { panic!("not observed") };
     assert_eq!(seen.said, Some(said("1", 7, 3, "3")));
     // Numbers of different leaders have nothing in common.
-    node.ask(&unlock("a", "1", 7, true, false));
+    node.ask(&unlock("a", "1", true, false));
     node.ask(&lock("a", "2", 60_000, 0));
     node.ask(&proclaim("a", said("2", 8, 1, "next"), 5000));
     let Answer::Observed(seen) = node.ask_in_vain(&observe("a")) else { panic!("not observed") };

@@ -44,7 +44,7 @@ impl Line {
     }
 
     fn unlock(&mut self, by: &str) {
-        self.ask(&unlock("a", by, 0, true, false));
+        self.ask(&unlock("a", by, true, false));
     }
 
     fn waiters(&self) -> Vec<String> {
@@ -215,7 +215,7 @@ fn whoever_gave_its_vote_back_is_still_first_by_its_ticket() {
     line.enter("second");
     line.unlock("holder");
     line.come_back("first", first);
-    line.ask(&unlock("a", "first", 0, false, false));
+    line.ask(&unlock("a", "first", false, false));
     line.called();
     assert!(is_granted(&line.ask(&line_up("a", "again", "first", first, LIFE))));
     assert_eq!((line.called(), line.waiters()), (vec![], vec!["second".into()]));
@@ -252,7 +252,7 @@ fn a_withdrawal_takes_one_out_and_calls_the_next_only_where_nobody_holds() {
 fn a_rollback_calls_the_first_and_so_does_force() {
     let mut line = Line::held();
     line.enter("first");
-    line.ask(&unlock("a", "holder", 0, false, false));
+    line.ask(&unlock("a", "holder", false, false));
     assert_eq!(line.called(), [turn("first")]);
     line.ask(&take("a", "other", 5000));
     line.ask(&force_unlock("a"));
@@ -308,14 +308,14 @@ fn newcomers_let_those_go_first_who_were_refused_for_as_long_as_a_hand_over_take
 fn a_rollback_leaves_nobody_to_be_let_go_first() {
     let mut line = Line::held();
     line.ask(&lock("a", "refused", 5000, 0));
-    line.ask(&unlock("a", "holder", 0, false, false));
+    line.ask(&unlock("a", "holder", false, false));
     assert!(is_granted(&line.ask(&lock("a", "newcomer", 5000, 0))));
 }
 
 #[test]
 fn whoever_knows_that_others_wait_lets_them_go_first_at_every_node() {
     let mut line = Line::held();
-    let Entry::Unlock(known) = unlock("a", "holder", 0, true, false) else { panic!() };
+    let Entry::Unlock(known) = unlock("a", "holder", true, false) else { panic!() };
     line.ask(&Entry::Unlock(Unlock { is_awaited: true, ..known }));
     assert_eq!(queued(&line.ask(&lock("a", "newcomer", 5000, 0))).rank, 0);
 }
@@ -389,7 +389,7 @@ fn namesakes_have_lines_of_their_own() {
 #[test]
 fn whoever_was_unlocked_before_it_arrives_neither_locks_nor_enters() {
     let mut line = Line::held();
-    line.ask(&unlock("a", "late", 0, false, true));
+    line.ask(&unlock("a", "late", false, true));
     assert_eq!(line.ask(&line_up("a", "late", "w", 0, LIFE)), Answer::Gone);
     assert_eq!(line.waiters(), [""; 0]);
 }

@@ -51,7 +51,7 @@ enum Question {
     Lock { hint: Number, is_called: bool },
     Raise { token: Number },
     Renew { holds: u32, token: Number },
-    Unlock { token: Number, real: bool, leave: Leave, is_awaited: bool },
+    Unlock { real: bool, leave: Leave, is_awaited: bool },
     LineUp { waiter: &'static str, ticket: Number, enters: bool, only_waits: bool, index: usize },
     Withdraw { waiter: &'static str },
     ForceUnlock,
@@ -141,9 +141,8 @@ fn question() -> impl Strategy<Value = Question> {
             .prop_map(|(hint, is_called)| Question::Lock { hint, is_called }),
         3 => number().prop_map(|token| Question::Raise { token }),
         4 => (1..3_u32, number()).prop_map(|(holds, token)| Question::Renew { holds, token }),
-        6 => (prop_oneof![Just(Number::Exactly(0)), number()], any::<bool>(), sample::select(&LEAVES[..]),
-            prop::bool::weighted(0.3))
-            .prop_map(|(token, real, leave, is_awaited)| Question::Unlock { token, real, leave, is_awaited }),
+        6 => (any::<bool>(), sample::select(&LEAVES[..]), prop::bool::weighted(0.3))
+            .prop_map(|(real, leave, is_awaited)| Question::Unlock { real, leave, is_awaited }),
         10 => (sample::select(&WAITERS[..]), ticket(), prop::bool::weighted(0.8), prop::bool::weighted(0.2), 0..2_usize)
             .prop_map(|(waiter, ticket, enters, only_waits, index)| {
                 Question::LineUp { waiter, ticket, enters, only_waits, index }
@@ -189,7 +188,7 @@ fn crowd() -> impl Strategy<Value = Vec<Step>> {
     let in_line =
         |waiter| Question::LineUp { waiter, ticket: zero(), enters: true, only_waits: true, index: 0 };
     drafts.extend(WAITERS.map(in_line));
-    drafts.push(Question::Unlock { token: zero(), real: true, leave: Leave::Nothing, is_awaited: true });
+    drafts.push(Question::Unlock { real: true, leave: Leave::Nothing, is_awaited: true });
     let one = move |question| {
         let drafts = vec![draft(question)];
         Step::Call { guard: RestartGuard::Off, knows_run: true, drafts }
@@ -278,10 +277,9 @@ impl Pair<'_> {
             Question::Renew { holds, token } => {
                 Entry::Renew(Renew { resources, owner, holds: *holds, ttl, token: self.number(token) })
             }
-            Question::Unlock { token, real, leave, is_awaited } => Entry::Unlock(Unlock {
+            Question::Unlock { real, leave, is_awaited } => Entry::Unlock(Unlock {
                 resources,
                 owner,
-                token: self.number(token),
                 real: *real,
                 leave: *leave,
                 is_awaited: *is_awaited,

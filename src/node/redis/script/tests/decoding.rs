@@ -31,7 +31,7 @@ fn an_answer_that_does_not_belong_to_its_entry_is_a_protocol_fault_of_that_entry
         lock("a", "me", 1, 0),
         raise("a", "me", 1),
         renew("a", "me", 1, 1, 1),
-        unlock("a", "me", 0, false, false),
+        unlock("a", "me", false, false),
         inspect("a"),
         proclaim("a", said("me", 1, 1, "v"), 1),
         observe("a"),
@@ -57,8 +57,7 @@ fn an_answer_that_does_not_belong_to_its_entry_is_a_protocol_fault_of_that_entry
 
 #[test]
 fn what_is_awaited_is_decoded_as_it_is_without() {
-    let entries =
-        [renew("a", "me", 1, 1, 1), unlock("a", "me", 0, false, false), line_up("a", "me", "w", 0, 1)];
+    let entries = [renew("a", "me", 1, 1, 1), unlock("a", "me", false, false), line_up("a", "me", "w", 0, 1)];
     let awaited = |inner: Value| Value::Array(vec![text("awaited"), inner]);
     let answers =
         |inner: [Value; 3]| script::decode(&entries, Value::Array(inner.into_iter().map(awaited).collect()));

@@ -17,10 +17,10 @@ fn a_server_without_memory_refuses_locks_without_a_trace_and_still_unlocks() {
     assert_eq!(server.one(&terms(), &lock("a b", "me", 5000, 0)), out_of_memory);
     assert_eq!(server.one(&terms(), &renew("a b", "me", 1, 5000, 7)), out_of_memory);
     assert_eq!(server.keys(), keys);
-    assert_eq!(server.one(&terms(), &unlock("held", "me", 7, true, true)), Answer::Unlocked { deleted: 1 });
+    assert_eq!(server.one(&terms(), &unlock("held", "me", true, true)), Answer::Unlocked { deleted: 1 });
     assert_eq!(server.holds(&resource("held"), &owner("me")), None);
     // A script that has deleted may write, and a deletion of nothing is one.
-    assert_eq!(server.one(&terms(), &unlock("a", "me", 0, true, true)), Answer::Unlocked { deleted: 0 });
+    assert_eq!(server.one(&terms(), &unlock("a", "me", true, true)), Answer::Unlocked { deleted: 0 });
     assert!(server.keys().contains(&names::tombstone(&resource("a"), &owner("me"))));
 }
 
@@ -33,17 +33,13 @@ fn a_replica_refuses_every_write() {
     for entry in [
         lock("a", "me", 5000, 0),
         renew("held", "me", 1, 5000, 7),
-        unlock("held", "me", 0, true, true),
+        unlock("held", "me", true, true),
         force_unlock("held"),
     ] {
         assert_eq!(server.one(&terms(), &entry), Answer::Fault(Fault::ReadOnly), "{entry:?}");
     }
-    let nothing_there = server.one(&terms(), &unlock("held", "other", 7, true, false));
-    assert_eq!(
-        nothing_there,
-        Answer::Unlocked { deleted: 0 },
-        "a token that cannot be carried is nothing that is owed"
-    );
+    let nothing_there = server.one(&terms(), &unlock("held", "other", true, false));
+    assert_eq!(nothing_there, Answer::Unlocked { deleted: 0 }, "what is not there is nothing that is owed");
     assert_eq!(server.keys(), keys);
 }
 
@@ -52,7 +48,7 @@ fn enrolled() -> (Server, u64) {
     let mut server = Server::start();
     server.enrol();
     server.one(&terms(), &lock("a", "before", 5000, 0));
-    server.one(&terms(), &unlock("a", "before", 0, true, false));
+    server.one(&terms(), &unlock("a", "before", true, false));
     let Answer::Granted { vote } = server.one(&terms(), &lock("held", "me", 50_000, 0)) else {
         panic!("not granted")
     };
@@ -72,7 +68,7 @@ fn a_server_without_memory_refuses_the_short_way_as_well() {
     assert_eq!(server.one(&terms(), &renew("held", "me", 1, 60_000, vote)), renewed);
     assert!(server.ttl(b"held") > 50_000);
     let unlocked = Answer::Unlocked { deleted: 1 };
-    assert_eq!(server.one(&terms(), &unlock("held", "me", vote, true, false)), unlocked);
+    assert_eq!(server.one(&terms(), &unlock("held", "me", true, false)), unlocked);
     assert_eq!(server.holds(&resource("held"), &owner("me")), None);
 }
 
@@ -81,12 +77,9 @@ fn a_replica_refuses_the_short_way_as_well() {
     let (mut server, vote) = enrolled();
     let keys = server.keys();
     server.run("REPLICAOF 127.0.0.1 1");
-    for entry in [
-        lock("a", "me", 5000, 0),
-        renew("held", "me", 1, 60_000, vote),
-        unlock("held", "me", vote, true, false),
-        unlock("held", "me", 0, true, false),
-    ] {
+    for entry in
+        [lock("a", "me", 5000, 0), renew("held", "me", 1, 60_000, vote), unlock("held", "me", true, false)]
+    {
         assert_eq!(server.one(&terms(), &entry), Answer::Fault(Fault::ReadOnly), "{entry:?}");
     }
     assert!(matches!(server.one(&terms(), &lock("held", "other", 5000, 0)), Answer::Held(_)));
@@ -99,7 +92,7 @@ fn a_permission_that_is_missing_is_told_by_the_short_way_too() {
     let (mut server, vote) = enrolled();
     let refused = lock("held", "other", 5000, 0);
     let renew = renew("held", "me", 1, 60_000, vote);
-    let unlock = unlock("held", "me", vote, true, false);
+    let unlock = unlock("held", "me", true, false);
     let granted = lock("a", "me", 5000, 0);
     for (missing, entries) in [
         ("hlen", vec![&granted, &refused, &renew]),
@@ -155,14 +148,14 @@ fn a_refusal_that_may_not_be_marked_is_one_all_the_same() {
 #[test]
 fn an_unlock_that_may_neither_mark_nor_call_is_one_all_the_same() {
     for missing in ["set", "exists", "pttl", "zrange", "zrank", "zrem", "zscore", "time", "del"] {
-        let (mut server, vote) = enrolled();
+        let (mut server, _) = enrolled();
         server.run("SET redquorum:any 1 PX 120000");
         server.run("ZADD redquorum:line:{held} 1 w 2 v 3 u");
         server.run("ZADD redquorum:lives:{held} 9999999999999 w 9999999999999 v");
         server.run("SET redquorum:mark:{held} 1 PX 50000");
         server.run(&format!("ACL SETUSER u on >x ~* &* +@all -{missing}"));
         server.connect_as("u");
-        let Entry::Unlock(unlock) = unlock("held", "me", vote, true, false) else { unreachable!() };
+        let Entry::Unlock(unlock) = unlock("held", "me", true, false) else { unreachable!() };
         let answer = server.one(&terms(), &Entry::Unlock(Unlock { is_awaited: true, ..unlock }));
         let (answer, _) = answer.into_parts();
         assert_eq!(answer, Answer::Unlocked { deleted: 1 }, "{missing}");
@@ -199,14 +192,14 @@ fn whatever_permission_is_missing_no_key_stays_without_a_ttl() {
         // With the record of this run, and a counter that is remembered, a lock takes the short way.
         server.enrol();
         server.one(&terms(), &lock("d", "before", 5000, 0));
-        server.one(&terms(), &unlock("d", "before", 0, true, false));
+        server.one(&terms(), &unlock("d", "before", true, false));
         server.connect_as(&format!("u{missing}"));
         let entries = [
             lock("a b", "me", 5000, 0),
             lock("a b", "me", 6000, 0),
             renew("a c", "me", 2, 7000, 7),
-            unlock("a b c", "other", 7, true, true),
-            unlock("a b", "me", 7, true, true),
+            unlock("a b c", "other", true, true),
+            unlock("a b", "me", true, true),
             lock("d", "me", 5000, 0),
             proclaim("d", said("me", 1, 1, "v"), 5000),
             // Marks, lines, and those who are called.
@@ -214,7 +207,7 @@ fn whatever_permission_is_missing_no_key_stays_without_a_ttl() {
             lock("a b", "other", 5000, 0),
             line_up("d", "other", "w", 0, 5000),
             line_up("d", "another", "v", 0, 5000),
-            unlock("d", "me", 0, true, false),
+            unlock("d", "me", true, false),
         ];
         let _listening = server.listen(std::iter::once(names::turn(&resource("d"), &owner("w"))));
         let answers = server.call(&terms(), &entries);

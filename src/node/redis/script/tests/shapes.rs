@@ -29,7 +29,7 @@ fn a_resource_of_another_type_fails_its_own_entry_and_no_other() {
         lock("b", "me", 5000, 0),
         renew("b", "me", 1, 5000, 1),
         raise("b", "me", 1),
-        unlock("b", "me", 0, false, false),
+        unlock("b", "me", false, false),
         force_unlock("b"),
         inspect("b"),
         proclaim("b", said("me", 1, 1, "v"), 5000),
@@ -50,7 +50,7 @@ fn an_unlock_of_several_releases_the_others_beside_one_of_another_type() {
     let mut server = Server::start();
     server.one(&terms(), &lock("a c", "me", 5000, 0));
     server.run("LPUSH b 1");
-    assert_eq!(server.one(&terms(), &unlock("a b c", "me", 0, true, false)), fault(Fault::WrongType));
+    assert_eq!(server.one(&terms(), &unlock("a b c", "me", true, false)), fault(Fault::WrongType));
     assert_eq!(server.one(&terms(), &inspect("a")), server.one(&terms(), &inspect("c")));
     assert_eq!(server.holds(&resource("a"), &owner("me")), None);
 }
@@ -74,7 +74,7 @@ fn a_counter_that_is_no_canonical_integer_is_shown_and_kept() {
         assert_eq!(server.one(&terms(), &lock("a", "me", 5000, 0)), expected);
         assert_eq!(server.one(&terms(), &renew("a", "me", 1, 5000, 7)), expected);
         assert_eq!(server.one(&terms(), &inspect("a")), expected);
-        let unlocked = server.one(&terms(), &unlock("a", "me", 7, false, false));
+        let unlocked = server.one(&terms(), &unlock("a", "me", false, false));
         assert_eq!(unlocked, Answer::Unlocked { deleted: 0 }, "an unlock needs no counter");
         assert_eq!(server.keys(), vec![b"redisson_lock_token:{a}".to_vec()]);
         let kept: String = server.get(redis::cmd("GET").arg("redisson_lock_token:{a}"));
@@ -87,10 +87,10 @@ fn the_last_votes_below_the_largest_counter_are_exact() {
     let mut server = Server::start();
     server.run(&format!("SET redisson_lock_token:{{a}} {}", LARGEST_COUNTER - 2));
     assert_eq!(server.one(&terms(), &lock("a", "1", 5000, 0)), Answer::Granted { vote: LARGEST_COUNTER - 1 });
-    server.one(&terms(), &unlock("a", "1", LARGEST_COUNTER - 1, true, false));
+    server.one(&terms(), &unlock("a", "1", true, false));
     assert_eq!(server.one(&terms(), &lock("a", "2", 5000, 0)), Answer::Granted { vote: LARGEST_COUNTER });
     assert_eq!(server.one(&terms(), &lock("a", "2", 5000, 0)), Answer::Granted { vote: LARGEST_COUNTER });
-    server.one(&terms(), &unlock("a", "2", LARGEST_COUNTER, true, false));
+    server.one(&terms(), &unlock("a", "2", true, false));
     assert_eq!(server.counter(&resource("a")), Some(LARGEST_COUNTER));
     let used_up = fault(Fault::Counter(LARGEST_COUNTER.to_string().into()));
     assert_eq!(server.one(&terms(), &lock("a", "3", 5000, 0)), used_up);
@@ -171,8 +171,7 @@ fn a_group_of_very_many_resources_fails_no_other_entry_of_its_call() {
     server.one(&terms(), &lock("c", "me", 5000, 0));
     let names: Vec<String> = (0..9000).map(|number| format!("g{number}")).collect();
     let group = lock(&names.join(" "), "me", 5000, 0);
-    let entries =
-        [lock("a", "me", 5000, 0), group, lock("b", "me", 5000, 0), unlock("c", "me", 0, true, false)];
+    let entries = [lock("a", "me", 5000, 0), group, lock("b", "me", 5000, 0), unlock("c", "me", true, false)];
     let answers = server.call(&terms(), &entries);
     assert!(answers[..3].iter().all(|answer| matches!(answer, Answer::Granted { .. })), "{answers:?}");
     assert_eq!(answers[3], Answer::Unlocked { deleted: 1 });
@@ -216,12 +215,9 @@ fn an_unlock_takes_its_field_out_of_whatever_has_become_of_the_hash() {
     let mut server = Server::start();
     server.one(&terms(), &lock("a", "me", 50_000, 0));
     server.run("HSET a mode read other 1");
-    assert_eq!(
-        server.one(&terms(), &unlock("a", "stranger", 0, true, false)),
-        Answer::Unlocked { deleted: 0 }
-    );
+    assert_eq!(server.one(&terms(), &unlock("a", "stranger", true, false)), Answer::Unlocked { deleted: 0 });
     assert_eq!(server.holds(&resource("a"), &owner("me")), Some(1));
-    assert_eq!(server.one(&terms(), &unlock("a", "me", 0, true, false)), Answer::Unlocked { deleted: 1 });
+    assert_eq!(server.one(&terms(), &unlock("a", "me", true, false)), Answer::Unlocked { deleted: 1 });
     assert_eq!(server.holds(&resource("a"), &owner("me")), None);
     assert_eq!(server.holds(&resource("a"), &owner("other")), Some(1));
     assert!(server.ttl(b"a") > 40_000);
@@ -245,7 +241,7 @@ fn a_record_of_another_quorum_refuses_locks_but_no_unlock() {
             "{answer:?}"
         );
     }
-    assert_eq!(server.one(&terms(), &unlock("a", "me", 0, true, false)), Answer::Unlocked { deleted: 1 });
+    assert_eq!(server.one(&terms(), &unlock("a", "me", true, false)), Answer::Unlocked { deleted: 1 });
     server.run(&format!("HSET redquorum:node floor 2000000000000000 fingerprint {}", terms().fingerprint));
     assert_eq!(
         server.one(&terms(), &lock("a", "me", 5000, 0)),
@@ -285,10 +281,10 @@ fn a_release_is_told_on_redissons_channel_only_if_it_is_real() {
             line.strip_prefix("cmdstat_publish:calls=").map(|rest| rest.split(',').next().unwrap().to_owned())
         })
     };
-    server.one(&terms(), &unlock("a", "me", 0, false, false));
+    server.one(&terms(), &unlock("a", "me", false, false));
     let stats = published(&mut server);
     assert_eq!(calls(stats), None);
-    server.one(&terms(), &unlock("b{c}", "me", 0, true, false));
+    server.one(&terms(), &unlock("b{c}", "me", true, false));
     let stats = published(&mut server);
     assert_eq!(calls(stats).as_deref(), Some("1"));
 }
@@ -301,7 +297,7 @@ fn the_record_of_a_leader_of_another_type_fails_its_own_entry_and_is_kept() {
         lock("a", "me", 5000, 0),
         proclaim("a", said("me", 1, 1, "v"), 5000),
         observe("a"),
-        unlock("a", "me", 0, true, false),
+        unlock("a", "me", true, false),
     ];
     let answers = server.call(&terms(), &entries);
     assert_eq!(answers[1..3], [fault(Fault::WrongType), fault(Fault::WrongType)]);
@@ -348,7 +344,7 @@ fn enrolled() -> Server {
 fn a_tombstone_that_an_entry_leaves_is_seen_by_the_next_one_of_the_same_call() {
     let mut server = enrolled();
     let lock = lock("a", "me", 5000, 0);
-    let answers = server.call(&terms(), &[lock.clone(), unlock("a", "me", 0, true, true), lock]);
+    let answers = server.call(&terms(), &[lock.clone(), unlock("a", "me", true, true), lock]);
     assert!(matches!(answers[..], [Answer::Granted { .. }, Answer::Unlocked { deleted: 1 }, Answer::Gone]));
 }
 
@@ -370,7 +366,7 @@ fn whoever_is_first_in_line_and_does_not_listen_leaves_it_with_a_release() {
     server.run("SET redquorum:any 1 PX 120000");
     server.run("ZADD redquorum:line:{a} 1 w");
     server.run("ZADD redquorum:lives:{a} 9999999999999 w");
-    assert_eq!(server.one(&terms(), &unlock("a", "me", 0, true, false)), Answer::Unlocked { deleted: 1 });
+    assert_eq!(server.one(&terms(), &unlock("a", "me", true, false)), Answer::Unlocked { deleted: 1 });
     assert!(!server.keys().contains(&b"redquorum:line:{a}".to_vec()));
 }
 
@@ -409,11 +405,8 @@ fn a_line_that_forms_within_a_call_is_seen_by_the_unlock_behind_it() {
     for name in ["a", "b"] {
         server.one(&terms(), &lock(name, "me", 5000, 0));
     }
-    let entries = [
-        unlock("b", "me", 0, true, false),
-        line_up("a", "other", "w", 0, 5000),
-        unlock("a", "me", 0, true, false),
-    ];
+    let entries =
+        [unlock("b", "me", true, false), line_up("a", "other", "w", 0, 5000), unlock("a", "me", true, false)];
     let answers = server.call(&terms(), &entries);
     assert!(matches!(answers[1], Answer::Queued(_)), "{answers:?}");
     assert_eq!(answers[2], Answer::Unlocked { deleted: 1 });
