@@ -30,15 +30,11 @@ pub(super) struct Item {
     blocks_until: Option<Instant>,
     /// Whether a connection broke over it: then the node may have executed it already.
     pub(super) was_sent: bool,
-    /// Whether it was never taken out to be sent. Of the same owner, something later than one that is put back may be under
-    /// way, so no unlock joins that one.
-    pub(super) is_new: bool,
     /// How often the node has answered with an error although it is owed.
     refusals: u32,
     /// One of those that the outbox counts, if it is owed.
     owed: Option<Arc<()>>,
     responder: Responder,
-    joined: Vec<Responder>,
 }
 
 impl Item {
@@ -46,17 +42,7 @@ impl Item {
     pub(super) fn new(request: Request, responder: Responder, owed: &Arc<()>) -> Self {
         let Request { entries, until, blocks_until } = request;
         let owed = is_owed(&entries).then(|| Arc::clone(owed));
-        Self {
-            entries,
-            until,
-            blocks_until,
-            was_sent: false,
-            is_new: true,
-            refusals: 0,
-            owed,
-            responder,
-            joined: Vec::new(),
-        }
+        Self { entries, until, blocks_until, was_sent: false, refusals: 0, owed, responder }
     }
 
     /// Whether it outlives its connection: a request of nothing but unlocks and withdrawals.
@@ -100,7 +86,7 @@ impl Item {
     }
 
     pub(super) fn is_abandoned(&self) -> bool {
-        self.responder.is_abandoned() && self.joined.iter().all(Responder::is_abandoned)
+        self.responder.is_abandoned()
     }
 
     /// The owners whose locks this would take, keep or raise.
@@ -122,41 +108,9 @@ impl Item {
         })
     }
 
-    /// Whether this takes, keeps, raises or ends the owner's locks.
-    pub(super) fn concerns(&self, owner: &OwnerId) -> bool {
-        self.takers().chain(self.leavers()).any(|one| one == owner)
-    }
-
-    /// Makes one unlock of this and another of the same owner and resources; gives the responder back if they are
-    /// not such a pair.
-    pub(super) fn join(&mut self, request: &Request, responder: Responder) -> Result<(), Responder> {
-        let ([Entry::Unlock(mine)], [Entry::Unlock(other)]) = (&*self.entries, &*request.entries) else {
-            return Err(responder);
-        };
-        if !self.is_new || mine.owner != other.owner || mine.resources != other.resources {
-            return Err(responder);
-        }
-        let merged = Unlock {
-            real: mine.real || other.real,
-            leave: mine.leave.max(other.leave),
-            is_awaited: mine.is_awaited || other.is_awaited,
-            ..mine.clone()
-        };
-        if merged != *mine {
-            self.entries = Arc::new([Entry::Unlock(merged)]);
-        }
-        self.until = self.until.max(request.until);
-        self.blocks_until = self.blocks_until.max(request.blocks_until);
-        self.joined.push(responder);
-        Ok(())
-    }
-
     pub(super) fn answer(self, mut answers: Vec<Answer>) {
         if self.was_sent {
             answers.iter_mut().for_each(Answer::may_have_been_before);
-        }
-        for responder in self.joined {
-            responder.answer(answers.clone());
         }
         self.responder.answer(answers);
     }
@@ -175,7 +129,7 @@ impl Item {
         let request = Request { entries, until: self.until, blocks_until: self.blocks_until };
         let refusals = self.refusals.saturating_add(1);
         let item = Self::new(request, responder, owed);
-        Some(Self { was_sent: true, is_new: false, refusals, ..item })
+        Some(Self { was_sent: true, refusals, ..item })
     }
 
     /// How long it rests before it is sent again.
@@ -184,9 +138,6 @@ impl Item {
     }
 
     pub(super) fn fault(self, fault: &Fault) {
-        for responder in self.joined {
-            responder.fault(fault);
-        }
         self.responder.fault(fault);
     }
 
@@ -207,13 +158,5 @@ fn resources_of(entry: &Entry) -> &[Resource] {
         Entry::Unlock(unlock) => &unlock.resources,
         Entry::Withdraw(Withdraw { resource, .. }) => std::slice::from_ref(resource),
         _ => &[],
-    }
-}
-
-/// The owner of a request that is a single unlock.
-pub(super) fn sole_unlock(entries: &[Entry]) -> Option<&OwnerId> {
-    match entries {
-        [Entry::Unlock(unlock)] => Some(&unlock.owner),
-        _ => None,
     }
 }

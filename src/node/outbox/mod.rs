@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use self::{
     flight::{Flight, Place},
-    item::{Item, is_owed, sole_unlock},
+    item::{Item, is_owed},
     queue::Queue,
 };
 use crate::{
@@ -132,13 +132,6 @@ impl Outbox {
             return Reply::fault(entries, &fault);
         }
         let (responder, reply) = Reply::channel(entries);
-        let responder = match sole_unlock(&request.entries).and_then(|owner| self.queue.unlock_of(owner)) {
-            Some(waiting) => match waiting.join(&request, responder) {
-                Ok(()) => return reply,
-                Err(responder) => responder,
-            },
-            None => responder,
-        };
         let place = self.next;
         self.next += 1;
         let item = Item::new(request, responder, &self.owed);

@@ -2,16 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{
-    flight::Place,
-    item::{Item, sole_unlock},
-};
-use crate::owner_id::OwnerId;
-
-/// So many of the last requests are looked through for an unlock of the same owner. Each lease has an owner of its own and is
-/// unlocked once, so only a forced unlock brings another; to find it among thousands would take an index, which cost every unlock
-/// more than that is worth.
-pub(super) const LOOKED_THROUGH: usize = 8;
+use super::{flight::Place, item::Item};
 
 /// Requests in the order of submission.
 #[derive(Debug, Default)]
@@ -31,9 +22,7 @@ impl Queue {
     }
 
     pub(super) fn pop(&mut self) -> Option<(Place, Item)> {
-        let (place, mut item) = self.0.pop_front()?;
-        item.is_new = false;
-        Some((place, item))
+        self.0.pop_front()
     }
 
     /// Puts a request in its place, which is the last unless it is put back.
@@ -44,13 +33,6 @@ impl Queue {
             let position = self.0.partition_point(|(before, _)| *before < place);
             self.0.insert(position, (place, item));
         }
-    }
-
-    /// A late unlock of this owner, unless something else of that owner stands behind it.
-    pub(super) fn unlock_of(&mut self, owner: &OwnerId) -> Option<&mut Item> {
-        let late = self.0.iter_mut().rev().take(LOOKED_THROUGH).map(|(_, item)| item);
-        let mut of_owner = late.filter(|item| item.concerns(owner));
-        of_owner.next().filter(|item| sole_unlock(&item.entries) == Some(owner))
     }
 
     /// Takes out some.

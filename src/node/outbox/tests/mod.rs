@@ -1,6 +1,5 @@
 use futures::FutureExt;
 
-use super::queue::LOOKED_THROUGH;
 use super::*;
 use crate::{
     node::request::{
@@ -190,51 +189,6 @@ fn a_node_with_too_much_to_do_is_given_unlocks_only() {
     let (id, entries) = outbox.next_batch(at(0)).unwrap();
     outbox.answered(id, granted(entries.len()), at(0));
     assert!(said(&mut outbox.submit(one(lock(9999)))).is_none());
-}
-
-#[test]
-fn two_unlocks_of_one_owner_that_wait_become_one_and_both_are_answered() {
-    let mut outbox = Outbox::new(NODE_TIMEOUT);
-    let mut first = outbox.submit(owed(1));
-    let mut second =
-        outbox.submit(one(Entry::Unlock(Unlock { leave: Leave::Always, real: true, ..unlock(1) })));
-    let mut other = outbox.submit(owed(2));
-    outbox.connected();
-    let (id, entries) = outbox.next_batch(at(0)).unwrap();
-    let merged = Entry::Unlock(Unlock { leave: Leave::Always, real: true, ..unlock(1) });
-    assert_eq!(&*entries, [merged, Entry::Unlock(unlock(2))]);
-    outbox.answered(id, vec![Answer::Unlocked { deleted: 1 }, Answer::Unlocked { deleted: 0 }], at(0));
-    assert_eq!(said(&mut first), Some(Answer::Unlocked { deleted: 1 }));
-    assert_eq!(said(&mut second), Some(Answer::Unlocked { deleted: 1 }));
-    assert_eq!(said(&mut other), Some(Answer::Unlocked { deleted: 0 }));
-}
-
-#[test]
-fn an_unlock_does_not_join_one_that_stands_before_a_lock_of_its_owner() {
-    let mut outbox = up();
-    let _replies = [owed(1), one(lock(1)), owed(1)].map(|request| outbox.submit(request));
-    let (_, entries) = outbox.next_batch(at(0)).unwrap();
-    assert_eq!(&*entries, [Entry::Unlock(unlock(1)), lock(1), Entry::Unlock(unlock(1))]);
-}
-
-#[test]
-fn an_unlock_joins_neither_one_that_was_sent_nor_one_far_before_it() {
-    let mut outbox = up();
-    let mut early = outbox.submit(owed(1));
-    outbox.next_batch(at(0)).unwrap();
-    outbox.disconnected(gone(), at(0));
-    let mut late = outbox.submit(owed(1));
-    let _others: Vec<_> = (2..=LOOKED_THROUGH as u32 + 1).map(|number| outbox.submit(owed(number))).collect();
-    let mut last = outbox.submit(owed(1));
-    outbox.connected();
-    let (id, entries) = outbox.next_batch(at(0)).unwrap();
-    let of_first = entries.iter().filter(|entry| **entry == Entry::Unlock(unlock(1))).count();
-    assert_eq!((of_first, entries.len()), (3, LOOKED_THROUGH + 3));
-    outbox.answered(id, vec![Answer::Unlocked { deleted: 0 }; entries.len()], at(0));
-    assert_eq!(said(&mut early), Some(Answer::UnlockedBefore), "it was sent twice");
-    for reply in [&mut late, &mut last] {
-        assert_eq!(said(reply), Some(Answer::Unlocked { deleted: 0 }));
-    }
 }
 
 #[test]
@@ -473,8 +427,7 @@ fn what_is_owed_is_told_until_it_is_confirmed_or_over() {
         outbox.owes(at(now)).map(|owed| owed.blocks_until).collect()
     };
     let _lock = outbox.submit(one(lock(1)));
-    let _first = outbox.submit(owed(1).blocks_until(at(300)));
-    let _joins = outbox.submit(owed(1).blocks_until(at(400)));
+    let _first = outbox.submit(owed(1).blocks_until(at(400)));
     let _second = outbox.submit(owed(2));
     assert_eq!(owes(&outbox, 0), [Some(at(400)), None], "queued, and no lock");
     let (id, _) = outbox.next_batch(at(0)).unwrap();

@@ -61,8 +61,7 @@ struct World {
     wire: Vec<(BatchId, Vec<(Entry, Instant)>)>,
     /// By owner, the last of its requests that was executed, in the order of submission.
     executed: BTreeMap<OwnerId, Instant>,
-    /// Each lock has its number as its hint. An unlock has it as the time until which a shutdown waits for it: of two that are
-    /// merged, the later.
+    /// Each lock has its number as its hint. An unlock has it as the time until which a shutdown waits for it.
     submitted: u64,
     waiting: Vec<Waiting>,
 }
