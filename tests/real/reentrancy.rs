@@ -5,9 +5,7 @@ use std::time::Duration;
 use redis::{Client, Cmd, cmd};
 use redquorum::{LockError, LockGuard, Owner, Quorum, RedLock};
 
-use super::servers::{
-    SOON, builder, client, have_holds, have_subscribers, holds, owners, put_owner, remaining,
-};
+use super::servers::{SOON, builder, client, have_holds, have_waiters, holds, owners, put_owner, remaining};
 use crate::support::{Cluster, Server, ServerOptions, eventually};
 
 #[tokio::test]
@@ -153,7 +151,7 @@ async fn tasks_that_share_an_owner_take_turns_and_share_one_lease() {
     }
     let lock = quorum.red_lock("r").owned_by(&Owner::new());
     let tasks: Vec<_> = (0..TASKS).map(|_| tokio::spawn(entered(lock.clone()))).collect();
-    have_subscribers(cluster.server(0), "r", 1).await;
+    have_waiters(&cluster, "r", 1).await;
     assert!(tasks.iter().all(|task| !task.is_finished()));
     quorum.red_lock("r").force_unlock().await.unwrap();
     let mut guards = Vec::new();
