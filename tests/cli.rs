@@ -23,6 +23,5 @@ mod cli {
     mod redquorum;
     mod scratch;
     mod signals;
-    mod sim;
     mod terminal;
 }

@@ -36,7 +36,6 @@ async fn the_help_of_every_command_is_as_written_down() {
         "init",
         "doctor",
         "bench",
-        "sim",
         "completions",
         "man",
     ] {

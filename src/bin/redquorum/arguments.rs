@@ -49,7 +49,6 @@ pub(crate) enum Command {
     Init(commands::init::Init),
     Doctor(commands::doctor::Doctor),
     Bench(commands::bench::Bench),
-    Sim(commands::sim::Sim),
     Completions(commands::completions::Completions),
     Man(commands::man::Pages),
 }

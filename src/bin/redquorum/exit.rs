@@ -32,8 +32,6 @@ pub(crate) enum Exit {
     NoLeader,
     /// The doctor has found something that fails.
     Unsound,
-    /// A promise was broken in a simulation.
-    PromiseBroken,
     /// Somebody was asked whether it should be done, and said no.
     Declined,
     /// The command that was to be run cannot be executed.
@@ -44,7 +42,7 @@ pub(crate) enum Exit {
 
 impl Exit {
     /// Those that have a code of their own, in the order of the codes, each with what it means.
-    pub(crate) const TABLE: [(Self, &str); 14] = [
+    pub(crate) const TABLE: [(Self, &str); 13] = [
         (Self::Success, "all went well; `run` and `elect`: what the command they ran has ended with"),
         (Self::Usage, "the arguments cannot be understood, or cannot work"),
         (Self::NoQuorum, "fewer nodes than a quorum could be asked"),
@@ -55,7 +53,6 @@ impl Exit {
         (Self::LeaseLost, "the lease was lost, or about to be, and the command was stopped for it"),
         (Self::NoLeader, "nobody leads"),
         (Self::Unsound, "`doctor`: something fails, or with `--strict` is worth a warning"),
-        (Self::PromiseBroken, "`sim`: a promise was broken"),
         (Self::Declined, "`force-unlock`: somebody said no when asked, or the holder was another by then"),
         (Self::NotExecutable, "the command to run cannot be executed"),
         (Self::NotFound, "there is no such command to run"),
@@ -76,7 +73,6 @@ impl Exit {
             Self::LeaseLost => 79,
             Self::NoLeader => 80,
             Self::Unsound => 81,
-            Self::PromiseBroken => 82,
             Self::Declined => 83,
             Self::NotExecutable => 126,
             Self::NotFound => 127,
@@ -98,7 +94,6 @@ impl Exit {
             Self::LeaseLost => "lease_lost",
             Self::NoLeader => "no_leader",
             Self::Unsound => "unsound",
-            Self::PromiseBroken => "promise_broken",
             Self::Declined => "declined",
             Self::NotExecutable => "not_executable",
             Self::NotFound => "not_found",

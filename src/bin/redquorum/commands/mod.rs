@@ -12,7 +12,6 @@ pub(crate) mod inspect;
 pub(crate) mod man;
 pub(crate) mod observe;
 pub(crate) mod run;
-pub(crate) mod sim;
 
 impl Command {
     /// Does what was asked.
@@ -30,7 +29,6 @@ impl Command {
             Self::Init(init) => init.perform(app).await,
             Self::Doctor(doctor) => doctor.perform(app).await,
             Self::Bench(bench) => bench.perform(app).await,
-            Self::Sim(sim) => sim.perform(app).await,
             Self::Completions(completions) => completions.perform(),
             Self::Man(pages) => pages.perform(),
         }
