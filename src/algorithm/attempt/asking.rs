@@ -1,0 +1,151 @@
+//! Who is asked next, and who is asked again.
+
+use std::time::Duration;
+
+use super::{Attempt, Ballot, HEDGE_SHARE, Plan, Step};
+use crate::{algorithm::node_set::NodeSet, clock::Instant};
+
+/// Whoever has its turn and is refused asks again after no less than this share of what it has for that.
+const SHORTEST_PAUSE_SHARE: u32 = 64;
+
+impl Attempt {
+    /// Whoever has its turn and is refused asks again, instead of giving its turn back: the votes in the way are most likely those
+    /// of a lease whose unlock is on its way there, or of others who are about to give theirs back. The first time at once, and
+    /// then less and less often; not for longer than a silent arbiter is waited for, nor if a quorum names one owner both times.
+    pub(super) fn ask_again(&mut self, now: Instant) -> Option<Step> {
+        let until = self.start + self.hedge();
+        let is_vain = self.is_refused_elsewhere || (self.is_held && self.repeats > 0);
+        if self.turn.is_none() || now >= until || is_vain {
+            return None;
+        }
+        let lasted = now.saturating_duration_since(self.start);
+        let pause = if self.repeats == 0 {
+            Duration::ZERO
+        } else {
+            (lasted / 2).max(self.hedge() / SHORTEST_PAUSE_SHARE)
+        };
+        let at = *self.again_at.get_or_insert(now + pause);
+        if now < at {
+            return Some(Step::Wait(at.min(until).min(self.end())));
+        }
+        let refused = self.nodes_that(|ballot| matches!(ballot, Ballot::Refused | Ballot::PutOff));
+        if refused.is_empty() {
+            return None;
+        }
+        self.repeats += 1;
+        Some(self.repeat(refused, now))
+    }
+
+    /// Nodes that put us off are asked as one whose turn it is, once the node that keeps the line has granted.
+    pub(super) fn ask_put_off(&mut self, now: Instant) -> Option<Step> {
+        let put_off = self.nodes_that(|ballot| ballot == Ballot::PutOff);
+        let goes = (self.turn.is_some() || self.is_line_lost(now)) && !self.is_refused_elsewhere;
+        (goes && !put_off.is_empty()).then(|| self.repeat(put_off, now))
+    }
+
+    pub(super) fn repeat(&mut self, nodes: NodeSet, now: Instant) -> Step {
+        self.again_at = None;
+        self.set_silent(nodes);
+        self.lock.ask_again(nodes, now + self.rules.node_timeout);
+        Step::Lock { nodes, is_called: true }
+    }
+
+    /// A first contact that has no votes, or was put off, is lost when the node that keeps the line has said so, too, if that is
+    /// soon: it may grant.
+    pub(super) fn wait_for_keeper(&self, now: Instant) -> Option<Step> {
+        let Plan::First(keeper) = self.rules.plan else { return None };
+        let until = self.start + self.hedge();
+        let is_open =
+            self.ballots.get(keeper) == Some(&Ballot::Silent) && self.lock.pending().contains(keeper);
+        let may_win = self.lock.granted().is_empty() || self.ballots.contains(&Ballot::PutOff);
+        (is_open && may_win && now < until).then(|| Step::Wait(until.min(self.end())))
+    }
+
+    /// Whether nobody says that others are in line: the node that keeps the line cannot, and no other has one.
+    pub(super) fn is_line_lost(&self, now: Instant) -> bool {
+        let Plan::First(keeper) = self.rules.plan else { return false };
+        !self.is_line_elsewhere && self.is_gone(keeper, now)
+    }
+
+    /// Whether this node was asked and will not answer, or not soon.
+    pub(super) fn is_gone(&self, node: usize, now: Instant) -> bool {
+        let is_late = now >= self.start + self.hedge();
+        match self.ballots.get(node) {
+            Some(Ballot::Silent) => is_late,
+            Some(Ballot::Failed) => true,
+            Some(Ballot::Unsent) => self.lock.asked().contains(node),
+            _ => false,
+        }
+    }
+
+    pub(super) fn hedge(&self) -> Duration {
+        self.rules.node_timeout / HEDGE_SHARE
+    }
+
+    /// Whether a grant of this node is our turn.
+    pub(super) fn keeps_line(&self, node: usize) -> bool {
+        match &self.rules.plan {
+            Plan::First(keeper) | Plan::Called(keeper) => *keeper == node,
+            Plan::InLine(_) => self.lock.granted().is_empty(),
+        }
+    }
+
+    pub(super) fn nodes_that(&self, is_wanted: impl Fn(Ballot) -> bool) -> NodeSet {
+        let all = self.ballots.iter().enumerate();
+        all.filter_map(|(node, ballot)| is_wanted(*ballot).then_some(node)).collect()
+    }
+
+    /// Whether the last arbiter's word was that the resource is held, so that nobody else needs to be asked.
+    pub(super) fn arbiter_refused(&self) -> bool {
+        self.rules.plan.arbiters().is_some()
+            && self.lock.granted().is_empty()
+            && self.ballots.contains(&Ballot::Refused)
+    }
+
+    /// Whether the node that is said to have called does not know of it.
+    pub(super) fn caller_refused(&self) -> bool {
+        let Plan::Called(by) = self.rules.plan else { return false };
+        self.ballots.get(by) == Some(&Ballot::Refused)
+    }
+
+    /// Which of these is to be asked for a turn, before the others are asked to lock.
+    pub(super) fn keeper_of_the_line(&self, next: NodeSet) -> Option<usize> {
+        match &self.rules.plan {
+            Plan::Called(by) => Some(*by).filter(|by| next.contains(*by)),
+            Plan::InLine(order) if self.lock.granted().is_empty() => {
+                next.iter().next().filter(|node| next.len() == 1 && order.contains(node))
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn ask(&mut self, nodes: NodeSet, now: Instant) {
+        self.set_silent(nodes);
+        self.lock.ask(nodes, now + self.rules.node_timeout);
+    }
+
+    pub(super) fn set_silent(&mut self, nodes: NodeSet) {
+        for node in nodes.iter() {
+            if let Some(ballot) = self.ballots.get_mut(node) {
+                *ballot = Ballot::Silent;
+            }
+        }
+    }
+
+    pub(super) fn next_to_ask(&mut self, now: Instant) -> NodeSet {
+        let asked = self.lock.asked();
+        let rest = self.rules.electorate.all().without(asked);
+        let Some(order) = self.rules.plan.arbiters() else { return rest };
+        if !self.lock.granted().is_empty() {
+            return rest;
+        }
+        let silent = !self.lock.pending().is_empty() && now < self.hedge_at;
+        if silent || self.arbiter_refused() {
+            return NodeSet::EMPTY;
+        }
+        let next = order.iter().find(|node| rest.contains(**node)).copied();
+        self.hedge_at = now + self.hedge();
+        // None of the arbiters serves: as if there were no order.
+        next.map_or(rest, NodeSet::only)
+    }
+}
