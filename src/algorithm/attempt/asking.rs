@@ -43,7 +43,7 @@ impl Attempt {
         (goes && !put_off.is_empty()).then(|| self.repeat(put_off, now))
     }
 
-    pub(super) fn repeat(&mut self, nodes: NodeSet, now: Instant) -> Step {
+    fn repeat(&mut self, nodes: NodeSet, now: Instant) -> Step {
         self.again_at = None;
         self.set_silent(nodes);
         self.lock.ask_again(nodes, now + self.rules.node_timeout);
@@ -62,13 +62,13 @@ impl Attempt {
     }
 
     /// Whether nobody says that others are in line: the node that keeps the line cannot, and no other has one.
-    pub(super) fn is_line_lost(&self, now: Instant) -> bool {
+    fn is_line_lost(&self, now: Instant) -> bool {
         let Plan::First(keeper) = self.rules.plan else { return false };
         !self.is_line_elsewhere && self.is_gone(keeper, now)
     }
 
     /// Whether this node was asked and will not answer, or not soon.
-    pub(super) fn is_gone(&self, node: usize, now: Instant) -> bool {
+    fn is_gone(&self, node: usize, now: Instant) -> bool {
         let is_late = now >= self.start + self.hedge();
         match self.ballots.get(node) {
             Some(Ballot::Silent) => is_late,
@@ -124,7 +124,7 @@ impl Attempt {
         self.lock.ask(nodes, now + self.rules.node_timeout);
     }
 
-    pub(super) fn set_silent(&mut self, nodes: NodeSet) {
+    fn set_silent(&mut self, nodes: NodeSet) {
         for node in nodes.iter() {
             if let Some(ballot) = self.ballots.get_mut(node) {
                 *ballot = Ballot::Silent;

@@ -108,12 +108,13 @@ fn encode(command: &mut Cmd, entry: &Entry, quarantine: QuarantineTerms) {
     let count = entry.resources().len();
     match entry {
         Entry::Lock(lock) => {
-            let lock_or_take = if lock.is_called {
-                command.arg("take").arg(count)
+            let (owner, ttl) = (lock.owner.as_bytes(), whole_milliseconds(lock.ttl));
+            if !lock.is_called && lock.hint == 0 && count == 1 {
+                command.arg("lock").arg(owner).arg(ttl)
             } else {
-                operation(command, "lock", "lock_any", count)
-            };
-            lock_or_take.arg(lock.owner.as_bytes()).arg(whole_milliseconds(lock.ttl)).arg(lock.hint)
+                let lock_or_take = if lock.is_called { "take" } else { "lock_any" };
+                command.arg(lock_or_take).arg(count).arg(owner).arg(ttl).arg(lock.hint)
+            }
         }
         Entry::Raise(raise) => command.arg("raise").arg(count).arg(raise.owner.as_bytes()).arg(raise.token),
         Entry::Renew(renew) => {

@@ -5,7 +5,7 @@
 -- the functions of the others. What it finds out of the ordinary is left to `lock_any` and its like, before it writes anything but the
 -- counter of a lock, which it counts up first and down again.
 --
---   lock     owner, ttl, hint            unlock        owner, kind: real 0|1 and leave 0|1 unless all was deleted|2,
+--   lock     owner, ttl: without a hint  unlock        owner, kind: real 0|1 and leave 0|1 unless all was deleted|2,
 --                                                  and 1 if it is known that others wait
 --   renew    owner, holds, ttl, token    release       owner: real, leaves nothing
 --                                        release_late  owner: real, leaves a tombstone unless it deletes
@@ -18,6 +18,7 @@ local largest_counter = 9007199254740991
 -- Locals, because a global is looked up by its name at each use.
 local keys, words, call, type, find = KEYS, ARGV, redis.pcall, type, string.find
 local node, floor, has_signs
+local counter_ttl = tonumber(words[3])
 local answers, answered, key, at, last = {}, 0, 1, 5, #words
 
 local function braced(resource)
@@ -69,7 +70,7 @@ while at <= last do
       is_usual = is_usual and not (has_signs and call('EXISTS', 'redquorum:line:{' .. resource .. '}') ~= 0)
       is_usual = is_usual and call('HMGET', resource, owner)[1] == holds and call('GET', counter) == token
       local remembered = is_usual and call('PTTL', counter)
-      if type(remembered) == 'number' and remembered >= tonumber(words[3]) then
+      if type(remembered) == 'number' and remembered >= counter_ttl then
         local remaining = call('PTTL', resource)
         if type(remaining) == 'number' and remaining < tonumber(ttl) then
           remaining = call('PEXPIRE', resource, ttl)
@@ -77,17 +78,16 @@ while at <= last do
         answer = type(remaining) == 'table' and { 'fault', remaining.err } or 1
       end
     else
-      arity = 3
-      local ttl, hint, counter = words[at + 2], words[at + 3], 'redisson_lock_token:' .. braced(resource)
+      arity = 2
+      local ttl, counter = words[at + 2], 'redisson_lock_token:' .. braced(resource)
       local fields = is_usual and call('HLEN', resource)
       if fields == 0 and not (has_signs
         and call('EXISTS', 'redquorum:line:{' .. resource .. '}', 'redquorum:mark:{' .. resource .. '}') ~= 0) then
         -- A counter that is remembered for long enough is only counted up, which needs no number to be read or written.
         local remembered = call('PTTL', counter)
-        local is_remembered = type(remembered) == 'number' and remembered >= tonumber(words[3])
-        local vote = is_remembered and call('INCR', counter)
+        local vote = type(remembered) == 'number' and remembered >= counter_ttl and call('INCR', counter)
         local is_number = type(vote) == 'number'
-        if is_number and vote > floor and vote >= tonumber(hint) and vote <= largest_counter then
+        if is_number and vote > floor and vote <= largest_counter then
           local done = call('HSET', resource, owner, '1')
           if done == 1 then
             done = call('PEXPIRE', resource, ttl)
@@ -130,9 +130,11 @@ while at <= last do
       name, arguments = 'unlock_any', { owner, '10' }
     elseif name == 'release_late' then
       name, arguments = 'unlock_any', { owner, '11' }
+    elseif name == 'lock' then
+      name, arguments = 'lock_any', { owner, words[first + 1], '0' }
     else
       arguments = { unpack(words, first, first + arity - 1) }
-      name = (name == 'lock' or name == 'unlock' or name == 'renew') and name .. '_any' or name
+      name = (name == 'unlock' or name == 'renew') and name .. '_any' or name
     end
     node.need(name)
     -- Not by `unpack`, which fails at 8,000: that would end the call, and the entries before and
