@@ -68,8 +68,8 @@ pub(crate) enum Mutation {
     SleepPastTheEnd,
     /// A lease that was won without a word from the node that keeps the line leaves marks.
     MarkUnheard,
-    /// A lock that nobody comes for stays with the future that nobody polls.
-    KeepWhatNobodyComesFor,
+    /// What a call has begun whose future nobody polls is not taken back.
+    KeepWhatNobodyPolls,
     /// A node in quarantine counts for renewals at once.
     CountInQuarantine,
     /// A node without a record counts for renewals.

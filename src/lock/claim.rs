@@ -6,22 +6,21 @@ use futures::{FutureExt, future::BoxFuture};
 use tracing::{Instrument, Span, field::Empty};
 
 use crate::{
-    algorithm::attempt::{HEDGE_SHARE, Loss, Plan},
+    algorithm::attempt::{Loss, Plan},
     clock::Instant,
     config::LockSettings,
     error::{ConfigError, LockError},
     lock::{
         call::Call,
         core::{Client, Core},
-        detached::{Outcome, detached},
         guard::LockGuard,
         held::Won,
         in_line::InLine,
         locking::{Attempted, Target, attempt},
+        overseer::oversee,
         owner::Owner,
         waiting::lock_waiting,
     },
-    mutation::{self, Mutation},
     resource::Resource,
 };
 
@@ -73,7 +72,7 @@ impl Claim {
         let work = |claim: Self, target: Target, owner| {
             async move { claim.lock_as(owner, &target, deadline).await }.boxed()
         };
-        let locked = self.as_own(&target, &span, work, |_| true).await;
+        let locked = self.until_done(&target, &span, work).await;
         call.ended(locked.as_ref().map(Some));
         let locked = locked.map(|locked| locked.guard);
         name(&span, locked.as_ref().ok());
@@ -89,34 +88,25 @@ impl Claim {
         let work = |claim: Self, target: Target, owner| {
             async move { claim.try_lock_as(owner, &target).await }.boxed()
         };
-        let locked = self.as_own(&target, &span, work, Option::is_some).await;
+        let locked = self.until_done(&target, &span, work).await;
         call.ended(locked.as_ref().map(Option::as_ref));
         let locked = locked.map(|locked| locked.map(|locked| locked.guard));
         name(&span, locked.as_ref().ok().and_then(Option::as_ref));
         locked
     }
 
-    /// Does this in a task of the client, again if it was taken back because nobody came for it.
-    async fn as_own<T: Send + 'static>(
+    /// Does this, and begins anew if it was taken back because nobody polled it.
+    async fn until_done<T: Send + 'static>(
         &self,
         target: &Target,
         span: &Span,
         work: impl Fn(Self, Target, Option<Owner>) -> BoxFuture<'static, Result<T, LockError>>,
-        is_held: fn(&T) -> bool,
     ) -> Result<T, LockError> {
         let owner = self.owner();
         loop {
             let work = work(self.clone(), target.clone(), owner.clone()).instrument(span.clone());
-            let (client, of) = (Arc::clone(&self.client), target.clone());
-            let overdue = move |locked: &Result<T, LockError>| {
-                let is_kept = mutation::is_on(Mutation::KeepWhatNobodyComesFor);
-                let is_held = locked.as_ref().is_ok_and(is_held) && !is_kept;
-                is_held.then(|| overdue(client, of).boxed())
-            };
-            match detached(&*self.core().spawner, work, overdue).await {
-                Outcome::Done(done) => return done,
-                Outcome::TakenBack => {}
-                Outcome::Ended => return Err(LockError::Closed),
+            if let Some(done) = oversee(&self.client.core, &target.resources, work).await {
+                return done;
             }
         }
     }
@@ -223,20 +213,6 @@ impl Claim {
     fn locked(&self, won: Won) -> Locked {
         let guard = LockGuard::new(Arc::clone(&self.client), self.core().adopt(won));
         Locked { guard, is_reentered: false }
-    }
-}
-
-/// Ready when a lock is to be given back for which nobody has come: soon if others of this process wait for it, and otherwise
-/// when an attempt would be over.
-async fn overdue(client: Arc<Client>, target: Target) {
-    let core = &client.core;
-    let end = core.now() + core.settings.attempt_timeout;
-    loop {
-        core.clock.sleep_until(end.min(core.now() + target.settings.node_timeout / HEDGE_SHARE)).await;
-        if core.now() >= end || core.waiters.are_there(&target.resources) {
-            tracing::warn!(resource = %target.resource, "a lock was won, and given back because nobody polled its future");
-            return;
-        }
     }
 }
 

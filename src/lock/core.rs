@@ -23,6 +23,7 @@ use crate::{
         gauge::Gauge,
         held::{Held, Left, Won},
         observer::{LeaseEnd, Observer},
+        overseer::{self, Overseer},
         queues::Queues,
         schedule::{LeaseId, Schedule},
         waiting::Waiters,
@@ -45,6 +46,7 @@ pub(crate) struct Core {
     pub(crate) owners: OwnerIds,
     pub(crate) waiters: Waiters,
     pub(crate) queues: Queues,
+    pub(crate) overseer: Overseer,
     pub(crate) attempts: Gauge,
     pub(crate) renewals: Schedule,
     pub(crate) expiries: Schedule,
@@ -78,7 +80,7 @@ pub(crate) struct Entropy {
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) core: Arc<Core>,
-    tasks: [AbortHandle; 2],
+    tasks: [AbortHandle; 3],
 }
 
 impl Surroundings {
@@ -113,6 +115,7 @@ impl Client {
             owners: OwnerIds::new(entropy.client),
             waiters: Waiters::default(),
             queues: Queues::default(),
+            overseer: Overseer::default(),
             attempts: Gauge::default(),
             renewals: Schedule::default(),
             expiries: Schedule::default(),
@@ -127,6 +130,7 @@ impl Client {
         let tasks = [
             spawner.spawn(watchdog::run(Arc::clone(&core)).boxed()),
             spawner.spawn(expiry::run(Arc::clone(&core)).boxed()),
+            spawner.spawn(overseer::run(Arc::clone(&core)).boxed()),
         ];
         Arc::new(Self { core, tasks })
     }

@@ -169,9 +169,9 @@ impl Waiters {
         Place { waiters: self, waited: Arc::clone(resources), queue }
     }
 
-    /// Whether tasks of this client wait for these resources.
-    pub(crate) fn are_there(&self, resources: &Resources) -> bool {
-        lock(&self.queues).contains_key(resources)
+    /// Whether more than one task of this client wants these resources.
+    pub(crate) fn are_several(&self, resources: &Resources) -> bool {
+        lock(&self.queues).get(resources).is_some_and(|(places, _)| *places > 1)
     }
 }
 

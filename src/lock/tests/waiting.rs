@@ -1,11 +1,12 @@
 //! Waiting for what others hold.
 
 use std::{
+    pin::pin,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use super::{all_behave, client, pass, server};
+use super::{all_behave, client, locked_nodes, pass, server, thaw_all};
 use crate::{
     Fault, LockError, MemoryCluster, Quorum,
     node::{Entry, memory::Behaviour},
@@ -215,4 +216,38 @@ async fn a_patience_that_was_set_ends_before_a_quarantine_and_the_error_has_what
     assert_eq!(start.elapsed(), Duration::from_secs(5));
     let LockError::Quarantined { remaining: Some(remaining), .. } = error else { panic!("{error}") };
     assert!(remaining > Duration::from_secs(55), "{remaining:?}");
+}
+
+/// A future is polled until it waits for nodes, and then kept: its votes and its turn are taken back.
+#[tokio::test(start_paused = true)]
+async fn a_future_that_nobody_polls_keeps_neither_votes_nor_its_turn() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    all_behave(&cluster, &Behaviour::Hanging);
+    let lock = quorum.red_lock("r");
+    let mut kept = pin!(lock.lock());
+    assert!(futures::poll!(&mut kept).is_pending());
+    thaw_all(&cluster);
+    let start = tokio::time::Instant::now();
+    let sibling = quorum.red_lock("r").lock().await.unwrap();
+    let hedge = Duration::from_millis(125);
+    assert!(start.elapsed() >= hedge && start.elapsed() <= 2 * hedge, "{:?}", start.elapsed());
+    drop(sibling);
+    let guard = kept.await.unwrap();
+    assert!(guard.is_valid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_that_is_polled_late_goes_on_if_it_held_nobody_up() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    all_behave(&cluster, &Behaviour::Hanging);
+    let lock = quorum.red_lock("r");
+    let mut kept = pin!(lock.try_lock());
+    assert!(futures::poll!(&mut kept).is_pending());
+    thaw_all(&cluster);
+    pass(Duration::from_millis(500)).await;
+    assert_eq!(locked_nodes(&cluster), [0, 1, 2]);
+    let guard = kept.await.unwrap().unwrap();
+    assert!(guard.is_valid());
 }

@@ -24,8 +24,9 @@ fn with_a_kept_future(begin: Duration, held_until: Duration) -> Report {
                 let mut kept = Box::pin(lock.lock());
                 assert!(poll!(&mut kept).is_pending());
                 client.sleep(10 * SECOND).await;
-                let guard = kept.await.unwrap();
-                assert!(client.look(&guard), "what is handed out is held");
+                if let Ok(guard) = kept.await {
+                    assert!(client.look(&guard), "what is handed out is held");
+                }
             }
             1 => {
                 client.sleep(begin + millis(300)).await;
@@ -49,22 +50,21 @@ fn s62_a_future_that_nobody_polls_holds_up_neither_its_siblings_nor_others() {
         assert_keeps(&report, &Promises::ALL);
         let free = millis(begin.max(held_until));
         let of_siblings = granted(&report, 0);
-        let [kept, sibling, again] = &*of_siblings else { panic!("{of_siblings:?}") };
-        assert!(*kept <= free + millis(110), "it has its turn: {of_siblings:?}");
-        assert!(*sibling <= free + millis(300), "and it is taken over: {of_siblings:?}");
-        assert!(*again >= millis(begin) + 10 * SECOND, "{of_siblings:?}");
+        let [sibling, kept] = &*of_siblings else { panic!("{of_siblings:?}") };
+        assert!(*sibling <= free + millis(300), "its turn is taken over: {of_siblings:?}");
+        assert!(*kept >= millis(begin) + 10 * SECOND, "polled again, it locks: {of_siblings:?}");
         assert!(granted(&report, 1)[0] <= free + millis(500), "{:?}", granted(&report, 1));
     }
 }
 
 #[test]
-fn s62_a_lock_that_stays_with_a_future_that_nobody_polls_is_seen() {
-    let report = breaking(Mutation::KeepWhatNobodyComesFor, || with_a_kept_future(SECOND, Duration::ZERO));
+fn s62_what_stays_with_a_future_that_nobody_polls_is_seen() {
+    let report = breaking(Mutation::KeepWhatNobodyPolls, || with_a_kept_future(SECOND, Duration::ZERO));
     assert!(granted(&report, 1)[0] >= 11 * SECOND, "{:?}", granted(&report, 1));
 }
 
 #[test]
-fn s62_a_lock_that_nobody_comes_for_is_others_when_an_attempt_would_be_over() {
+fn s62_what_a_future_has_begun_that_nobody_polls_is_others_when_an_attempt_would_be_over() {
     let report = run(steady(5, 2), |client| async move {
         let quorum = quorum(&client);
         let lock = quorum.red_lock("r");
@@ -81,5 +81,6 @@ fn s62_a_lock_that_nobody_comes_for_is_others_when_an_attempt_would_be_over() {
     });
     assert_keeps(&report, &Promises::ALL);
     let other = granted(&report, 1)[0];
-    assert!(other > SECOND && other <= 2 * SECOND + millis(20), "{other:?}");
+    // An attempt timeout, and up to a hand-over until somebody looks.
+    assert!(other > SECOND && other <= 2 * SECOND + millis(150), "{other:?}");
 }
