@@ -193,7 +193,7 @@ impl Claim {
 
     async fn attempt_once(&self, target: &Target) -> Attempted {
         let core = self.core();
-        let Some(index) = core.queues.of(&target.resources) else {
+        let Some(index) = core.line_of(&target.resources).await else {
             return attempt(core, target, core.first_contact(&target.resource), 0, None).await;
         };
         // It asks for a turn, and does not wait for one: it listens to nobody, so it enters no line.

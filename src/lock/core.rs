@@ -30,7 +30,7 @@ use crate::{
         watchdog,
     },
     mutex::lock,
-    node::{Fingerprint, Node, Reply},
+    node::{Fingerprint, Node, Reply, Resources},
     owner_id::OwnerIds,
     resource::Resource,
     spawner::Spawner,
@@ -254,6 +254,11 @@ impl Core {
     /// The order in which the nodes keep the line of a resource.
     pub(crate) fn arbiters(&self, resource: &Resource) -> Vec<usize> {
         arbiter::order(resource.as_bytes(), self.nodes.iter().map(|node| &**node.address()))
+    }
+
+    /// In the line of which of these resources others are known to be, or may be.
+    pub(crate) async fn line_of(&self, resources: &Resources) -> Option<usize> {
+        self.queues.of(&*self.clock, self.settings.terms.hand_over, resources).await
     }
 
     /// How to ask for a resource of which nobody else is known to want it.

@@ -1,11 +1,11 @@
 //! Which resources others are known to wait for.
 
-use std::{collections::HashMap, sync::Mutex};
-
-use futures::FutureExt;
+use std::{collections::HashMap, sync::Mutex, time::Duration};
 
 use crate::{
     algorithm::node_set::NodeSet,
+    clock::Clock,
+    lock::fanout::{Fanout, Heard},
     mutex::lock,
     node::{Reply, Resources},
 };
@@ -61,20 +61,53 @@ impl Queues {
     }
 
     /// In whose line others are known to be, or may be.
-    pub(crate) fn of(&self, resources: &Resources) -> Option<usize> {
-        let mut all = lock(&self.known);
-        let known = all.get_mut(resources)?;
-        if let Some(answers) = known.reply.as_mut().and_then(|reply| reply.now_or_never()) {
-            let is_awaited = answers.into_iter().next().and_then(|answer| answer.into_parts().1);
-            if is_awaited != Some(true) {
-                all.remove(resources);
-                return None;
+    ///
+    /// A reply that is still to come is waited for, but no longer than this: others have answered
+    /// already, so it is due. It costs less than to ask the node anew before the others, or to ask
+    /// all and give their votes back.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it leaves that others may be in line.
+    pub(crate) async fn of(
+        &self,
+        clock: &dyn Clock,
+        no_longer_than: Duration,
+        resources: &Resources,
+    ) -> Option<usize> {
+        let Known { index, keeper, reply } = self.take_reply(resources)?;
+        if let Some(reply) = reply {
+            let mut replies = Fanout::of(vec![(keeper, reply)]);
+            let patience = if self.is_silent(keeper) { Duration::ZERO } else { no_longer_than };
+            match replies.next(clock, clock.now() + patience).await {
+                Heard::Answer { answer, .. } => {
+                    let is_awaited = answer.is_awaited() == Some(true);
+                    if is_awaited {
+                        self.heard(keeper);
+                    }
+                    self.note(resources, index, keeper, is_awaited);
+                }
+                Heard::Silence => {
+                    self.passed_over(keeper);
+                    if let Some((_, reply)) = replies.take_open(|()| true).pop() {
+                        self.hear_later(resources, index, keeper, reply);
+                    }
+                }
             }
-            known.reply = None;
-            self.heard(known.keeper);
         }
-        let is_silent = lock(&self.silent).contains(known.keeper);
-        (!is_silent).then_some(known.index)
+        let known = lock(&self.known).get(resources).map(|known| (known.index, known.keeper));
+        known.filter(|(_, keeper)| !self.is_silent(*keeper)).map(|(index, _)| index)
+    }
+
+    /// What is known, and the reply that is still to come.
+    fn take_reply(&self, resources: &Resources) -> Option<Known> {
+        let mut known = lock(&self.known);
+        let known = known.get_mut(resources)?;
+        Some(Known { index: known.index, keeper: known.keeper, reply: known.reply.take() })
+    }
+
+    fn is_silent(&self, keeper: usize) -> bool {
+        lock(&self.silent).contains(keeper)
     }
 
     fn keep(&self, resources: &Resources, latest: Known) {
@@ -88,44 +121,57 @@ impl Queues {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::node::{Answer, Fault, entries::resources};
+    use std::pin::pin;
 
-    #[test]
-    fn the_last_word_counts() {
-        let queues = Queues::default();
-        queues.note(&resources("a b"), 1, 4, true);
-        assert_eq!((queues.of(&resources("a b")), queues.of(&resources("a"))), (Some(1), None));
-        queues.note(&resources("a b"), 0, 4, true);
-        assert_eq!(queues.of(&resources("a b")), Some(0));
-        queues.note(&resources("a b"), 0, 4, false);
-        assert_eq!(queues.of(&resources("a b")), None);
+    use futures::{FutureExt, poll};
+
+    use super::*;
+    use crate::{
+        clock::TokioClock,
+        node::{Answer, Fault, entries::resources},
+    };
+
+    const PATIENCE: Duration = Duration::from_millis(125);
+
+    async fn of(queues: &Queues, waited: &str) -> Option<usize> {
+        queues.of(&TokioClock::new(), PATIENCE, &resources(waited)).await
     }
 
-    #[test]
-    fn no_more_is_remembered_than_there_is_room_for() {
+    #[tokio::test(start_paused = true)]
+    async fn the_last_word_counts() {
+        let queues = Queues::default();
+        queues.note(&resources("a b"), 1, 4, true);
+        assert_eq!((of(&queues, "a b").await, of(&queues, "a").await), (Some(1), None));
+        queues.note(&resources("a b"), 0, 4, true);
+        assert_eq!(of(&queues, "a b").await, Some(0));
+        queues.note(&resources("a b"), 0, 4, false);
+        assert_eq!(of(&queues, "a b").await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_more_is_remembered_than_there_is_room_for() {
         let queues = Queues::default();
         for number in 0..=MOST {
             queues.note(&resources(&format!("r{number}")), 0, 4, true);
         }
         assert!(lock(&queues.known).len() <= MOST);
-        assert_eq!(queues.of(&resources(&format!("r{MOST}"))), Some(0), "the last word is there");
+        assert_eq!(of(&queues, &format!("r{MOST}")).await, Some(0), "the last word is there");
     }
 
-    #[test]
-    fn a_node_that_does_not_answer_is_asked_with_the_others_until_it_has() {
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_does_not_answer_is_asked_with_the_others_until_it_has() {
         let queues = Queues::default();
         queues.note(&resources("a"), 0, 4, true);
         queues.passed_over(2);
-        assert_eq!(queues.of(&resources("a")), Some(0));
+        assert_eq!(of(&queues, "a").await, Some(0));
         queues.passed_over(4);
-        assert_eq!(queues.of(&resources("a")), None);
+        assert_eq!(of(&queues, "a").await, None);
         queues.heard(4);
-        assert_eq!(queues.of(&resources("a")), Some(0));
+        assert_eq!(of(&queues, "a").await, Some(0));
     }
 
-    #[test]
-    fn a_reply_that_is_still_to_come_counts_as_others_until_it_says_otherwise() {
+    #[tokio::test(start_paused = true)]
+    async fn a_reply_that_is_still_to_come_is_waited_for() {
         for (answer, known) in [
             (Answer::Unlocked { deleted: 1 }, None),
             (Answer::Unlocked { deleted: 1 }.awaited(true), Some(0)),
@@ -134,9 +180,33 @@ mod tests {
             let queues = Queues::default();
             let (responder, reply) = Reply::channel(1);
             queues.hear_later(&resources("a"), 0, 4, reply);
-            assert_eq!(queues.of(&resources("a")), Some(0));
+            let mut asked = pin!(of(&queues, "a"));
+            assert!(poll!(&mut asked).is_pending());
             responder.answer(vec![answer]);
-            assert_eq!(queues.of(&resources("a")), known);
+            assert_eq!(asked.await, known);
+            assert_eq!(of(&queues, "a").await, known);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reply_that_does_not_come_is_waited_for_once_and_heard_whenever_it_comes() {
+        let queues = Queues::default();
+        let (responder, reply) = Reply::channel(1);
+        queues.hear_later(&resources("a"), 0, 4, reply);
+        let clock = TokioClock::new();
+        let start = clock.now();
+        assert_eq!((of(&queues, "a").await, of(&queues, "a").await), (None, None));
+        assert_eq!(clock.now().saturating_duration_since(start), PATIENCE);
+        responder.answer(vec![Answer::Unlocked { deleted: 1 }.awaited(true)]);
+        assert_eq!(of(&queues, "a").await, Some(0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn where_a_call_was_dropped_that_waited_for_a_reply_others_may_be_in_line() {
+        let queues = Queues::default();
+        let (_responder, reply) = Reply::channel(1);
+        queues.hear_later(&resources("a"), 0, 4, reply);
+        assert_eq!(of(&queues, "a").now_or_never(), None);
+        assert_eq!(of(&queues, "a").await, Some(0));
     }
 }

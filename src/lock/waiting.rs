@@ -199,7 +199,7 @@ impl Turn {
     ) -> Plan {
         let waiting = match &mut self.waiting {
             Some(waiting) => waiting,
-            None => match core.queues.of(&target.resources) {
+            None => match core.line_of(&target.resources).await {
                 None => return core.first_contact(&target.resource),
                 Some(index) => self.waiting.insert(Waiting::begin(core, target, index, bell)),
             },

@@ -230,7 +230,8 @@ fn s55_nor_does_it_block_a_group() {
     let stuck = beside_a_key_that_nobody_takes_back(|client| async move {
         let quorum = quorum(&client);
         for _ in 0..3 {
-            let guard = quorum.multi_lock(["q", "r"]).lock().await.unwrap();
+            // The first of the group, whose line another node keeps.
+            let guard = quorum.multi_lock(["c", "r"]).lock().await.unwrap();
             client.sleep(HOLD).await;
             drop(guard);
         }
