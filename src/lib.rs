@@ -100,7 +100,7 @@ mod error;
 mod lock;
 #[cfg(feature = "metrics")]
 pub mod metrics;
-#[cfg(test)]
+#[cfg(all(test, redquorum_model))]
 mod model;
 mod mutation;
 mod mutex;

@@ -19,6 +19,9 @@
 //! That a promise holds is worth little if the search is blind. So each rule is broken in turn, and the search has to
 //! find where the promise fails. What is modelled, what is not, and what was found stands in `docs/MODEL.md`.
 //!
+//! The model is there only with `RUSTFLAGS="--cfg redquorum_model"`, so that nobody else has to build
+//! what it is searched with. A `cargo test` without this flag passes without any of it.
+//!
 //! [`NodeState::apply`]: crate::node::state::NodeState::apply
 
 mod action;
