@@ -1,53 +1,20 @@
 //! Micro-benchmarks: the pure core, the encoding of a request, and a lock with its unlock on nodes in memory.
 //!
-//! `cargo bench --features bench --bench core`. The feature shows what is private otherwise, and is no part of the API.
+//! ```text
+//! RUSTFLAGS="--cfg redquorum_bench" cargo bench --bench core
+//! ```
+//!
+//! The flag shows what is private otherwise; without it, only the lock on nodes in memory is measured.
 
 #![allow(missing_docs, reason = "criterion's macros make public functions")]
 
-use std::hint::black_box;
+#[cfg(redquorum_bench)]
+mod core {
+    pub(crate) mod inside;
+}
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use redquorum::{
-    Quorum,
-    bench::{Calls, Core},
-};
-
-fn decisions(criterion: &mut Criterion) {
-    for nodes in [1, 3, 5, 9] {
-        let core = Core::new(nodes).expect("a quorum may have so many nodes");
-        // What is measured has to be the way to a decision.
-        assert!(core.tally() && core.attempt() && core.wait().expect("the default pacing is right"));
-        let mut group = criterion.benchmark_group("decision");
-        group.bench_function(BenchmarkId::new("tally", nodes), |bencher| {
-            bencher.iter(|| black_box(&core).tally());
-        });
-        group.bench_function(BenchmarkId::new("attempt", nodes), |bencher| {
-            bencher.iter(|| black_box(&core).attempt());
-        });
-        group.bench_function(BenchmarkId::new("wait", nodes), |bencher| {
-            bencher.iter(|| black_box(&core).wait());
-        });
-        group.finish();
-    }
-    let core = Core::new(5).expect("a quorum may have five nodes");
-    criterion.bench_function("decision/arbiter/5", |bencher| {
-        bencher.iter(|| core.arbiter(black_box("invoice:42")));
-    });
-}
-
-fn encoding(criterion: &mut Criterion) {
-    let calls = Calls::new().expect("the defaults are right");
-    let mut group = criterion.benchmark_group("encoding");
-    for entries in [1, 8, 64] {
-        group.bench_function(BenchmarkId::new("lock", entries), |bencher| {
-            bencher.iter(|| calls.lock(black_box(entries)));
-        });
-        group.bench_function(BenchmarkId::new("unlock", entries), |bencher| {
-            bencher.iter(|| calls.unlock(black_box(entries)));
-        });
-    }
-    group.finish();
-}
+use redquorum::Quorum;
 
 fn in_memory(criterion: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -69,5 +36,11 @@ fn in_memory(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, decisions, encoding, in_memory);
-criterion_main!(benches);
+criterion_group!(locks, in_memory);
+#[cfg(redquorum_bench)]
+criterion_group!(inside, core::inside::decisions, core::inside::encoding);
+
+#[cfg(redquorum_bench)]
+criterion_main!(inside, locks);
+#[cfg(not(redquorum_bench))]
+criterion_main!(locks);

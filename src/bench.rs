@@ -1,4 +1,5 @@
-//! The inside of the crate, as its micro-benchmarks see it. No part of the API: it changes with any version.
+//! The inside of the crate, as its micro-benchmarks see it, with `--cfg redquorum_bench` alone. It is
+//! no part of the API: it changes with any version.
 
 use std::{sync::Arc, time::Duration};
 

@@ -88,7 +88,7 @@
 //! [Redlock]: https://redis.io/docs/latest/develop/use/patterns/distributed-locks/
 
 mod algorithm;
-#[cfg(feature = "bench")]
+#[cfg(redquorum_bench)]
 #[doc(hidden)]
 pub mod bench;
 #[cfg(feature = "blocking")]

@@ -11,9 +11,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scratch=$(mktemp -d)
 target=$(cargo metadata --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
 node_pids=()
-# Without this, no test searches the model. The same flags for every stage, or it would build all dependencies anew.
+# Without these, no test searches the model and no benchmark sees the inside of the library. The same flags for every stage,
+# or it would build all dependencies anew.
 published_flags=${RUSTFLAGS-}
-export RUSTFLAGS="$published_flags --cfg redquorum_model"
+export RUSTFLAGS="$published_flags --cfg redquorum_model --cfg redquorum_bench"
 clean_up() {
     if ((${#node_pids[@]})); then
         kill "${node_pids[@]}" 2>/dev/null || true
