@@ -6,6 +6,7 @@
 //! ```
 
 use std::{
+    env,
     io::{Write, stdout},
     num::NonZero,
     path::PathBuf,
@@ -13,40 +14,65 @@ use std::{
     time::Duration,
 };
 
-use clap::Parser;
+use anyhow::Context;
 use redquorum::sim::{Budget, Campaign, Schedules, workload::Case};
 
-/// Runs random cases until one breaks a promise.
-#[derive(Parser)]
+/// What to run.
 struct Arguments {
     /// How many cases.
-    #[arg(long, default_value_t = 10_000)]
     schedules: u64,
-    /// From which all cases follow.
-    #[arg(long, default_value_t = 0)]
+    /// The number from which all cases follow.
     seed: u64,
     /// The number of the first case.
-    #[arg(long, default_value_t = 0)]
     first: u64,
     /// How many nodes, one of these.
-    #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 3, 4, 5, 7])]
     nodes: Vec<usize>,
-    /// Break assumptions, too: only what is promised all the same has to hold.
-    #[arg(long)]
+    /// Breaks assumptions, too: only what is promised all the same has to hold.
     beyond: bool,
     /// How many threads (default: one for each core).
-    #[arg(long)]
     threads: Option<usize>,
     /// Runs this one case instead, as a failure printed it.
-    #[arg(long)]
     replay: Option<Case>,
     /// Where to draw the timeline of a replayed or failing case.
-    #[arg(long)]
     svg: Option<PathBuf>,
 }
 
+impl Arguments {
+    /// Reads `--name value`; `--beyond` has no value.
+    fn parse(mut words: impl Iterator<Item = String>) -> anyhow::Result<Self> {
+        let mut arguments = Self {
+            schedules: 10_000,
+            seed: 0,
+            first: 0,
+            nodes: vec![1, 2, 3, 4, 5, 7],
+            beyond: false,
+            threads: None,
+            replay: None,
+            svg: None,
+        };
+        while let Some(name) = words.next() {
+            if name == "--beyond" {
+                arguments.beyond = true;
+                continue;
+            }
+            let value = words.next().with_context(|| format!("{name} needs a value"))?;
+            match name.as_str() {
+                "--schedules" => arguments.schedules = value.parse()?,
+                "--seed" => arguments.seed = value.parse()?,
+                "--first" => arguments.first = value.parse()?,
+                "--nodes" => arguments.nodes = value.split(',').map(str::parse).collect::<Result<_, _>>()?,
+                "--threads" => arguments.threads = Some(value.parse()?),
+                "--replay" => arguments.replay = Some(value.parse()?),
+                "--svg" => arguments.svg = Some(value.into()),
+                _ => anyhow::bail!("there is no argument {name}; those that there are stand in this file"),
+            }
+        }
+        Ok(arguments)
+    }
+}
+
 fn main() -> anyhow::Result<()> {
-    let arguments = Arguments::parse();
+    let arguments = Arguments::parse(env::args().skip(1))?;
     if let Some(case) = &arguments.replay {
         return replay(case, &arguments);
     }
