@@ -1,7 +1,9 @@
 //! Ours against rslock and against the floor, in one run, on real `redis-server` processes that this starts itself.
 //!
-//! `cargo bench --bench compare -- [--quick] [--json FILE] [--plot FILE] [--only SCENARIO]...`
-//! `cargo bench --bench compare -- --summary FILE...`
+//! ```text
+//! cargo bench -p redquorum-benches --bench compare -- [--quick] [--json FILE] [--plot FILE] [--only SCENARIO]...
+//! cargo bench -p redquorum-benches --bench compare -- --summary FILE...
+//! ```
 //!
 //! Absolute times depend on the machine and its mood; what counts are ratios between contestants that took turns in one
 //! run. `docs/BENCHMARKS.md` says what each scenario measures and why it is fair.

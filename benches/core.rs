@@ -1,7 +1,7 @@
 //! Micro-benchmarks: the pure core, the encoding of a request, and a lock with its unlock on nodes in memory.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg redquorum_bench" cargo bench --bench core
+//! RUSTFLAGS="--cfg redquorum_bench" cargo bench -p redquorum-benches --bench core
 //! ```
 //!
 //! The flag shows what is private otherwise; without it, only the lock on nodes in memory is measured.

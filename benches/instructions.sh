@@ -21,7 +21,7 @@ clean_up() {
 }
 trap clean_up EXIT
 
-program=$(cargo bench --no-run --bench instructions --message-format json 2>"$scratch/build.log" |
+program=$(cargo bench --package redquorum-benches --no-run --bench instructions --message-format json 2>"$scratch/build.log" |
     sed -n 's/.*"executable":"\([^"]*instructions-[^"]*\)".*/\1/p') || true
 [[ -x $program ]] || { cat "$scratch/build.log" >&2; exit 1; }
 

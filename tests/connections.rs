@@ -3,15 +3,12 @@
 
 #![allow(clippy::disallowed_methods, reason = "real servers need real time, and ports that nobody has")]
 
-mod support;
-
 mod connections {
     mod floods;
     mod permissions;
     mod places;
     mod refusals;
     mod sentinel;
-    #[cfg(feature = "tls")]
     mod tls;
 
     use std::time::Duration;

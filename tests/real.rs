@@ -4,14 +4,11 @@
 
 #![allow(clippy::disallowed_methods, reason = "real servers need real time, and ports that nobody has")]
 
-#[cfg(feature = "metrics")]
 mod figures;
-mod support;
 
 mod real {
     mod acceptance;
     mod behaviours;
-    #[cfg(feature = "blocking")]
     mod blocking;
     mod closures;
     mod election;
@@ -21,7 +18,6 @@ mod real {
     mod groups;
     mod guard;
     mod inspection;
-    #[cfg(feature = "metrics")]
     mod metrics;
     mod redisson;
     mod reentrancy;

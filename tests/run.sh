@@ -77,13 +77,14 @@ docker_runs_tests() {
 
 # Apart from the tests on real servers: those measure time, and these keep every core busy.
 test_without_servers() {
-    cargo nextest run --all-features --color never -E 'not (binary(real) + binary(cli) + binary(connections))' 2>&1 | tee "$scratch/without-servers.passed"
+    cargo nextest run --workspace --all-features --color never \
+        -E 'not (binary(real) + binary(cli) + binary(connections))' 2>&1 | tee "$scratch/without-servers.passed"
 }
 
 # test_on KIND THREADS [FILTER]: runs the tests on real servers, on servers of this kind, so many at a time.
 test_on() {
-    REDQUORUM_TEST_SERVERS=$1 cargo nextest run --all-features --color never --profile servers --test-threads "$2" \
-        -E "${3:-all()}" 2>&1 | tee "$scratch/$1.passed"
+    REDQUORUM_TEST_SERVERS=$1 cargo nextest run --workspace --all-features --color never --profile servers \
+        --test-threads "$2" -E "${3:-all()}" 2>&1 | tee "$scratch/$1.passed"
 }
 
 # What a server of another version may answer otherwise: to the script, to a user who lacks a permission, to questions about itself.
@@ -108,8 +109,8 @@ test_on_others() {
     local program version run runs=() failed=0
     for program in "${others[@]}"; do
         version=$(version_of "$program")
-        REDQUORUM_TEST_SERVER=$program REDQUORUM_TEST_SERVERS=processes cargo nextest run --all-features --color never \
-            -E "$depends_on_version" >"$scratch/$version.passed" 2>&1 &
+        REDQUORUM_TEST_SERVER=$program REDQUORUM_TEST_SERVERS=processes cargo nextest run --workspace \
+            --all-features --color never -E "$depends_on_version" >"$scratch/$version.passed" 2>&1 &
         runs+=("$!:$version")
     done
     for run in "${runs[@]}"; do
@@ -123,11 +124,12 @@ test_on_others() {
 # to optimise would take longer than it saves.
 depends_on_system='not (test(model::) + test(sim::) + test(simulated))'
 test_portable() {
-    CARGO_PROFILE_DEV_OPT_LEVEL=0 RUSTC_WORKSPACE_WRAPPER=$PWD/tests/portable.sh cargo nextest run --all-features \
-        --color never --lib --bins -E "$depends_on_system" 2>&1 | tee "$scratch/portable.passed"
+    CARGO_PROFILE_DEV_OPT_LEVEL=0 RUSTC_WORKSPACE_WRAPPER=$PWD/tests/portable.sh cargo nextest run --workspace \
+        --all-features --color never --lib --bins -E "$depends_on_system" 2>&1 | tee "$scratch/portable.passed"
 }
 
-# oldest_rust VERSION: sees that the crate compiles with the oldest Rust that it promises to compile with, if that can be had.
+# oldest_rust VERSION: sees that what is published compiles with the oldest Rust that it promises to compile with, if that
+# can be had.
 oldest_rust() {
     if ! command -v rustup >/dev/null; then
         not_run "Rust $1" "there is no rustup to install it with"
@@ -135,14 +137,15 @@ oldest_rust() {
         ! rustup toolchain install --profile minimal --no-self-update "$1" >"$scratch/why" 2>&1; then
         not_run "Rust $1" "rustup cannot install it: $(grep -m 1 error "$scratch/why" || tail -n 1 "$scratch/why")"
     else
-        stage "Rust $1" cargo "+$1" check --all-features --target-dir "$target/rust-$1"
+        stage "Rust $1" cargo "+$1" check --package redquorum --package redquorum-cli \
+            --all-features --target-dir "$target/rust-$1"
     fi
 }
 
 # What is started, frozen, killed and started again in another way: the rest only talks to servers.
 depends_on_kind='test(real::fixture) + test(real::guard) + test(real::faults) + test(real::acceptance) + test(real::election)'
 
-doc_tests() { cargo test --doc --all-features --color never 2>&1 | tee "$scratch/documentation.passed"; }
+doc_tests() { cargo test --doc --workspace --all-features --color never 2>&1 | tee "$scratch/documentation.passed"; }
 
 # passed RESULTS: adds up the summaries of nextest and of cargo.
 passed() {
@@ -150,11 +153,16 @@ passed() {
         awk '{ sum += $1 } END { print sum + 0 }'
 }
 
+# Runs what was built with everything else: for one package, `cargo run` would choose fewer features of dependencies, and
+# build those anew.
 examples() {
-    local example name arguments
-    for example in examples/*.rs; do
-        [[ -e $example ]] || continue
-        name=$(basename "$example" .rs)
+    local source name program arguments
+    for source in examples/*.rs examples/recipes/src/bin/*.rs benches/contention.rs; do
+        name=$(basename "$source" .rs)
+        case $source in
+        examples/recipes/*) program=$target/debug/$name ;;
+        *) program=$target/debug/examples/$name ;;
+        esac
         # Those that measure can do with less here.
         case $name in
         campaign) arguments=(--schedules 1000) ;;
@@ -162,7 +170,7 @@ examples() {
         *) arguments=() ;;
         esac
         say "example $name"
-        cargo run --quiet --all-features --example "$name" -- "${arguments[@]}"
+        "$program" "${arguments[@]}"
     done
 }
 
@@ -205,19 +213,20 @@ examples_on_servers() {
         nodes+=("redis://127.0.0.1:$port")
     done
     for example in quickstart leader_election blocking; do
-        REDQUORUM_NODES=$(IFS=,; echo "${nodes[*]}") cargo run --quiet --all-features --example "$example"
+        REDQUORUM_NODES=$(IFS=,; echo "${nodes[*]}") "$target/debug/examples/$example"
     done
 }
 
 documentation() { RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --all-features; }
 
-# What would be uploaded compiles by itself, and nothing has to be said about it. Working files that are not committed are part
-# of it, so that this can be run before a commit. It is checked rather than built, by what the lint without features has left
-# of its dependencies: cargo's own verification would compile them once more.
+# What would be uploaded of the library compiles by itself, and nothing has to be said about what would be uploaded of it
+# and of the command. Working files that are not committed are part of it, so that this can be run before a commit. It is
+# checked rather than built, by what the lint without features has left of its dependencies: cargo's own verification would
+# compile them once more.
 package() {
     local name
-    name=redquorum-$(sed -n '/^version = /{s/.*"\(.*\)"/\1/p;q}' Cargo.toml)
-    cargo package --allow-dirty --no-verify 2>&1 | tee "$scratch/package.log"
+    name=redquorum-$(cargo pkgid | sed 's/.*[#@]//')
+    cargo package --package redquorum --package redquorum-cli --allow-dirty --no-verify 2>&1 | tee "$scratch/package.log"
     if grep '^warning' "$scratch/package.log"; then return 1; fi
     tar --extract --file "$target/package/$name.crate" --directory "$scratch"
     as_published cargo check --manifest-path "$scratch/$name/Cargo.toml" --target-dir "$target"
@@ -227,15 +236,15 @@ package() {
 semver() {
     local release=$1
     cargo semver-checks --version >/dev/null 2>&1 || cargo install --locked cargo-semver-checks
-    as_published cargo semver-checks --baseline-rev "$release" --all-features
+    as_published cargo semver-checks --package redquorum --baseline-rev "$release" --all-features
 }
 
 stage "install a server" install_server
 stage "install cargo's tools" install_cargo_tools
-stage "format" cargo fmt --check
+stage "format" cargo fmt --all --check
 # Not the benchmarks: clippy sees that they compile.
-stage "build" cargo build --lib --bins --tests --examples --all-features
-stage "lint" cargo clippy --all-targets --all-features -- -D warnings
+stage "build" cargo build --workspace --lib --bins --tests --examples --all-features
+stage "lint" cargo clippy --workspace --all-targets --all-features -- -D warnings
 stage "lint without features" as_published cargo clippy --lib -- -D warnings
 stage "tests without real servers" test_without_servers
 # They wait more than they work.
@@ -252,7 +261,7 @@ fetch_server redis-8 "Redis 8"
 fetch_server valkey Valkey
 if ((${#others[@]})); then stage "tests on other servers" test_on_others; fi
 stage "tests of the ways for other systems" test_portable
-oldest_rust "$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)"
+oldest_rust "$(sed -n 's/^package = .*rust-version = "\([^"]*\)".*/\1/p' Cargo.toml)"
 stage "tests in the documentation" doc_tests
 stage "examples on nodes in memory" examples
 stage "examples on five real servers" examples_on_servers

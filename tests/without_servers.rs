@@ -6,6 +6,5 @@ mod without_servers {
     mod bad_input;
     mod configuration;
     mod extreme_times;
-    #[cfg(feature = "tls")]
     mod tls;
 }

@@ -11,9 +11,7 @@
 //!
 //! All clients of a process that have a quorum of the same name add to the same figures.
 //!
-//! ```
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! ```ignore
 //! use metrics_exporter_prometheus::PrometheusBuilder;
 //!
 //! let figures = PrometheusBuilder::new().install_recorder()?; // or `install`, to serve them over HTTP
@@ -22,12 +20,10 @@
 //! quorum.red_lock("report").lock().await?.unlock().await?;
 //! let won = r#"redquorum_attempts_total{quorum="redquorum",outcome="won"} 1"#;
 //! assert!(figures.render().contains(won));
-//! # Ok(())
-//! # }
 //! ```
 //!
-//! `docs/OBSERVABILITY.md` of the repository says what to alert on, `docs/grafana-dashboard.json` is a dashboard, and
-//! `examples/metrics.rs` serves the figures to Prometheus.
+//! In the repository, `docs/OBSERVABILITY.md` says what to alert on, `docs/grafana-dashboard.json` is a
+//! dashboard, and `cargo run -p redquorum-recipes --bin metrics` serves the figures to Prometheus.
 
 mod label;
 mod meter;

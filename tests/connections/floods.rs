@@ -9,6 +9,7 @@ use std::{
 };
 
 use redquorum::{ConnectError, Fault, Quorum, RedLock};
+use redquorum_tests::{Cluster, eventually};
 use tokio::{
     io::{AsyncWrite, AsyncWriteExt, copy, sink},
     net::{TcpListener, TcpStream},
@@ -17,7 +18,6 @@ use tokio::{
 };
 
 use super::{SOON, made, refusal};
-use crate::support::{Cluster, eventually};
 
 /// How much the memory of this process may grow, however much two nodes send.
 const MOST_GROWTH: u64 = 20 << 20;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use redis::{Value, cmd};
 use redquorum::{Election, LockState, Quorum, RedLock, RetryPolicy};
+use redquorum_tests::{Cluster, Kind, Server, ServerOptions, eventually};
 
 use super::SOON;
-use crate::support::{Cluster, Kind, Server, ServerOptions, eventually};
 
 /// How long something that comes at once is waited for, where it may not come at all.
 const MOMENT: Duration = Duration::from_secs(2);

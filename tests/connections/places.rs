@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use redis::{AsyncConnectionConfig, Client, cmd};
 use redquorum::{AdmissionError, ConfigError, ConnectError, Quorum};
+use redquorum_tests::{Cluster, Kind, Server, ServerOptions};
 
 use super::{made, works};
-use crate::support::{Cluster, Kind, Server, ServerOptions};
 
 /// How many keys are in which databases, as `INFO` has it.
 async fn databases(server: &Server) -> Vec<String> {

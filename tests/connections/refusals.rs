@@ -1,9 +1,9 @@
 //! Servers that are of no use as nodes.
 
 use redquorum::{ConnectError, Fault, Quorum, RestartGuard};
+use redquorum_tests::{Cluster, Kind, Sentinel, Server, ServerOptions, eventually};
 
 use super::{SOON, refusal, works};
-use crate::support::{Cluster, Kind, Sentinel, Server, ServerOptions, eventually};
 
 async fn of_a_redis_cluster() -> Cluster {
     Cluster::start_as(Kind::Processes, 1, ServerOptions::default().config("cluster-enabled", "yes")).await

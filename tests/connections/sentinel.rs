@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use redquorum::{LockGuard, LockState, Quorum, QuorumBuilder, Refusal, RestartGuard, Vote};
+use redquorum_tests::{Cluster, Kind, Port, Sentinel, Server, ServerOptions, eventually};
 
 use super::{SOON, works};
-use crate::support::{Cluster, Port, Sentinel, Server, ServerOptions, eventually};
 
 /// Long enough to see a node in quarantine, short enough to wait for the end of it.
 const LONGEST: Duration = Duration::from_secs(3);
@@ -32,7 +32,7 @@ struct Scene {
 impl Scene {
     async fn start() -> Self {
         let options = ServerOptions::default().config("repl-diskless-sync-delay", "0");
-        let cluster = Cluster::start_as(crate::support::Kind::Processes, 4, options).await;
+        let cluster = Cluster::start_as(Kind::Processes, 4, options).await;
         let (master, replica) = (cluster.server(0), cluster.server(3));
         follow(replica, master).await;
         let sentinel = Sentinel::watching("lock-1", master).await;
@@ -180,7 +180,7 @@ async fn a_master_that_was_replaced_unseen_stops_voting_when_it_must_have_a_repl
 #[tokio::test]
 async fn a_sentinel_that_names_a_dead_master_does_not_keep_the_node_from_the_living_one() {
     let options = ServerOptions::default().config("repl-diskless-sync-delay", "0");
-    let cluster = Cluster::start_as(crate::support::Kind::Processes, 6, options).await;
+    let cluster = Cluster::start_as(Kind::Processes, 6, options).await;
     for master in [0, 2] {
         follow(cluster.server(master + 1), cluster.server(master)).await;
     }

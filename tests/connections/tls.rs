@@ -5,9 +5,9 @@ use std::time::Duration;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use redis::{AsyncConnectionConfig, Client, TlsCertificates};
 use redquorum::{ConfigError, ConnectError, Fault, Quorum, QuorumBuilder, Tls};
+use redquorum_tests::{Cluster, Kind, Port, ServerOptions};
 
 use super::{made, refusal, works};
-use crate::support::{Cluster, Kind, Port, ServerOptions};
 
 /// An authority, and what it vouches for.
 struct Authority {

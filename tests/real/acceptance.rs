@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use redquorum::{Fault, Vote};
+use redquorum_tests::{Cluster, eventually};
 
 use super::behaviours::{
     NODE_RECORD, SOON, builder, client, in_order, taken_back, unlocked_everywhere, votes_of,
 };
-use crate::support::{Cluster, eventually};
 
 const CLIENTS: usize = 16;
 const ROUNDS: usize = 100;

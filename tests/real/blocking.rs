@@ -6,8 +6,7 @@ use std::{
 };
 
 use redquorum::{ConnectError, blocking::Quorum};
-
-use crate::support::{Cluster, ServerOptions, eventually};
+use redquorum_tests::{Cluster, ServerOptions, eventually};
 
 const SOON: Duration = Duration::from_secs(10);
 

@@ -9,9 +9,9 @@ use std::{
 };
 
 use redquorum::{LockError, LossReason, RunError, UnlockError};
+use redquorum_tests::Cluster;
 
 use super::servers::{SOON, builder, client, have_holds};
-use crate::support::Cluster;
 
 const TTL: Duration = Duration::from_secs(2);
 

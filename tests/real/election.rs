@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use redis::cmd;
 use redquorum::{Election, Leadership, LossReason, Observation, ProclaimError, Quorum, RetryPolicy};
+use redquorum_tests::{Cluster, Direction, Proxy, eventually};
 
 use super::servers::{SOON, builder, client, have_subscribers, have_waiters, remaining, without_polls};
-use crate::support::{Cluster, Direction, Proxy, eventually};
 
 const TTL: Duration = Duration::from_secs(2);
 

@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use redis::cmd;
 use redquorum::{LockError, Quorum, RedLock, RetryPolicy};
+use redquorum_tests::{Cluster, eventually};
 use tokio::{
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
     task::JoinHandle,
 };
 
 use super::behaviours::{SOON, TTL, builder, client, unlocked_everywhere};
-use crate::support::{Cluster, eventually};
 
 const R: &str = "r";
 

@@ -6,8 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use redis::{Client, Value, cmd};
-
-use crate::support::{Cluster, Direction, Kind, Port, Proxy, Server, ServerOptions, eventually};
+use redquorum_tests::{Cluster, Direction, Kind, Port, Proxy, Server, ServerOptions, eventually};
 
 /// Far longer than anything here takes on an idle machine.
 const DEADLINE: Duration = Duration::from_secs(20);

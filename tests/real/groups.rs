@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use redquorum::{
     ConfigError, LockError, LossReason, MultiLock, MultiLockGuard, Quorum, RenewError, Resource, UnlockError,
 };
+use redquorum_tests::{Cluster, Server, eventually};
 
 use super::servers::{SOON, builder, calls, client, have_holds, holds, owners, put_owner, remaining};
-use crate::support::{Cluster, Server, eventually};
 
 mod regions;
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use redquorum::{LockError, LockGuard, Quorum, QuorumBuilder, RedLock, RestartGuard, Vote};
+use redquorum_tests::{Cluster, Direction, Proxy, Server, ServerOptions, eventually};
 
 use crate::real::behaviours::in_order;
-use crate::support::{Cluster, Direction, Proxy, Server, ServerOptions, eventually};
 
 mod admission;
 mod configurations;

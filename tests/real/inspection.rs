@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use redquorum::{Fault, Inspection, LockError, LockState, Owner, Quorum, RestartGuard, Seen, Verification};
+use redquorum_tests::{Cluster, eventually};
 
 use super::servers::{builder, client, have_holds, have_waiters, holds, put_owner, without_polls};
-use crate::support::{Cluster, eventually};
 
 const TTL: Duration = Duration::from_secs(30);
 

@@ -6,12 +6,10 @@ use redquorum::{
     Quorum, QuorumBuilder,
     metrics::{ALL, CONNECTIONS, Kind, OWED, QUARANTINED, RECONNECTS, VOTES},
 };
+use redquorum_tests::{Cluster, Server, eventually};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::{
-    figures::{Figures, measured},
-    support::{Cluster, Server, eventually},
-};
+use crate::figures::{Figures, measured};
 
 const SOON: Duration = Duration::from_secs(20);
 

@@ -10,11 +10,11 @@ use std::{
 
 use futures::future::join_all;
 use redquorum::{Owner, RedLock};
+use redquorum_tests::{Cluster, eventually};
 use tokio::task::JoinHandle;
 
 use self::client::{RLock, Redisson, Wake};
 use super::servers::{SOON, client, have_subscribers, owners, subscribers, without_polls};
-use crate::support::{Cluster, eventually};
 
 mod client;
 mod endings;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use redis::{Client, Cmd, cmd};
 use redquorum::{LockError, LockGuard, Owner, Quorum, RedLock};
+use redquorum_tests::{Cluster, Server, ServerOptions, eventually};
 
 use super::servers::{SOON, builder, client, have_holds, have_waiters, holds, owners, put_owner, remaining};
-use crate::support::{Cluster, Server, ServerOptions, eventually};
 
 #[tokio::test]
 async fn holds_count_up_and_down_on_every_server_that_can_be_reached_under_one_token() {

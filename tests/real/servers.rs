@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use redis::cmd;
 use redquorum::{Quorum, QuorumBuilder, RetryPolicy};
-
-use crate::support::{Cluster, Server, eventually};
+use redquorum_tests::{Cluster, Server, eventually};
 
 /// Far longer than anything here takes on a machine under load, and shorter than the default ttl: what is gone by then was taken
 /// away, and did not end by itself.

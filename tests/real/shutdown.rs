@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use redquorum::{LockError, Quorum};
-
-use crate::support::{Cluster, Server, eventually};
+use redquorum_tests::{Cluster, Server, eventually};
 
 const SOON: Duration = Duration::from_secs(10);
 

@@ -10,10 +10,10 @@ use std::{
 
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::index::sample};
 use redquorum::Quorum;
+use redquorum_tests::Cluster;
 use tokio::sync::Notify;
 
 use super::servers::{client, have_holds};
-use crate::support::Cluster;
 
 const CLIENTS: usize = 16;
 const ACCOUNTS: usize = 20;

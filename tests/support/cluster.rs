@@ -13,7 +13,7 @@ use super::stale;
 
 /// Independent Redis servers, which are gone with their data when this is dropped or the test process ends.
 #[derive(Debug)]
-pub(crate) struct Cluster {
+pub struct Cluster {
     // Before the reaper, because fields are dropped in this order and the reaper removes the directories.
     servers: Vec<Server>,
     kind: Kind,
@@ -22,27 +22,27 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// Starts `count` servers without persistence, of the kind that [`Kind::choose`] picks.
-    pub(crate) async fn start(count: usize) -> Self {
+    pub async fn start(count: usize) -> Self {
         Self::start_with(count, ServerOptions::default()).await
     }
 
     /// Starts `count` servers with these options, of the kind that [`Kind::choose`] picks.
-    pub(crate) async fn start_with(count: usize, options: ServerOptions) -> Self {
+    pub async fn start_with(count: usize, options: ServerOptions) -> Self {
         Self::start_as(Kind::choose(), count, options).await
     }
 
     /// Starts `count` servers as processes, whatever the environment asks for.
-    pub(crate) async fn processes(count: usize) -> Self {
+    pub async fn processes(count: usize) -> Self {
         Self::start_as(Kind::Processes, count, ServerOptions::default()).await
     }
 
     /// Starts `count` servers as containers, whatever the environment asks for.
-    pub(crate) async fn containers(count: usize) -> Self {
+    pub async fn containers(count: usize) -> Self {
         Self::start_as(Kind::Containers, count, ServerOptions::default()).await
     }
 
     /// Starts `count` servers of this kind with these options, and returns when all of them answer.
-    pub(crate) async fn start_as(kind: Kind, count: usize, options: ServerOptions) -> Self {
+    pub async fn start_as(kind: Kind, count: usize, options: ServerOptions) -> Self {
         if kind == Kind::Containers {
             stale::sweep();
         }
@@ -52,37 +52,39 @@ impl Cluster {
     }
 
     /// Where servers that run as processes keep their files, each in a directory that is called as its port.
-    pub(crate) fn directory(&self) -> &Path {
+    pub fn directory(&self) -> &Path {
         self.reaper.directory()
     }
 
-    pub(crate) fn kind(&self) -> Kind {
+    /// What its servers run as.
+    pub fn kind(&self) -> Kind {
         self.kind
     }
 
     /// What the label of the cluster's containers and its directory are called.
-    pub(crate) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         self.reaper.name()
     }
 
     /// # Panics
     ///
     /// There is no server of this number.
-    pub(crate) fn server(&self, number: usize) -> &Server {
+    pub fn server(&self, number: usize) -> &Server {
         &self.servers[number]
     }
 
-    pub(crate) fn servers(&self) -> &[Server] {
+    /// All of its servers.
+    pub fn servers(&self) -> &[Server] {
         &self.servers
     }
 
     /// Some of the servers, such as a minority to bring down.
-    pub(crate) fn some(&self, numbers: Range<usize>) -> &[Server] {
+    pub fn some(&self, numbers: Range<usize>) -> &[Server] {
         &self.servers[numbers]
     }
 
     /// The URL of every server, in the order of their numbers.
-    pub(crate) fn urls(&self) -> Vec<String> {
+    pub fn urls(&self) -> Vec<String> {
         self.servers.iter().map(Server::url).collect()
     }
 }

@@ -9,7 +9,7 @@ pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(10);
 ///
 /// The condition itself may wait, but not past the deadline: one that hangs counts as one that does not hold.
 #[track_caller]
-pub(crate) fn eventually<F, C>(deadline: Duration, what: &str, mut condition: C) -> impl Future<Output = ()>
+pub fn eventually<F, C>(deadline: Duration, what: &str, mut condition: C) -> impl Future<Output = ()>
 where
     F: Future<Output = bool>,
     C: FnMut() -> F,

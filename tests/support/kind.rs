@@ -4,7 +4,7 @@ use super::{docker, image, program};
 
 /// What the servers of a cluster run as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// Child processes of the test.
     Processes,
     /// Docker containers that share the network of this machine.
@@ -17,7 +17,7 @@ impl Kind {
     /// # Panics
     ///
     /// The variable holds something else, or neither kind can be had; the message says how to get one.
-    pub(crate) fn choose() -> Self {
+    pub fn choose() -> Self {
         match std::env::var("REDQUORUM_TEST_SERVERS").as_deref() {
             Ok("processes") => Self::Processes,
             Ok("containers") => Self::Containers,

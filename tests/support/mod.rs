@@ -12,13 +12,12 @@
 //!
 //! A test starts with [`Cluster::start`]; `REDQUORUM_TEST_SERVERS` set to `processes` or `containers` says what the
 //! servers run as, see [`Kind::choose`].
-#![allow(dead_code, unused_imports, reason = "each test binary uses only a part of the fixture")]
+#![allow(clippy::disallowed_methods, reason = "real servers need real time, and ports that nobody has")]
 #![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a fixture that cannot do its work fails the test that asked for it"
+    clippy::exhaustive_enums,
+    clippy::missing_panics_doc,
+    clippy::must_use_candidate,
+    reason = "this is for the tests of this repository; if it cannot do its work, they fail"
 )]
 
 mod cluster;
@@ -31,6 +30,7 @@ mod lock_file;
 mod options;
 mod port;
 mod process;
+#[path = "../../src/node/redis/program.rs"]
 mod program;
 mod proxy;
 mod reaper;
@@ -38,11 +38,11 @@ mod sentinel;
 mod server;
 mod stale;
 
-pub(crate) use cluster::Cluster;
-pub(crate) use eventually::eventually;
-pub(crate) use kind::Kind;
-pub(crate) use options::ServerOptions;
-pub(crate) use port::Port;
-pub(crate) use proxy::{Direction, Proxy};
-pub(crate) use sentinel::Sentinel;
-pub(crate) use server::Server;
+pub use cluster::Cluster;
+pub use eventually::eventually;
+pub use kind::Kind;
+pub use options::ServerOptions;
+pub use port::Port;
+pub use proxy::{Direction, Proxy};
+pub use sentinel::Sentinel;
+pub use server::Server;

@@ -5,7 +5,7 @@
 /// Without further words a server keeps nothing on disk: after a crash it comes back empty, as a Redis without
 /// persistence does.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ServerOptions {
+pub struct ServerOptions {
     config: Vec<(String, String)>,
     password: Option<String>,
     is_persistent: bool,
@@ -13,25 +13,25 @@ pub(crate) struct ServerOptions {
 
 impl ServerOptions {
     /// Options for a server that has every acknowledged write on disk (`appendfsync always`).
-    pub(crate) fn persistent() -> Self {
+    pub fn persistent() -> Self {
         let options = Self { is_persistent: true, ..Self::default() };
         options.config("appendonly", "yes").config("appendfsync", "always")
     }
 
     /// Adds one line of redis.conf; a later line for the same name replaces an earlier one.
-    pub(crate) fn config(mut self, name: &str, value: &str) -> Self {
+    pub fn config(mut self, name: &str, value: &str) -> Self {
         self.config.push((name.to_owned(), value.to_owned()));
         self
     }
 
     /// Demands a password of clients; it is part of every URL the fixture hands out.
-    pub(crate) fn password(mut self, password: &str) -> Self {
+    pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());
         self.config("requirepass", password)
     }
 
     /// Says that data outlives a crash, for options that arrange this by their own config lines (`save 1 1`, say).
-    pub(crate) fn keeping_data(mut self) -> Self {
+    pub fn keeping_data(mut self) -> Self {
         self.is_persistent = true;
         self
     }

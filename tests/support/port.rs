@@ -22,13 +22,13 @@ const LOWEST_PORT: u16 = 15000;
 /// No port is reserved twice while the process lives: clients of an earlier server go on dialling its address, and would enrol
 /// with whatever comes after it, in this process or another.
 #[derive(Debug)]
-pub(crate) struct Port {
+pub struct Port {
     number: u16,
 }
 
 impl Port {
     /// Reserves a port that the system says is free.
-    pub(crate) fn reserve() -> Self {
+    pub fn reserve() -> Self {
         let candidates = LOWEST_PORT..first_ephemeral_port();
         assert!(
             !candidates.is_empty(),
@@ -40,7 +40,8 @@ impl Port {
             .expect("one of 1000 random ports is free")
     }
 
-    pub(crate) fn number(&self) -> u16 {
+    /// Its number.
+    pub fn number(&self) -> u16 {
         self.number
     }
 

@@ -16,7 +16,7 @@ use super::{port::Port, server::Server};
 
 /// One way through a [`Proxy`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Direction {
+pub enum Direction {
     /// From the client to the server.
     Requests,
     /// From the server to the client.
@@ -41,7 +41,7 @@ enum Gate {
 ///
 /// Faults apply to all connections, present and future, and to bytes that are under way in the proxy.
 #[derive(Debug)]
-pub(crate) struct Proxy {
+pub struct Proxy {
     url: String,
     port: Port,
     target: Arc<AtomicU16>,
@@ -53,7 +53,7 @@ pub(crate) struct Proxy {
 
 impl Proxy {
     /// Listens on a port of its own and forwards to `server`.
-    pub(crate) async fn before(server: &Server) -> Self {
+    pub async fn before(server: &Server) -> Self {
         let port = Port::reserve();
         let address = (Ipv4Addr::LOCALHOST, port.number());
         let listener = TcpListener::bind(address).await.expect("a reserved port is free");
@@ -74,42 +74,43 @@ impl Proxy {
         }
     }
 
-    pub(crate) fn port(&self) -> u16 {
+    /// The port where clients reach the server by way of the proxy.
+    pub fn port(&self) -> u16 {
         self.port.number()
     }
 
     /// The URL of the server by way of the proxy.
-    pub(crate) fn url(&self) -> &str {
+    pub fn url(&self) -> &str {
         &self.url
     }
 
     /// Leads connections that come from now on to another server; those that are there stay where they are.
-    pub(crate) fn lead_to(&self, server: &Server) {
+    pub fn lead_to(&self, server: &Server) {
         self.target.store(server.port(), Ordering::Relaxed);
     }
 
     /// Keeps bytes back until the direction is [opened](Self::open); they arrive then, even if their sender has hung up.
-    pub(crate) fn hold(&self, direction: Direction) {
+    pub fn hold(&self, direction: Direction) {
         self.flow(direction).send_modify(|flow| flow.gate = Gate::Held);
     }
 
     /// Swallows bytes, those held back too, while the connections stay up: what a network does that loses every packet.
-    pub(crate) fn cut(&self, direction: Direction) {
+    pub fn cut(&self, direction: Direction) {
         self.flow(direction).send_modify(|flow| flow.gate = Gate::Cut);
     }
 
     /// Lets bytes pass again.
-    pub(crate) fn open(&self, direction: Direction) {
+    pub fn open(&self, direction: Direction) {
         self.flow(direction).send_modify(|flow| flow.gate = Gate::Open);
     }
 
     /// Makes bytes that come in from now on arrive so much later, in their order.
-    pub(crate) fn delay(&self, direction: Direction, delay: Duration) {
+    pub fn delay(&self, direction: Direction, delay: Duration) {
         self.flow(direction).send_modify(|flow| flow.delay = delay);
     }
 
     /// Closes all connections and forgets the bytes in them; new ones are accepted.
-    pub(crate) async fn drop_connections(&self) {
+    pub async fn drop_connections(&self) {
         self.connections.lock().await.shutdown().await;
     }
 

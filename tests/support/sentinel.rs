@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A Sentinel process that decides alone, within seconds.
 #[derive(Debug)]
-pub(crate) struct Sentinel {
+pub struct Sentinel {
     _process: ServerProcess,
     port: Port,
     _reaper: Reaper,
@@ -23,7 +23,7 @@ pub(crate) struct Sentinel {
 
 impl Sentinel {
     /// Watches a master, which has its replicas already, and returns when it knows of one.
-    pub(crate) async fn watching(name: &str, master: &Server) -> Self {
+    pub async fn watching(name: &str, master: &Server) -> Self {
         let (port, reaper) = (Port::reserve(), Reaper::start(false));
         let directory = reaper.directory().join("sentinel");
         std::fs::create_dir_all(&directory).expect("the directory of the Sentinel is writable");
@@ -46,19 +46,20 @@ impl Sentinel {
         sentinel
     }
 
-    pub(crate) fn port(&self) -> u16 {
+    /// The port where clients reach the sentinel.
+    pub fn port(&self) -> u16 {
         self.port.number()
     }
 
     /// The port of the server that it names as the master.
-    pub(crate) async fn master(&self, name: &str) -> u16 {
+    pub async fn master(&self, name: &str) -> u16 {
         let (_, port): (String, u16) =
             self.try_query(redis::cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(name)).await.unwrap();
         port
     }
 
     /// Makes it promote a replica although nothing is wrong with the master.
-    pub(crate) async fn fail_over(&self, name: &str) {
+    pub async fn fail_over(&self, name: &str) {
         eventually(PATIENCE, "the Sentinel knows of a replica to promote", async || {
             self.try_query::<()>(redis::cmd("SENTINEL").arg("FAILOVER").arg(name)).await.is_ok()
         })

@@ -21,7 +21,7 @@ const PORTS_TO_TRY: usize = 5;
 
 /// A Redis server that knows nothing of the others, at an address that it keeps for its whole life.
 #[derive(Debug)]
-pub(crate) struct Server {
+pub struct Server {
     host: Mutex<Host>,
     options: ServerOptions,
     port: Port,
@@ -64,12 +64,13 @@ impl Server {
         Ok(server)
     }
 
-    pub(crate) fn port(&self) -> u16 {
+    /// The port where clients reach the server.
+    pub fn port(&self) -> u16 {
         self.port.number()
     }
 
     /// Where clients reach the server, with its password if it has one.
-    pub(crate) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         self.options.url(self.port())
     }
 
@@ -79,7 +80,7 @@ impl Server {
     }
 
     /// The process id of a server that runs as a process.
-    pub(crate) async fn pid(&self) -> Option<u32> {
+    pub async fn pid(&self) -> Option<u32> {
         match &*self.host.lock().await {
             Host::Process(process) => Some(process.pid()),
             Host::Container(_) => None,
@@ -87,7 +88,7 @@ impl Server {
     }
 
     /// Stops the server where it stands: the system still accepts connections for it, but all of them hang.
-    pub(crate) async fn freeze(&self) {
+    pub async fn freeze(&self) {
         match &*self.host.lock().await {
             Host::Process(process) => process.freeze().await,
             Host::Container(container) => container.freeze().await,
@@ -95,7 +96,7 @@ impl Server {
     }
 
     /// Lets a frozen server go on; it answers what has reached it meanwhile.
-    pub(crate) async fn thaw(&self) {
+    pub async fn thaw(&self) {
         match &*self.host.lock().await {
             Host::Process(process) => process.thaw(),
             Host::Container(container) => container.thaw().await,
@@ -103,7 +104,7 @@ impl Server {
     }
 
     /// Ends the server with SIGKILL, also a frozen one; its address refuses connections afterwards.
-    pub(crate) async fn kill(&self) {
+    pub async fn kill(&self) {
         match &mut *self.host.lock().await {
             Host::Process(process) => process.kill(),
             Host::Container(container) => container.kill().await,
@@ -111,7 +112,7 @@ impl Server {
     }
 
     /// Crashes the server if it still runs, and starts it again at the same address without any data.
-    pub(crate) async fn restart_empty(&self) {
+    pub async fn restart_empty(&self) {
         let mut host = self.host.lock().await;
         match &mut *host {
             Host::Process(process) => process.restart_empty(),
@@ -125,7 +126,7 @@ impl Server {
     /// # Panics
     ///
     /// The server was started without persistence, so that there is nothing to keep.
-    pub(crate) async fn restart_keeping_data(&self) {
+    pub async fn restart_keeping_data(&self) {
         assert!(
             self.options.is_persistent(),
             "only a server with `ServerOptions::persistent` can keep its data"
@@ -140,7 +141,7 @@ impl Server {
 
     /// Makes writes wait for so long while reads are answered (`CLIENT PAUSE ... WRITE`, also blocks scripts that may
     /// write).
-    pub(crate) async fn pause_writes(&self, duration: Duration) {
+    pub async fn pause_writes(&self, duration: Duration) {
         let milliseconds = duration.as_millis().to_string();
         self.command(&["CLIENT", "PAUSE", &milliseconds, "WRITE"]).await;
     }
@@ -150,7 +151,7 @@ impl Server {
     /// # Errors
     ///
     /// The server refuses the connection or the command, or does not answer.
-    pub(crate) async fn try_query<T: FromRedisValue>(&self, cmd: &Cmd) -> RedisResult<T> {
+    pub async fn try_query<T: FromRedisValue>(&self, cmd: &Cmd) -> RedisResult<T> {
         let patient = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(PATIENCE))
             .set_response_timeout(Some(PATIENCE));
@@ -160,31 +161,31 @@ impl Server {
     }
 
     /// [`try_query`](Self::try_query) on a server that must answer.
-    pub(crate) async fn query<T: FromRedisValue>(&self, cmd: &Cmd) -> T {
+    pub async fn query<T: FromRedisValue>(&self, cmd: &Cmd) -> T {
         self.try_query(cmd).await.unwrap_or_else(|error| panic!("the server at {}: {error}", self.url()))
     }
 
     /// [`query`](Self::query) with the words of the command as they stand, for any reply.
-    pub(crate) async fn command(&self, words: &[&str]) -> Value {
+    pub async fn command(&self, words: &[&str]) -> Value {
         let mut cmd = Cmd::new();
         cmd.arg(words);
         self.query(&cmd).await
     }
 
     /// The names of all keys in the server, sorted.
-    pub(crate) async fn keys(&self) -> Vec<String> {
+    pub async fn keys(&self) -> Vec<String> {
         let mut keys: Vec<String> = self.query(redis::cmd("KEYS").arg("*")).await;
         keys.sort();
         keys
     }
 
     /// The text of one section of `INFO`.
-    pub(crate) async fn info(&self, section: &str) -> String {
+    pub async fn info(&self, section: &str) -> String {
         self.query(redis::cmd("INFO").arg(section)).await
     }
 
     /// One field of a section of `INFO`.
-    pub(crate) async fn info_field(&self, section: &str, field: &str) -> String {
+    pub async fn info_field(&self, section: &str, field: &str) -> String {
         let info = self.info(section).await;
         let mut fields = info.lines().filter_map(|line| line.trim_end().split_once(':'));
         let (_, value) = fields.find(|(name, _)| *name == field).expect("INFO has the field");
@@ -192,7 +193,7 @@ impl Server {
     }
 
     /// What tells one life of a server from the next: a new one after every restart.
-    pub(crate) async fn run_id(&self) -> String {
+    pub async fn run_id(&self) -> String {
         self.info_field("server", "run_id").await
     }
 

@@ -146,7 +146,6 @@ async fn no_time_to_connect_panics() {
 }
 
 /// The blocking API hands times on, and waits for nothing with a clock of its own.
-#[cfg(feature = "blocking")]
 #[test]
 fn no_time_of_the_blocking_api_panics() {
     let quorum = redquorum::blocking::Quorum::in_memory(3).unwrap();

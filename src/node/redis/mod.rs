@@ -29,7 +29,6 @@ mod intake;
 mod link;
 mod node_urls;
 #[cfg(test)]
-#[path = "../../../tests/support/program.rs"]
 mod program;
 mod route;
 pub(crate) mod script;

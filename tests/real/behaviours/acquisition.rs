@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use redquorum::{LockError, Vote};
+use redquorum_tests::{Cluster, Direction, eventually};
 
 use super::{
     SOON, TTL, all, builder, builder_behind, client, in_order, is_locked, proxies, unlocked_everywhere,
     votes_of,
 };
-use crate::support::{Cluster, Direction, eventually};
 
 /// Row A: what is left of a ttl is never the difference of two times in the wrong order.
 ///

@@ -2,10 +2,11 @@
 
 use std::{future::Future, pin::pin, task::Poll, time::Duration};
 
+use redquorum_tests::{Cluster, Direction, eventually};
+
 use super::{
     NODE_RECORD, SOON, TTL, builder, builder_behind, client, connections, is_locked, on_all_nodes, proxies,
 };
-use crate::support::{Cluster, Direction, eventually};
 
 /// Row M: dropped wherever it waits (for votes, for their confirmation, for others to unlock), an acquisition takes back
 /// what it has asked for.

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use redquorum::{ConnectError, Fault, LockError, Quorum, Vote};
+use redquorum_tests::{Cluster, Direction, Proxy, eventually};
 
 use super::{TTL, client, hash, in_order, unlocked_everywhere, unlocked_on};
-use crate::support::{Cluster, Direction, Proxy, eventually};
 
 /// Row W: a server that answers at two addresses would have two votes.
 #[tokio::test]

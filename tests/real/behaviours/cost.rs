@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use redquorum::{LockError, RedLock};
+use redquorum_tests::{Cluster, eventually};
 use tokio::net::TcpListener;
 
 use super::{SOON, TTL, builder, client, commands_by_server, have_waiters, unlocked_everywhere};
-use crate::support::{Cluster, eventually};
 
 /// How much later than a timer a test may notice it.
 const NOISE: Duration = Duration::from_millis(300);

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use redquorum::{Fault, LockError, LossReason, Refusal, RenewError, UnlockError, Vote};
+use redquorum_tests::Cluster;
 
 use super::{client, hold_as};
-use crate::support::Cluster;
 
 /// Row R: a server that cannot be asked has said nothing. It is reported as such, beside what the others said, and never
 /// makes a held resource look free.

@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use redquorum::{LockError, LossReason, Quorum, UnlockError};
+use redquorum_tests::{Cluster, eventually};
 
 use super::{
     SOON, builder_behind, calls, client, connections, have_waiters, hold_requests, locked_on, on_all_nodes,
     open_requests, proxies, unlocked_everywhere,
 };
-use crate::support::{Cluster, eventually};
 
 /// A lease with a fixed ttl is never renewed, and the resource is free when the ttl is over.
 #[tokio::test]

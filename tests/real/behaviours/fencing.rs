@@ -3,9 +3,9 @@
 use std::{sync::Mutex, time::Duration};
 
 use redquorum::{FencingToken, Verification};
+use redquorum_tests::{Cluster, ServerOptions};
 
 use super::{TTL, client, on_all_nodes, trusting, unlocked_everywhere};
-use crate::support::{Cluster, ServerOptions};
 
 /// What a lock protects, and the other half of fencing: it refuses tokens smaller than the largest it has seen.
 #[derive(Debug, Default)]

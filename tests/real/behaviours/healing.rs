@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use redquorum::Vote;
+use redquorum_tests::{Cluster, eventually};
 
 use super::{
     NEVER, SOON, TTL, client, hash, is_locked, locked_on, on_all_nodes, trusting, unlocked_everywhere,
 };
-use crate::support::{Cluster, eventually};
 
 /// Row Y: a server that grants after the decision counts for the lease from then on.
 #[tokio::test]

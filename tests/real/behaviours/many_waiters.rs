@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use redquorum::{LockError, LockGuard, Quorum};
+use redquorum_tests::{Cluster, eventually};
 use tokio::task::JoinSet;
 
 use super::{SOON, TTL, client, commands_by_server, connections, have_waiters, unlocked_everywhere};
-use crate::support::{Cluster, eventually};
 
 const TASKS: usize = 5_000;
 const RESOURCES: [&str; 5] = ["a", "b", "c", "d", "e"];

@@ -9,9 +9,9 @@ use std::time::Duration;
 use futures::future::join_all;
 use redis::cmd;
 use redquorum::{LockError, LockGuard, Quorum, QuorumBuilder, RestartGuard, RetryPolicy, Vote, Votes};
+use redquorum_tests::{Cluster, Direction, Proxy, Server, eventually};
 
 use super::servers::have_waiters;
-use crate::support::{Cluster, Direction, Proxy, Server, eventually};
 
 mod acquisition;
 mod cancellation;

@@ -2,8 +2,9 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use redquorum_tests::Cluster;
+
 use super::{SOON, client, hash, have_waiters, locked_on, unlocked_everywhere, without_polls};
-use crate::support::Cluster;
 
 /// Every name of 1 to 512 bytes works like any other: it locks, keeps others out, tells its release, and is freed.
 #[tokio::test]

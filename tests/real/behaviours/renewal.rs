@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use redquorum::{LossReason, RenewError, RestartGuard};
+use redquorum_tests::{Cluster, Direction, eventually};
 
 use super::{
     SOON, TTL, builder_behind, buried_by, client, healed_on_all_nodes, hold_requests, is_locked, locked_on,
     on_all_nodes, open_requests, proxies, trusting, unlocked_everywhere,
 };
-use crate::support::{Cluster, Direction, eventually};
 
 /// How much later than a timer a test may notice it, on a machine that is busy with something else.
 const NOISE: Duration = Duration::from_millis(150);

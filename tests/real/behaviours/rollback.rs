@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use redquorum::{Fault, Vote};
+use redquorum_tests::{Cluster, Direction, ServerOptions, eventually};
 
 use super::{
     NODE_TIMEOUT, SOON, TTL, all, builder_behind, buried, calls, client, healed_on_all_nodes, hold_requests,
     impatient, in_order, is_locked, on_all_nodes, open_requests, proxies, taken_back, unlocked_everywhere,
     votes_of,
 };
-use crate::support::{Cluster, Direction, ServerOptions, eventually};
 
 /// Row K: no answer and an error are no refusals, so the rollback goes to every node that may have the lock, or get it.
 #[tokio::test]

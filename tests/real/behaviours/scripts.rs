@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use redquorum::RetryPolicy;
+use redquorum_tests::{Cluster, Server};
 
 use super::{SOON, TTL, buried, client, impatient, unlocked_everywhere, votes_of};
-use crate::support::{Cluster, Server};
 
 /// Breaks all connections of a server, or makes it forget its scripts, at every turn.
 async fn harass(servers: &[Server]) {

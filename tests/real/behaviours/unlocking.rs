@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use redquorum::{LockGuard, LossReason, OwnerId, UnlockError, Vote};
+use redquorum_tests::{Cluster, eventually};
 
 use super::{
     SOON, TTL, builder_behind, calls, client, hash, healed_on_all_nodes, hold_as, hold_requests, locked_on,
     on_all_nodes, open_requests, proxies, unlocked_everywhere,
 };
-use crate::support::{Cluster, eventually};
 
 /// Of a lock that somebody else is given.
 const OTHERS_TTL: Duration = Duration::from_secs(20);

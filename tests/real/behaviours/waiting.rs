@@ -6,10 +6,10 @@ use std::{
 };
 
 use redquorum::{Quorum, RetryPolicy};
+use redquorum_tests::{Cluster, Direction};
 use tokio::task::JoinHandle;
 
 use super::{SOON, TTL, all, builder_behind, client, have_waiters, hold_as, proxies, without_polls};
-use crate::support::{Cluster, Direction};
 
 /// A waiter without fallback polls, which tells when it had the lock.
 fn wait_in_background(quorum: &Quorum, retry: RetryPolicy) -> JoinHandle<Instant> {

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use futures::{FutureExt, future::join_all};
 use redquorum::LockGuard;
+use redquorum_tests::{Cluster, Server};
 
 use super::{SOON, TTL, builder, calls, client, locked_on, unlocked_everywhere};
-use crate::support::{Cluster, Server};
 
 /// All that the servers have executed, once it has come to rest.
 async fn all_calls(servers: &[Server]) -> Vec<u64> {

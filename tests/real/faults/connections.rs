@@ -5,12 +5,12 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use redquorum::{Fault, Quorum, RedLock, RestartGuard, Vote};
+use redquorum_tests::{Cluster, eventually};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::{ailing, cluster, eventually_both, reasons, recovers};
 use crate::real::behaviours::{SOON, TTL, builder, client, in_order, votes_of};
-use crate::support::{Cluster, eventually};
 
 #[tokio::test]
 async fn a_refused_connection_is_told() {

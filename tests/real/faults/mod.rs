@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use redquorum::{ConnectError, Fault, Quorum, RedLock, Vote};
+use redquorum_tests::{Cluster, Server, ServerOptions, eventually};
 
 use super::behaviours::{SOON, TTL, builder, client, in_order, is_locked, votes_of};
-use crate::support::{Cluster, Server, ServerOptions, eventually};
 
 mod connections;
 

@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use redquorum::{LockError, MultiLock, Quorum, Resource};
+use redquorum_tests::Cluster;
 
 use super::{
     super::servers::{SOON, builder, have_subscribers, put_owner},
     LONG, STRANGER, nothing_left,
 };
-use crate::support::Cluster;
 
 #[tokio::test]
 async fn quorums_are_taken_in_one_order_whatever_order_they_are_named_in() {

@@ -1,10 +1,10 @@
 //! Servers that lose votes: restarted empty, flushed, or brought back to an earlier state.
 
 use redquorum::{RestartGuard, Seen};
+use redquorum_tests::eventually;
 
 use super::*;
 use crate::real::behaviours::is_locked;
-use crate::support::eventually;
 
 /// S10: the holder's lock was on nodes 0 and 1, and node 1 knows nothing of it any more.
 #[tokio::test]

@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use redquorum::{Refusal, RestartGuard, Vote};
+use redquorum_tests::eventually;
 
 use super::*;
 use crate::real::behaviours::{in_order, is_locked};
-use crate::support::eventually;
 
 fn abstains(vote: &Vote) -> bool {
     matches!(vote, Vote::Refused(Refusal::Quarantined { .. }))

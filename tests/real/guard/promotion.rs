@@ -1,9 +1,9 @@
 //! Replicas that take the place of their master, and masters that have been replicas: their data are another server's.
 
 use redquorum::{Fault, Refusal, RestartGuard, Vote};
+use redquorum_tests::eventually;
 
 use super::*;
-use crate::support::eventually;
 
 /// Three nodes and a server that is none.
 async fn cluster(options: ServerOptions) -> Cluster {

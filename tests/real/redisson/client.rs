@@ -4,10 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use futures::StreamExt;
 use redis::{Client, FromRedisValue, aio::MultiplexedConnection, cmd};
+use redquorum_tests::Server;
 use tokio::sync::Notify;
 use uuid::Uuid;
-
-use crate::support::Server;
 
 /// KEYS lock  ARGV lease, owner  ->  nil | how long others hold it
 const LOCK: &str = "

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use redquorum::{LossReason, Quorum, UnlockError};
+use redquorum_tests::{Cluster, Direction, Proxy};
 
 use super::{
     super::servers::{client, have_subscribers, owners},
@@ -10,7 +11,6 @@ use super::{
     client::{Redisson, Wake},
     redisson, wait_of_ours, wait_of_theirs,
 };
-use crate::support::{Cluster, Direction, Proxy};
 
 #[tokio::test]
 async fn neither_can_unlock_or_renew_what_the_other_holds() {

@@ -1,0 +1,100 @@
+//! What a server says of itself.
+
+use std::collections::HashMap;
+
+use redquorum::redis::cmd;
+
+use crate::{
+    dial::{Gone, Line, Told},
+    doctor::facts::{Info, Persistence},
+};
+
+pub(super) async fn ask(line: &mut Line) -> Result<Told<Info>, Gone> {
+    let told: Told<String> = line.ask(&cmd("INFO")).await?;
+    Ok(told.map(|text| read(&text)))
+}
+
+/// What of `INFO` matters here. What is not there is empty, or zero.
+fn read(text: &str) -> Info {
+    let fields: HashMap<&str, &str> =
+        text.lines().filter_map(|line| line.trim_end().split_once(':')).collect();
+    let text = |name| fields.get(name).copied().unwrap_or_default().to_owned();
+    let number = |name: &str| fields.get(name).and_then(|value| value.parse().ok()).unwrap_or(0);
+    // Valkey says which Redis it is like as well, and the mode in a field of another name.
+    let (kind, version) = match fields.get("valkey_version") {
+        Some(version) => ("Valkey".to_owned(), (*version).to_owned()),
+        None => ("Redis".to_owned(), text("redis_version")),
+    };
+    let mode = if fields.contains_key("server_mode") { "server_mode" } else { "redis_mode" };
+    Info {
+        kind,
+        version,
+        mode: text(mode),
+        run_id: text("run_id"),
+        replication_id: text("master_replid"),
+        role: text("role"),
+        replicas: number("connected_slaves"),
+        // It is there only if both `min-replicas-to-write` and `min-replicas-max-lag` are above
+        // zero.
+        requires_replicas: fields.contains_key("min_slaves_good_slaves"),
+        used_memory: number("used_memory"),
+        max_memory: number("maxmemory"),
+        eviction: text("maxmemory_policy"),
+        appends: number("aof_enabled") == 1,
+    }
+}
+
+pub(super) async fn persistence(line: &mut Line) -> Result<Persistence, Gone> {
+    Ok(Persistence {
+        appendfsync: setting(line, "appendfsync").await?,
+        no_appendfsync_on_rewrite: setting(line, "no-appendfsync-on-rewrite").await?,
+        aof_load_truncated: setting(line, "aof-load-truncated").await?,
+    })
+}
+
+/// After how many seconds without a word from it a replica does not count any more.
+pub(super) async fn max_lag(line: &mut Line) -> Result<Told<String>, Gone> {
+    setting(line, "min-replicas-max-lag").await
+}
+
+async fn setting(line: &mut Line, name: &str) -> Result<Told<String>, Gone> {
+    let told: Told<HashMap<String, String>> = line.ask(cmd("CONFIG").arg("GET").arg(name)).await?;
+    Ok(told.and_then(|mut values| values.remove(name).ok_or_else(|| format!("the server has no {name}"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn info_is_read_as_servers_write_it() {
+        let info = read(
+            "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:abc\r\n\r\n# Memory\r\n\
+             used_memory:1048576\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n# Persistence\r\naof_enabled:1\r\n\
+             # Replication\r\nrole:master\r\nconnected_slaves:2\r\nmin_slaves_good_slaves:2\r\nslave0:ip=127.0.0.1,port=1\r\nmaster_replid:def\r\n",
+        );
+        let expected = Info {
+            kind: "Redis".to_owned(),
+            version: "7.0.15".to_owned(),
+            mode: "standalone".to_owned(),
+            run_id: "abc".to_owned(),
+            replication_id: "def".to_owned(),
+            role: "master".to_owned(),
+            replicas: 2,
+            requires_replicas: true,
+            used_memory: 1_048_576,
+            max_memory: 0,
+            eviction: "noeviction".to_owned(),
+            appends: true,
+        };
+        assert_eq!(info, expected);
+    }
+
+    #[test]
+    fn a_valkey_is_told_by_its_own_version_and_names_its_mode_otherwise() {
+        let info = read(
+            "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:9.1.2\r\nserver_mode:standalone\r\n",
+        );
+        assert_eq!((&*info.kind, &*info.version, &*info.mode), ("Valkey", "9.1.2", "standalone"));
+    }
+}

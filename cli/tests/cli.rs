@@ -1,0 +1,25 @@
+//! Tests of the command `redquorum`, as a process, on real Redis servers.
+//!
+//! `REDQUORUM_TEST_SERVERS=containers` or `=processes` says what the servers run as.
+
+#![allow(clippy::disallowed_methods, reason = "real servers and processes need real time")]
+
+mod cli {
+    mod bench;
+    mod configuration;
+    mod doctor;
+    mod election;
+    mod environment;
+    mod exclusion;
+    mod exits;
+    mod help;
+    mod init;
+    mod inspect;
+    mod loss;
+    mod outage;
+    mod parent;
+    mod redquorum;
+    mod scratch;
+    mod signals;
+    mod terminal;
+}

@@ -1,0 +1,58 @@
+//! `redquorum bench`.
+
+use redquorum::Quorum;
+use redquorum_tests::Cluster;
+
+use super::redquorum::{code, json, output, plainly, stderr, stdout};
+
+async fn made() -> Cluster {
+    let cluster = Cluster::start(3).await;
+    Quorum::builder().nodes(cluster.urls()).init().await.unwrap();
+    cluster
+}
+
+#[tokio::test]
+async fn locks_are_measured_and_nothing_is_left_of_them() {
+    let cluster = made().await;
+    let bench = output(plainly(&cluster, ["--json", "bench", "--tasks", "3", "--duration", "300ms"])).await;
+    assert_eq!(code(&bench), 0, "{}", stderr(&bench));
+    assert!(stderr(&bench).contains("3 tasks load the servers"), "{}", stderr(&bench));
+    let report = &json(&bench)[0];
+    let number = |value: &serde_json::Value| value.as_f64().unwrap();
+    assert!(number(&report["cycles_per_second"]) > 0.0, "{report}");
+    for what in ["lock", "unlock"] {
+        let times = ["median_ms", "p90_ms", "p99_ms", "max_ms"].map(|name| number(&report[what][name]));
+        assert!(times[0] > 0.0 && times.is_sorted(), "{what}: {times:?}");
+    }
+    assert_eq!(report["nodes"].as_array().unwrap().len(), 3);
+    for server in cluster.servers() {
+        let keys = server.keys().await;
+        let of_all = ["redquorum:any", "redquorum:node"];
+        assert!(keys.iter().all(|key| of_all.contains(&&**key)), "{keys:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_table_has_a_line_for_locks_unlocks_and_each_node() {
+    let cluster = made().await;
+    cluster.server(2).kill().await;
+    let bench = output(plainly(&cluster, ["bench", "--tasks", "1", "--duration", "200ms"])).await;
+    assert_eq!(code(&bench), 0, "{}", stderr(&bench));
+    let text = stdout(&bench);
+    let first: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let node = |index: usize| format!("127.0.0.1:{}", cluster.server(index).port());
+    assert_eq!(first[..6], ["what", "lock", "unlock", &*node(0), &*node(1), &*node(2)], "{text}");
+    assert!(
+        text.trim_end().lines().last().unwrap().contains("locks and unlocks per second, by 1 task in"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn nodes_that_do_not_vote_are_counted_and_fail() {
+    let cluster = Cluster::start(3).await;
+    let bench = output(plainly(&cluster, ["bench", "--tasks", "2", "--duration", "200ms"])).await;
+    assert_eq!(code(&bench), 69, "{}", stdout(&bench));
+    assert!(stdout(&bench).contains("lock: nodes in quarantine: "), "{}", stdout(&bench));
+    assert!(stderr(&bench).contains("redquorum doctor"), "{}", stderr(&bench));
+}

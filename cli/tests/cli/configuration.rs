@@ -1,0 +1,69 @@
+//! Where nodes and settings come from.
+
+use redquorum_tests::Cluster;
+
+use super::{
+    redquorum::{code, output, redquorum, stderr, stdout},
+    scratch::Scratch,
+};
+
+/// Nobody answers there.
+const NOBODY: &str = "redis://127.0.0.1:1";
+
+#[tokio::test]
+async fn arguments_go_before_the_environment_and_that_before_the_file() {
+    let cluster = Cluster::start(1).await;
+    let scratch = Scratch::new();
+    let node = cluster.server(0).url();
+    let job = ["--admit-new-nodes", "run", "job", "--", "echo", "ran"];
+    let written = |node: &str| {
+        let path = scratch.file("redquorum.toml");
+        std::fs::write(&path, format!("nodes = [{node:?}]\nname = \"from-the-file\"\n")).unwrap();
+        path
+    };
+    let file = written(NOBODY);
+    for (node_argument, variable, expected) in
+        [(Some(node.as_str()), NOBODY, 0), (None, node.as_str(), 0), (Some(NOBODY), node.as_str(), 69)]
+    {
+        let mut command = redquorum(["--config", &file]);
+        command.args(node_argument.map(|node| ["--node", node]).into_iter().flatten());
+        command.args(job).env("REDQUORUM_NODES", variable);
+        let run = output(command).await;
+        assert_eq!(code(&run), expected, "{node_argument:?} {variable}: {}", stderr(&run));
+    }
+    let file = written(&node);
+    let mut command = redquorum(job);
+    command.env("REDQUORUM_CONFIG", &file);
+    let run = output(command).await;
+    assert_eq!((code(&run), stdout(&run)), (0, "ran\n".to_owned()), "{}", stderr(&run));
+    let record: String =
+        cluster.server(0).query(redquorum::redis::cmd("HGET").arg("redquorum:node").arg("fingerprint")).await;
+    assert!(record.contains("name=from-the-file"), "{record}");
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_file_is_told_with_its_place() {
+    let scratch = Scratch::new();
+    let file = scratch.file("redquorum.toml");
+    for (text, exit, named) in [
+        (Some("nodes = []\nnode = 1\n"), 78, "unknown field `node`"),
+        (Some("nodes = [\"redis://a\"]\nttl = \"30\"\n"), 78, "write it like 30s"),
+        (Some("nodes = [\"redis://a\"]\nttl = 10\n"), 78, "the unit is missing: write it like \"10s\""),
+        (
+            Some("nodes = [\"redis://a\"]\n[tls]\nca = \"redquorum.toml\"\n"),
+            78,
+            "redquorum.toml: the certificates of the CA",
+        ),
+        (Some("nodes = [\"redis://a\"]\nvotes_needed = 3\n"), 78, "3 votes needed of 1 node: "),
+        (Some("nodes = []\n"), 78, "--node URL"),
+        (None, 74, "redquorum.toml"),
+    ] {
+        match text {
+            Some(text) => std::fs::write(&file, text).unwrap(),
+            None => std::fs::remove_file(&file).unwrap(),
+        }
+        let run = output(redquorum(["--config", &file, "run", "job", "--", "true"])).await;
+        assert_eq!(code(&run), exit, "{text:?}: {}", stderr(&run));
+        assert!(stderr(&run).contains(named), "{text:?}: {}", stderr(&run));
+    }
+}

@@ -1,0 +1,79 @@
+//! What a command finds in its environment.
+
+use redquorum::redis::cmd;
+use redquorum_tests::Cluster;
+
+use super::redquorum::{code, is_free, on, output, run, stderr, stdout};
+
+const SHOW: &str = "echo \"$REDQUORUM_RESOURCE/$REDQUORUM_FENCING_TOKEN/$REDQUORUM_TERM\"";
+
+#[tokio::test]
+async fn the_command_is_told_the_name_and_the_token() {
+    let cluster = Cluster::start(3).await;
+    let mut last = 0;
+    for _ in 0..3 {
+        let run = output(run(&cluster, &["job"], SHOW)).await;
+        assert_eq!(code(&run), 0, "{}", stderr(&run));
+        let shown = stdout(&run);
+        let token = shown.strip_prefix("job/").and_then(|rest| rest.strip_suffix("/\n")).unwrap();
+        let token: u64 = token.parse().unwrap();
+        assert!(token > last, "{token} after {last}");
+        last = token;
+    }
+    let counter: u64 = cluster.server(0).query(cmd("GET").arg("redisson_lock_token:{job}")).await;
+    assert_eq!(counter, last);
+}
+
+#[tokio::test]
+async fn several_names_are_one_lease_with_one_token() {
+    let cluster = Cluster::start(3).await;
+    let held = "redis-cli -u $NODE EXISTS b a";
+    let script = format!("{SHOW}; {held}");
+    let mut both = on(&cluster, ["run", "b", "a", "--", "sh", "-c", &script]);
+    let both = output({
+        both.env("NODE", cluster.server(0).url());
+        both
+    })
+    .await;
+    assert_eq!(code(&both), 0, "{}", stderr(&both));
+    let shown = stdout(&both);
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!((lines[0], lines[2]), ("b", "2"), "{shown}");
+    assert!(lines[1].starts_with("a/") && lines[1].ends_with('/'), "{shown}");
+    for name in ["a", "b"] {
+        is_free(cluster.servers(), name).await;
+    }
+}
+
+#[tokio::test]
+async fn a_leader_is_told_its_term() {
+    let cluster = Cluster::start(3).await;
+    let elect = output(on(&cluster, ["elect", "e", "--value", "v", "--", "sh", "-c", SHOW])).await;
+    assert_eq!(code(&elect), 0, "{}", stderr(&elect));
+    let shown = stdout(&elect);
+    let words: Vec<&str> = shown.trim_end().split('/').collect();
+    assert_eq!((words[0], words[1]), ("e", words[2]));
+    assert!(words[2].parse::<u64>().is_ok(), "{shown}");
+}
+
+#[tokio::test]
+async fn logs_are_what_the_environment_asks_for_unless_a_flag_does() {
+    let cluster = Cluster::start(1).await;
+    let logged = async |variable: &str, flags: &[&str]| {
+        let mut run = run(&cluster, flags, "true");
+        run.env("RUST_LOG", variable);
+        let run = output(run).await;
+        assert_eq!(code(&run), 0, "{}", stderr(&run));
+        stderr(&run)
+    };
+    let node = format!("node=127.0.0.1:{}", cluster.server(0).port());
+    let all = logged("redquorum=debug", &["job"]).await;
+    assert!(all.lines().any(|line| line.contains("enrolled") && line.contains(&node)), "{all}");
+    assert!(all.contains("won resource=job owner="), "{all}");
+    let some = logged("redquorum::lock=debug", &["job"]).await;
+    assert!(some.contains("won resource=job") && !some.contains("enrolled"), "{some}");
+    assert_eq!(logged("", &["job"]).await, "");
+    assert_eq!(logged("redquorum=debug", &["job", "-v"]).await, "", "a flag wins");
+    let wrong = logged("redquorum=loud", &["job"]).await;
+    assert!(wrong.starts_with("redquorum: RUST_LOG=\"redquorum=loud\" is ignored: "), "{wrong}");
+}

@@ -1,0 +1,171 @@
+//! How the command ends, as its exit status tells. Losses, leaders and signals are told elsewhere.
+
+use redquorum_tests::{Cluster, eventually};
+
+use super::{
+    redquorum::{SOON, code, ended, is_free, on, output, plainly, redquorum, run, stderr, stdout},
+    scratch::Scratch,
+    terminal::on_a_terminal,
+};
+
+#[tokio::test]
+async fn what_the_command_ends_with_is_passed_on() {
+    let cluster = Cluster::start(3).await;
+    for expected in [0, 7] {
+        let run = output(run(&cluster, &["job"], &format!("echo done; exit {expected}"))).await;
+        assert_eq!((code(&run), stderr(&run), stdout(&run)), (expected, String::new(), "done\n".to_owned()));
+    }
+    is_free(cluster.servers(), "job").await;
+}
+
+#[tokio::test]
+async fn a_command_that_a_signal_ended_is_told_as_a_shell_does() {
+    let cluster = Cluster::start(1).await;
+    let run = output(run(&cluster, &["job"], "kill -KILL $$")).await;
+    assert_eq!(code(&run), 128 + 9, "{}", stderr(&run));
+}
+
+#[tokio::test]
+async fn a_command_that_is_not_there_or_cannot_be_executed_is_told_as_a_shell_does() {
+    let cluster = Cluster::start(1).await;
+    let missing = output(on(&cluster, ["run", "job", "--", "no-such-command-anywhere"])).await;
+    assert_eq!(code(&missing), 127);
+    assert!(stderr(&missing).starts_with("redquorum: no-such-command-anywhere: "), "{}", stderr(&missing));
+    let directory = output(on(&cluster, ["--json", "run", "job", "--", "/"])).await;
+    assert_eq!(code(&directory), 126);
+    assert!(
+        stderr(&directory).starts_with(r#"{"error":{"kind":"not_executable","exit":126,"#),
+        "{}",
+        stderr(&directory)
+    );
+    is_free(cluster.servers(), "job").await;
+}
+
+#[tokio::test]
+async fn what_others_hold_is_told_at_once_or_after_the_wait() {
+    let cluster = Cluster::start(3).await;
+    let scratch = Scratch::new();
+    let holder = format!("touch {}; exec sleep 1000", scratch.file("held"));
+    let holder = run(&cluster, &["job"], &holder).spawn().unwrap();
+    eventually(SOON, "it is held", async || scratch.path().join("held").exists()).await;
+    for wait in ["0", "300ms"] {
+        let other = output(run(&cluster, &["job", "--wait", wait], "true")).await;
+        assert_eq!(code(&other), 75, "{}", stderr(&other));
+    }
+    let other = output(run(&cluster, &["job", "--wait", "0", "--json"], "true")).await;
+    assert_eq!(
+        stderr(&other),
+        "{\"error\":{\"kind\":\"held\",\"exit\":75,\"message\":\"somebody else holds job\"}}\n"
+    );
+    let free = output(run(&cluster, &["other", "--wait", "0"], "true")).await;
+    assert_eq!(code(&free), 0, "{}", stderr(&free));
+    drop(holder);
+}
+
+#[tokio::test]
+async fn what_others_hold_is_told_in_a_line_and_on_a_terminal_node_by_node() {
+    let cluster = Cluster::start(3).await;
+    let scratch = Scratch::new();
+    let holder = format!("touch {}; exec sleep 1000", scratch.file("held"));
+    let holder = run(&cluster, &["Grüße"], &holder).spawn().unwrap();
+    eventually(SOON, "it is held", async || scratch.path().join("held").exists()).await;
+    let waiter = run(&cluster, &["Grüße", "--wait", "1s"], "true");
+    let in_terminal = on_a_terminal(&waiter);
+    let line = stderr(&output(waiter).await);
+    assert!(line.starts_with("redquorum: Grüße was not free within 1.0s; 127.0.0.1:"), "{line}");
+    assert_eq!(line.lines().count(), 1, "{line}");
+    let shown = stdout(&output(in_terminal).await);
+    let of_nodes = shown.lines().filter(|line| line.starts_with("  127.0.0.1:"));
+    assert_eq!(of_nodes.count(), 3, "{shown}");
+    assert!(shown.lines().any(|line| line.ends_with("redquorum: Grüße was not free within 1.0s")), "{shown}");
+    let inspected = stdout(&output(on(&cluster, ["inspect", "Grüße"])).await);
+    assert!(inspected.contains("Grüße is held by "), "{inspected}");
+    drop(holder);
+}
+
+#[tokio::test]
+async fn a_wait_that_ends_while_nobody_holds_it_is_no_quorum() {
+    let cluster = Cluster::start(3).await;
+    // Nobody has made them a quorum, so they are in quarantine.
+    let run = output(plainly(&cluster, ["run", "job", "--wait", "1s", "--", "echo", "ran"])).await;
+    assert_eq!((code(&run), stdout(&run)), (69, String::new()), "{}", stderr(&run));
+    assert!(stderr(&run).contains("no quorum for job within"), "{}", stderr(&run));
+}
+
+#[tokio::test]
+async fn what_others_hold_is_held_also_with_a_node_missing() {
+    let cluster = Cluster::start(3).await;
+    let scratch = Scratch::new();
+    let holder = format!("touch {}; exec sleep 1000", scratch.file("held"));
+    let holder = run(&cluster, &["job"], &holder).spawn().unwrap();
+    eventually(SOON, "it is held", async || scratch.path().join("held").exists()).await;
+    cluster.server(2).kill().await;
+    let other = output(run(&cluster, &["job", "--wait", "2s"], "true")).await;
+    assert_eq!(code(&other), 75, "{}", stderr(&other));
+    cluster.server(1).kill().await;
+    let other = output(run(&cluster, &["job", "--wait", "2s"], "true")).await;
+    assert_eq!(code(&other), 69, "{}", stderr(&other));
+    drop(holder);
+}
+
+#[tokio::test]
+async fn without_a_quorum_nothing_is_run() {
+    let cluster = Cluster::start(3).await;
+    for server in cluster.some(0..2) {
+        server.kill().await;
+    }
+    let run = output(run(&cluster, &["job"], "echo ran")).await;
+    assert_eq!((code(&run), stdout(&run)), (69, String::new()), "{}", stderr(&run));
+}
+
+#[tokio::test]
+async fn arguments_that_cannot_work_are_a_usage_error() {
+    let cluster = Cluster::start(1).await;
+    for (arguments, named) in [
+        (&["run", "--no-such-option"][..], "--no-such-option"),
+        (&["run", "job"], "COMMAND"),
+        (&["run", "job", "make", "report"], "tip: put `--` before the command"),
+        (&["elect", "job", "--value", "v"], "tip: put `--` before the command"),
+        (&["run", "job", "--ttl", "30", "--", "true"], "the unit is missing: write it like 30s"),
+        (&["run", "job", "--kill-after", "20s", "--", "true"], "14s is the most"),
+        (&["run", "job", "--on-loss", "kill", "--kill-after", "1s", "--", "true"], "--on-loss term"),
+        (&["elect", "job", "--value", "v", "--on-loss", "ignore", "--", "true"], "ignore"),
+        (&["run", "redquorum:node", "--", "true"], "reserved"),
+        (&["run", "job", "job", "--", "true"], "twice"),
+    ] {
+        let refused = output(on(&cluster, arguments)).await;
+        assert_eq!(code(&refused), 64, "{arguments:?}: {}", stderr(&refused));
+        assert!(stderr(&refused).contains(named), "{arguments:?}: {}", stderr(&refused));
+    }
+}
+
+#[tokio::test]
+async fn settings_that_cannot_work_are_a_configuration_error() {
+    let cluster = Cluster::start(1).await;
+    let long = output(run(&cluster, &["job", "--ttl", "10m"], "true")).await;
+    assert_eq!(code(&long), 78, "{}", stderr(&long));
+    assert!(stderr(&long).contains("max_ttl of 60s"), "{}", stderr(&long));
+    let url = output(redquorum(["--node", "http://a", "run", "job", "--", "true"])).await;
+    assert_eq!(code(&url), 78, "{}", stderr(&url));
+}
+
+#[tokio::test]
+async fn output_that_nobody_reads_ends_quietly() {
+    let cluster = Cluster::start(1).await;
+    let scratch = Scratch::new();
+    let leader = on(&cluster, ["elect", "e", "--value", "v", "--ttl", "2s", "--", "sh", "-c"])
+        .arg(format!("touch {}; exec sleep 1000", scratch.file("leads")))
+        .spawn()
+        .unwrap();
+    eventually(SOON, "somebody leads", async || scratch.path().join("leads").exists()).await;
+    let mut observer = on(&cluster, ["observe", "e"]);
+    let mut observer = observer.spawn().unwrap();
+    drop(observer.stdout.take());
+    // The line that is there may have gone into the pipe before it was closed: then the next leader is what cannot be told.
+    drop(leader);
+    let next =
+        on(&cluster, ["elect", "e", "--value", "w", "--ttl", "1s", "--", "sleep", "1000"]).spawn().unwrap();
+    let observed = ended(observer).await;
+    assert_eq!(code(&observed), 128 + 13, "{}", stderr(&observed));
+    drop(next);
+}

@@ -1,0 +1,152 @@
+//! `redquorum init`.
+
+use redquorum_tests::{Cluster, ServerOptions};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, Command},
+};
+
+use super::{
+    redquorum::{SOON, code, ended, json, on, output, plainly, stderr, stdout},
+    scratch::Scratch,
+};
+
+#[tokio::test]
+async fn new_nodes_are_made_a_quorum_once_and_vote_at_once() {
+    let cluster = Cluster::start(3).await;
+    let made = output(plainly(&cluster, ["init"])).await;
+    assert_eq!(code(&made), 0, "{}", stderr(&made));
+    assert_eq!(stdout(&made).matches("new: it votes from now on").count(), 3);
+    assert!(stdout(&made).contains("name=redquorum nodes=3 needed=2"), "{}", stdout(&made));
+    let run = output(plainly(&cluster, ["run", "--wait", "0", "job", "--", "true"])).await;
+    assert_eq!(code(&run), 0, "{}", stderr(&run));
+
+    let again = output(plainly(&cluster, ["init"])).await;
+    assert_eq!((code(&again), stdout(&again)), (78, String::new()));
+    assert!(stderr(&again).contains("has a record already"), "{}", stderr(&again));
+    assert!(stderr(&again).contains("no node was changed"), "{}", stderr(&again));
+}
+
+#[tokio::test]
+async fn with_a_node_missing_no_other_is_changed_and_it_is_named() {
+    let cluster = Cluster::start(3).await;
+    cluster.server(1).kill().await;
+    let failed = output(plainly(&cluster, ["init"])).await;
+    assert_eq!(code(&failed), 69);
+    let said = stderr(&failed);
+    for words in [&*format!("127.0.0.1:{}", cluster.server(1).port()), "unreachable", "no node was changed"] {
+        assert!(said.contains(words), "{words:?} is not in {said}");
+    }
+    for server in [cluster.server(0), cluster.server(2)] {
+        assert!(server.keys().await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn as_json_the_nodes_are_named_without_their_passwords() {
+    let options = ServerOptions::default().password("secret");
+    let cluster = Cluster::start_with(3, options).await;
+    let made = output(plainly(&cluster, ["--json", "init"])).await;
+    assert_eq!(code(&made), 0, "{}", stderr(&made));
+    assert!(!stdout(&made).contains("secret"));
+    let ports = cluster.servers().iter().map(|server| format!("127.0.0.1:{}", server.port()));
+    let nodes: serde_json::Value = ports.collect::<Vec<String>>().into();
+    assert_eq!(json(&made)[0]["nodes"], nodes);
+}
+
+#[tokio::test]
+async fn if_needed_a_quorum_is_made_once_and_what_knows_nothing_joins() {
+    let cluster = Cluster::start(3).await;
+    let made = output(plainly(&cluster, ["init", "--if-needed"])).await;
+    assert_eq!(code(&made), 0, "{}", stderr(&made));
+    assert_eq!(stdout(&made).matches("new: it votes from now on").count(), 3);
+    let again = output(plainly(&cluster, ["init", "--if-needed"])).await;
+    assert_eq!(code(&again), 0, "{}", stderr(&again));
+    assert_eq!(stdout(&again).matches("it knows the quorum").count(), 3);
+    cluster.server(1).restart_empty().await;
+    let joined = output(plainly(&cluster, ["--json", "init", "--if-needed"])).await;
+    assert_eq!(code(&joined), 0, "{}", stderr(&joined));
+    let node = format!("127.0.0.1:{}", cluster.server(1).port());
+    let result = &json(&joined)[0];
+    assert_eq!(result["was_made"], false);
+    assert!(result["absent"][&node].as_str().unwrap().contains("in quarantine for"), "{result}");
+}
+
+#[tokio::test]
+async fn who_makes_a_quorum_is_told_which_node_is_waited_for() {
+    let cluster = Cluster::start(3).await;
+    cluster.server(1).freeze().await;
+    let scratch = Scratch::new();
+    let file = scratch.file("redquorum.toml");
+    std::fs::write(&file, "connect_timeout = \"20s\"\n").unwrap();
+    for arguments in [&["--config", &file, "init"][..], &["--config", &file, "init", "--if-needed"]] {
+        let mut init = plainly(&cluster, arguments).spawn().unwrap();
+        let mut lines = BufReader::new(init.stderr.as_mut().unwrap()).lines();
+        let line = tokio::time::timeout(SOON, lines.next_line()).await.unwrap().unwrap().unwrap();
+        let silent = format!("127.0.0.1:{}: unreachable: no connection within ", cluster.server(1).port());
+        assert!(line.starts_with("redquorum: no quorum: 2 of 3 nodes answer, 3 needed; "), "{line}");
+        assert!(line.contains(&silent), "{line}");
+        assert!(init.try_wait().unwrap().is_none(), "it still waits for the node");
+    }
+}
+
+/// What a newcomer tries first: to run something, to look, and then to make the quorum.
+#[tokio::test]
+async fn new_nodes_can_be_made_a_quorum_whatever_command_was_tried_before() {
+    let cluster = Cluster::start(3).await;
+    for arguments in [
+        &["inspect", "job"][..],
+        &["observe", "e", "--once"],
+        &["force-unlock", "job", "--yes"],
+        &["doctor", "--watch", "0"],
+    ] {
+        drop(output(plainly(&cluster, arguments)).await);
+        for server in cluster.servers() {
+            assert!(!server.keys().await.contains(&"redquorum:node".to_owned()), "{arguments:?}");
+            assert!(!server.keys().await.contains(&"redquorum:quarantine".to_owned()), "{arguments:?}");
+        }
+    }
+    let run = output(plainly(&cluster, ["run", "job", "--patience", "0s", "--", "true"])).await;
+    assert_eq!(code(&run), 69, "{}", stderr(&run));
+    assert_eq!(stderr(&run).matches("`redquorum init`").count(), 1, "{}", stderr(&run));
+    assert_eq!(stderr(&run).matches("init`").count(), 2, "the advice stands there once: {}", stderr(&run));
+    let made = output(plainly(&cluster, ["init"])).await;
+    assert_eq!(code(&made), 0, "{}", stderr(&made));
+    let run = output(plainly(&cluster, ["run", "job", "--wait", "0", "--", "true"])).await;
+    assert_eq!(code(&run), 0, "{}", stderr(&run));
+}
+
+/// Starts a command, and waits until it has found a node that cannot be reached.
+async fn refused_at_first(mut command: Command) -> Child {
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.as_mut().unwrap()).lines();
+    let is_refused = async {
+        while let Some(line) = lines.next_line().await.unwrap() {
+            if line.contains("cannot be reached") {
+                return;
+            }
+        }
+        panic!("it does not wait");
+    };
+    tokio::time::timeout(SOON, is_refused).await.unwrap();
+    child
+}
+
+#[tokio::test]
+async fn what_starts_before_its_nodes_waits_for_them() {
+    let cluster = Cluster::start(3).await;
+    for command in [
+        plainly(&cluster, ["-vv", "init"]),
+        on(&cluster, ["-vv", "run", "job", "--patience", "20s", "--", "true"]),
+    ] {
+        for server in cluster.servers() {
+            server.kill().await;
+        }
+        let waiting = refused_at_first(command).await;
+        for server in cluster.servers() {
+            server.restart_empty().await;
+        }
+        let done = ended(waiting).await;
+        assert_eq!(code(&done), 0, "{}", stderr(&done));
+    }
+}

@@ -1,0 +1,206 @@
+//! `redquorum inspect` and `redquorum force-unlock`.
+
+use redquorum::Quorum;
+use redquorum_tests::Cluster;
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::{
+    redquorum::{SOON, code, ended, json, output, plainly, stderr, stdout},
+    terminal::{on_a_terminal, on_a_terminal_of},
+};
+
+/// A client on a quorum of these nodes, which are made one.
+async fn client(cluster: &Cluster) -> Quorum {
+    let builder = || Quorum::builder().nodes(cluster.urls());
+    builder().init().await.unwrap();
+    builder().connect().await.unwrap()
+}
+
+#[tokio::test]
+async fn a_lock_is_shown_node_by_node_with_the_quorums_verdict_below() {
+    let cluster = Cluster::start(3).await;
+    let guard = client(&cluster).await.red_lock("job").lock().await.unwrap();
+    let shown = output(plainly(&cluster, ["inspect", "job"])).await;
+    assert_eq!((code(&shown), stderr(&shown)), (0, String::new()));
+    let text = stdout(&shown);
+    let lines: Vec<&str> = text.lines().collect();
+    let [head, nodes @ .., verdict] = &*lines else { panic!("{text}") };
+    let columns: Vec<&str> = head.split_whitespace().collect();
+    assert_eq!(columns, ["node", "owner", "holds", "remaining", "counter", "latency"]);
+    for (line, server) in nodes.iter().zip(cluster.servers()) {
+        let cells: Vec<&str> = line.split_whitespace().collect();
+        let (owner, token) = (guard.owner().to_string(), guard.fencing_token().to_string());
+        assert_eq!(cells[..3], [&*format!("127.0.0.1:{}", server.port()), &*owner, "1"]);
+        assert_eq!(cells[4], token);
+    }
+    assert_eq!(nodes.len(), 3);
+    assert!(verdict.starts_with(&format!("job is held by {}, for ", guard.owner())), "{verdict}");
+}
+
+#[tokio::test]
+async fn as_json_a_lock_is_one_object_and_a_dead_node_has_a_fault_in_it() {
+    let cluster = Cluster::start(3).await;
+    let guard = client(&cluster).await.red_lock("job").lock().await.unwrap();
+    cluster.server(2).kill().await;
+    let shown = json(&output(plainly(&cluster, ["--json", "inspect", "job"])).await);
+    let [seen] = &*shown else { panic!("{shown:?}") };
+    assert_eq!(
+        (&seen["resource"], &seen["state"], &seen["needed"]),
+        (&"job".into(), &"held".into(), &2.into())
+    );
+    assert_eq!(seen["owner"], guard.owner().to_string());
+    let remaining = seen["remaining_ms"].as_f64().unwrap();
+    assert!(remaining > 0.0 && remaining <= 30_000.0, "{remaining}");
+    let states: Vec<&Value> = seen["nodes"].as_array().unwrap().iter().map(|node| &node["state"]).collect();
+    assert_eq!(states, ["held", "held", "unknown"]);
+    assert_eq!(seen["nodes"][0]["counter"], guard.fencing_token().as_u64());
+    assert!(seen["nodes"][0]["latency_ms"].as_f64().unwrap() > 0.0);
+    assert!(seen["nodes"][2]["fault"].as_str().unwrap().contains("unreachable"), "{seen}");
+}
+
+#[tokio::test]
+async fn what_nobody_holds_is_free() {
+    let cluster = Cluster::start(3).await;
+    drop(client(&cluster).await);
+    let shown = output(plainly(&cluster, ["inspect", "job"])).await;
+    assert_eq!(stdout(&shown).lines().last(), Some("job is free"));
+    assert_eq!(stdout(&shown).matches("(free)").count(), 3);
+}
+
+#[tokio::test]
+async fn what_depends_on_a_silent_node_is_unclear_and_what_is_split_is_free() {
+    let cluster = Cluster::start(3).await;
+    let quorum = client(&cluster).await;
+    // Not renewed, which would write it back.
+    let _guard = quorum.red_lock("job").without_renewal().lock().await.unwrap();
+    let verdict = async || {
+        let shown = output(plainly(&cluster, ["inspect", "job"])).await;
+        assert_eq!(code(&shown), 0, "{}", stderr(&shown));
+        stdout(&shown).lines().last().unwrap().to_owned()
+    };
+    for server in cluster.some(1..3) {
+        server.command(&["DEL", "job"]).await;
+    }
+    // Of another kind: two fields.
+    cluster.server(1).command(&["HSET", "job", "a", "1", "b", "1"]).await;
+    assert_eq!(verdict().await, "job is free: 2 of 3 nodes have a holder, but no 2 the same one");
+    cluster.server(2).kill().await;
+    assert!(verdict().await.starts_with("job is unclear"), "{}", verdict().await);
+}
+
+#[tokio::test]
+async fn what_is_shown_fits_a_terminal_of_80_columns() {
+    let cluster = Cluster::start(5).await;
+    let guard = client(&cluster).await.red_lock("nightly-report").lock().await.unwrap();
+    cluster.server(4).kill().await;
+    for command in ["inspect", "force-unlock"] {
+        let arguments = [command, "nightly-report"];
+        let mut shown = on_a_terminal_of(24, 80, &plainly(&cluster, arguments)).spawn().unwrap();
+        shown.stdin.take().unwrap().write_all(b"no\n").await.unwrap();
+        let shown = stdout(&ended(shown).await);
+        assert!(shown.lines().all(|line| line.trim_end().chars().count() <= 80), "{shown}");
+        for server in cluster.servers() {
+            let row = format!("127.0.0.1:{} ", server.port());
+            assert_eq!(shown.lines().filter(|line| line.contains(&row)).count(), 1, "{shown}");
+        }
+        assert_eq!(shown.matches(&guard.owner().to_string()).count(), 1, "{shown}");
+        assert!(shown.contains(&format!("127.0.0.1:{}: ", cluster.server(4).port())), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_node_in_quarantine_is_told_so() {
+    let cluster = Cluster::start(3).await;
+    // Nobody has made them a quorum, and nobody has enrolled with them either.
+    let shown = stdout(&output(plainly(&cluster, ["inspect", "job"])).await);
+    assert_eq!(shown.matches(": abstains: no client has enrolled with it ").count(), 3, "{shown}");
+    drop(Quorum::builder().nodes(cluster.urls()).connect().await.unwrap());
+    let shown = stdout(&output(plainly(&cluster, ["inspect", "job"])).await);
+    assert_eq!(shown.matches(": in quarantine for ").count(), 3, "{shown}");
+    let told = json(&output(plainly(&cluster, ["--json", "inspect", "job"])).await);
+    assert!(told[0]["nodes"][0]["abstains"].as_str().unwrap().starts_with("in quarantine for "), "{told:?}");
+}
+
+#[tokio::test]
+async fn without_a_quorum_nothing_is_said_of_a_lock() {
+    let cluster = Cluster::start(3).await;
+    drop(client(&cluster).await);
+    for server in cluster.some(1..3) {
+        server.kill().await;
+    }
+    let shown = output(plainly(&cluster, ["inspect", "job"])).await;
+    assert_eq!((code(&shown), stdout(&shown)), (69, String::new()));
+}
+
+#[tokio::test]
+async fn without_a_terminal_nothing_is_unlocked_by_force_unless_it_is_meant() {
+    let cluster = Cluster::start(3).await;
+    let guard = client(&cluster).await.red_lock("job").lock().await.unwrap();
+    let refused = output(plainly(&cluster, ["force-unlock", "job"])).await;
+    assert_eq!(code(&refused), 64);
+    assert!(stderr(&refused).contains("--yes"), "{}", stderr(&refused));
+    assert!(guard.is_valid() && cluster.server(0).keys().await.contains(&"job".to_owned()));
+
+    let done = output(plainly(&cluster, ["force-unlock", "--yes", "job"])).await;
+    assert_eq!(code(&done), 0, "{}", stderr(&done));
+    assert_eq!(stdout(&done).matches("confirmed").count(), 3, "{}", stdout(&done));
+    assert!(stdout(&done).contains(&guard.owner().to_string()), "who held it: {}", stdout(&done));
+    assert!(stderr(&done).contains("next renewal"), "{}", stderr(&done));
+    for server in cluster.servers() {
+        assert!(!server.keys().await.contains(&"job".to_owned()));
+    }
+    guard.renew().await.unwrap_err();
+}
+
+#[tokio::test]
+async fn what_was_unlocked_by_force_is_told_as_json_with_who_held_it() {
+    let cluster = Cluster::start(3).await;
+    let guard = client(&cluster).await.red_lock("job").lock().await.unwrap();
+    let unlock = || output(plainly(&cluster, ["--json", "force-unlock", "-y", "job"]));
+    let told = json(&unlock().await);
+    assert_eq!(told[0]["before"]["owner"], guard.owner().to_string());
+    assert_eq!(told[0]["confirmed"].as_array().unwrap().len(), 3);
+    let again = json(&unlock().await);
+    assert_eq!((&again[0]["was_unlocked"], &again[0]["before"]["state"]), (&false.into(), &"free".into()));
+}
+
+#[tokio::test]
+async fn on_a_terminal_it_is_shown_who_holds_it_and_only_a_yes_unlocks() {
+    let cluster = Cluster::start(3).await;
+    let guard = client(&cluster).await.red_lock("job").lock().await.unwrap();
+    for (answer, status, is_kept) in [("no\n", 83, true), ("yes\n", 0, false)] {
+        let mut asked = on_a_terminal(&plainly(&cluster, ["force-unlock", "job"])).spawn().unwrap();
+        asked.stdin.take().unwrap().write_all(answer.as_bytes()).await.unwrap();
+        let asked = ended(asked).await;
+        let said = stdout(&asked);
+        assert_eq!(asked.status.code(), Some(status), "{said}");
+        let (owner, question) = (said.find(&guard.owner().to_string()), said.find("[y/N]"));
+        assert!(owner.is_some() && owner < question, "{said}");
+        assert_eq!(cluster.server(0).keys().await.contains(&"job".to_owned()), is_kept, "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_yes_is_about_the_holder_that_was_shown() {
+    let cluster = Cluster::start(3).await;
+    let quorum = client(&cluster).await;
+    let shown = quorum.red_lock("job").lock().await.unwrap();
+    let mut asked = on_a_terminal(&plainly(&cluster, ["force-unlock", "job"])).spawn().unwrap();
+    let mut said = Vec::new();
+    let out = asked.stdout.as_mut().unwrap();
+    let question = async {
+        while !String::from_utf8_lossy(&said).contains("[y/N]") {
+            assert_ne!(out.read_buf(&mut said).await.unwrap(), 0, "it asks");
+        }
+    };
+    tokio::time::timeout(SOON, question).await.unwrap();
+    shown.unlock().await.unwrap();
+    let other = quorum.red_lock("job").lock().await.unwrap();
+    asked.stdin.take().unwrap().write_all(b"yes\n").await.unwrap();
+    let asked = ended(asked).await;
+    let said = stdout(&asked);
+    assert_eq!(asked.status.code(), Some(83), "{said}");
+    assert!(said.contains("nothing was unlocked") && said.contains(&other.owner().to_string()), "{said}");
+    other.renew().await.unwrap();
+}

@@ -1,0 +1,121 @@
+//! What is said of a wait while there is no quorum.
+
+use std::time::Duration;
+
+use redquorum_tests::Cluster;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader, Lines},
+    process::{Child, ChildStderr},
+};
+
+use super::{
+    redquorum::{SOON, code, on, output, plainly, run, stderr},
+    scratch::Scratch,
+};
+
+fn lines(child: &mut Child) -> Lines<BufReader<ChildStderr>> {
+    BufReader::new(child.stderr.take().unwrap()).lines()
+}
+
+/// The next line on standard error; each is about a quorum, so none is there twice.
+async fn next(lines: &mut Lines<BufReader<ChildStderr>>) -> String {
+    let line = tokio::time::timeout(SOON, lines.next_line()).await.expect("a line comes soon");
+    line.unwrap().expect("there is one")
+}
+
+#[tokio::test]
+async fn a_wait_for_nodes_in_quarantine_says_so_once_and_again_when_another_node_is_missing() {
+    let cluster = Cluster::start(3).await;
+    // Nobody has made them a quorum.
+    let job = ["--json", "run", "job", "--patience", "50s", "--", "true"];
+    let mut waiter = plainly(&cluster, job).spawn().unwrap();
+    let mut said = lines(&mut waiter);
+    let mut message = async || {
+        let line: serde_json::Value = serde_json::from_str(&next(&mut said).await).unwrap();
+        line["notice"]["message"].as_str().unwrap().to_owned()
+    };
+    let first = message().await;
+    let [dead, quarantined] = [0, 1].map(|node| cluster.server(node).port());
+    assert!(first.starts_with("no quorum: 0 of 3 nodes vote, 2 needed; "), "{first}");
+    assert!(first.contains(&format!("127.0.0.1:{quarantined}: in quarantine for ")), "{first}");
+    cluster.server(0).kill().await;
+    // Any look in between has found a little less of the quarantine left.
+    let second = message().await;
+    assert!(second.contains(&format!("; 127.0.0.1:{dead}: ")), "{second}");
+    assert!(!second.contains(&format!("; 127.0.0.1:{dead}: in quarantine")), "{second}");
+    assert!(second.contains(&format!("127.0.0.1:{quarantined}: in quarantine for ")), "{second}");
+    // Fewer than a quorum answer at all now, and the one that does is in quarantine all the same.
+    cluster.server(1).kill().await;
+    let third = message().await;
+    assert!(third.starts_with("no quorum: 0 of 3 nodes vote, 2 needed; "), "{third}");
+    assert!(
+        third.contains(&format!("127.0.0.1:{}: in quarantine for ", cluster.server(2).port())),
+        "{third}"
+    );
+}
+
+#[tokio::test]
+async fn a_wait_says_when_the_quorum_is_lost_and_when_it_is_back() {
+    let cluster = Cluster::start(3).await;
+    let scratch = Scratch::new();
+    let holder = format!("echo $$ > {}; exec sleep 1000", scratch.file("ready"));
+    let holder = run(&cluster, &["job", "--ttl", "50s"], &holder).spawn().unwrap();
+    scratch.lines("ready", 1).await;
+    let candidate = ["-v", "elect", "job", "--value", "v", "--patience", "50s", "--", "true"];
+    let mut waiter = on(&cluster, candidate).spawn().unwrap();
+    let mut said = lines(&mut waiter);
+    let waits = next(&mut said).await;
+    assert!(waits.contains("another holds it") && waits.contains("resource=job owner="), "{waits}");
+    for server in cluster.some(0..2) {
+        server.freeze().await;
+    }
+    let frozen = cluster.server(0).port();
+    let lost = next(&mut said).await;
+    assert!(
+        lost.starts_with(&format!(
+            "redquorum: no quorum: 1 of 3 nodes votes, 2 needed; 127.0.0.1:{frozen}: "
+        )),
+        "{lost}"
+    );
+    for server in cluster.some(0..2) {
+        server.thaw().await;
+    }
+    let mut back = next(&mut said).await;
+    if back.starts_with("redquorum: no quorum: ") {
+        // One of them is looked at before the other is back.
+        back = next(&mut said).await;
+    }
+    assert_eq!(back, "redquorum: there is a quorum again");
+    drop(holder);
+}
+
+#[tokio::test]
+async fn a_node_that_never_answers_costs_a_run_nothing() {
+    let cluster = Cluster::start(5).await;
+    let made = output(plainly(&cluster, ["init"])).await;
+    assert_eq!(code(&made), 0, "{}", stderr(&made));
+    cluster.server(4).freeze().await;
+    let begin = std::time::Instant::now();
+    let run = output(on(&cluster, ["run", "job", "--", "true"])).await;
+    // To wait for the node at the end would be told of as well.
+    assert_eq!((code(&run), stderr(&run)), (0, String::new()), "after {:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
+}
+
+#[tokio::test]
+async fn a_wait_for_connections_says_who_does_not_answer() {
+    let cluster = Cluster::start(3).await;
+    for server in cluster.some(0..2) {
+        server.freeze().await;
+    }
+    let scratch = Scratch::new();
+    let file = scratch.file("redquorum.toml");
+    std::fs::write(&file, "node_timeout = \"5s\"\n").unwrap();
+    let run = output(on(&cluster, ["--config", &file, "run", "job", "--", "true"])).await;
+    assert_eq!(code(&run), 69, "{}", stderr(&run));
+    let frozen = cluster.server(1).port();
+    let said: Vec<_> = stderr(&run).lines().map(str::to_owned).collect();
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(said[0].starts_with("redquorum: no quorum: 1 of 3 nodes answers, 2 needed; "), "{said:?}");
+    assert!(said[0].contains(&format!("127.0.0.1:{frozen}: unreachable: no connection within ")), "{said:?}");
+}

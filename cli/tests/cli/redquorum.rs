@@ -1,0 +1,109 @@
+//! The command as a process.
+
+use std::{
+    ffi::OsStr,
+    process::{Output, Stdio},
+    time::Duration,
+};
+
+use redquorum::redis::cmd;
+use redquorum_tests::{Cluster, Server, eventually};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, Command};
+
+/// Longer than anything here takes on a machine under load.
+pub(super) const SOON: Duration = Duration::from_secs(20);
+
+/// The command with these arguments: without anything of the tester's environment or terminal, ended with the test.
+pub(super) fn redquorum<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_redquorum"));
+    command.args(arguments).kill_on_drop(true).process_group(0);
+    for variable in ["REDQUORUM_NODES", "REDQUORUM_CONFIG", "NO_COLOR", "CLICOLOR_FORCE", "RUST_LOG"] {
+        command.env_remove(variable);
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// The command on the nodes of a cluster, which it admits if they are new.
+pub(super) fn on<S: AsRef<OsStr>>(cluster: &Cluster, arguments: impl IntoIterator<Item = S>) -> Command {
+    let mut command = redquorum(["--admit-new-nodes"]);
+    command.args(arguments).env("REDQUORUM_NODES", cluster.urls().join(","));
+    command
+}
+
+/// The command on the nodes of a cluster as they are.
+pub(super) fn plainly<S: AsRef<OsStr>>(cluster: &Cluster, arguments: impl IntoIterator<Item = S>) -> Command {
+    let mut command = redquorum(arguments);
+    command.env("REDQUORUM_NODES", cluster.urls().join(","));
+    command
+}
+
+/// `redquorum run` with these arguments on the nodes of a cluster, and a script of the shell as its command.
+pub(super) fn run(cluster: &Cluster, arguments: &[&str], script: &str) -> Command {
+    let mut command = on(cluster, ["run"]);
+    command.args(arguments).args(["--", "sh", "-c", script]);
+    command
+}
+
+/// What came of a process that ends soon.
+///
+/// # Panics
+///
+/// It does not.
+pub(super) async fn ended(child: Child) -> Output {
+    tokio::time::timeout(SOON, child.wait_with_output()).await.expect("the process ends soon").unwrap()
+}
+
+/// Runs the command to its end.
+pub(super) async fn output(mut command: Command) -> Output {
+    ended(command.spawn().unwrap()).await
+}
+
+pub(super) fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+pub(super) fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// The objects on standard output, one to a line.
+pub(super) fn json(output: &Output) -> Vec<serde_json::Value> {
+    let object = |line: &str| {
+        serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line:?}; {}", stderr(output)))
+    };
+    stdout(output).lines().map(object).collect()
+}
+
+/// The exit status, with what was said if there is none.
+pub(super) fn code(output: &Output) -> i32 {
+    output.status.code().unwrap_or_else(|| panic!("{:?}: {}", output.status, stderr(output)))
+}
+
+/// Sends a signal to one process.
+pub(super) fn send(pid: u32, signal: Signal) {
+    let pid = Pid::from_raw(pid.try_into().unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+}
+
+/// The letter that the system has for what a process does: `S` for sleeping, `T` for stopped; `None` if it is gone or waits to
+/// be buried.
+pub(super) fn state(pid: u32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(')').next()?.trim_start().chars().next().filter(|state| *state != 'Z')
+}
+
+/// Waits until nobody holds a resource on any of these servers.
+pub(super) async fn is_free(servers: &[Server], resource: &str) {
+    let what = format!("nobody holds {resource}");
+    eventually(SOON, &what, async || {
+        for server in servers {
+            if server.query::<bool>(cmd("EXISTS").arg(resource)).await {
+                return false;
+            }
+        }
+        true
+    })
+    .await;
+}

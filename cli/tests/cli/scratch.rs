@@ -1,0 +1,52 @@
+//! A directory in which commands leave what a test looks at.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use redquorum_tests::eventually;
+
+use super::redquorum::SOON;
+
+/// A directory of one test, gone with it.
+#[derive(Debug)]
+pub(super) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(super) fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("redquorum-cli-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The path of a file, for a command.
+    pub(super) fn file(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+
+    /// What a file has, nothing if it is not there.
+    pub(super) fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.0.join(name)).unwrap_or_default()
+    }
+
+    /// The lines of a file once there are so many.
+    pub(super) async fn lines(&self, name: &str, count: usize) -> Vec<String> {
+        let whole = |text: &str| text.matches('\n').count() >= count;
+        eventually(SOON, &format!("{name} has {count} lines"), async || whole(&self.read(name))).await;
+        self.read(name).lines().map(str::to_owned).collect()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
+}

@@ -1,0 +1,124 @@
+//! Signals: passed on to the command, and what comes of them.
+
+use redquorum_tests::{Cluster, eventually};
+use rustix::process::Signal;
+
+use super::{
+    redquorum::{SOON, code, ended, is_free, output, run, send, state, stderr},
+    scratch::Scratch,
+};
+
+const FORWARDED: [(Signal, &str); 7] = [
+    (Signal::HUP, "HUP"),
+    (Signal::INT, "INT"),
+    (Signal::QUIT, "QUIT"),
+    (Signal::TERM, "TERM"),
+    (Signal::USR1, "USR1"),
+    (Signal::USR2, "USR2"),
+    (Signal::WINCH, "WINCH"),
+];
+
+#[tokio::test]
+async fn signals_reach_the_command_which_decides_what_to_do() {
+    let cluster = Cluster::start(1).await;
+    for (signal, name) in FORWARDED {
+        let scratch = Scratch::new();
+        let (ready, got) = (scratch.file("ready"), scratch.file("got"));
+        let script = format!(
+            "trap 'echo {name} >> {got}; exit 3' {name}; echo $$ > {ready}; while :; do sleep 0.02; done"
+        );
+        let run = run(&cluster, &["job"], &script).spawn().unwrap();
+        scratch.lines("ready", 1).await;
+        send(run.id().unwrap(), signal);
+        let run = ended(run).await;
+        assert_eq!(
+            (code(&run), scratch.read("got").as_str()),
+            (3, format!("{name}\n").as_str()),
+            "{}",
+            stderr(&run)
+        );
+        is_free(cluster.servers(), "job").await;
+    }
+}
+
+#[tokio::test]
+async fn a_signal_that_ends_the_command_is_told_as_a_shell_does() {
+    let cluster = Cluster::start(1).await;
+    for (signal, number) in [(Signal::TERM, 15), (Signal::INT, 2), (Signal::USR1, 10)] {
+        let scratch = Scratch::new();
+        let script = format!("echo $$ > {}; exec sleep 1000", scratch.file("ready"));
+        let run = run(&cluster, &["job"], &script).spawn().unwrap();
+        scratch.lines("ready", 1).await;
+        send(run.id().unwrap(), signal);
+        let run = ended(run).await;
+        assert_eq!(code(&run), 128 + number, "{}", stderr(&run));
+    }
+    is_free(cluster.servers(), "job").await;
+}
+
+#[tokio::test]
+async fn a_signal_while_waiting_ends_the_wait_and_leaves_nothing() {
+    let cluster = Cluster::start(3).await;
+    let scratch = Scratch::new();
+    let script = format!("echo $$ > {}; exec sleep 1000", scratch.file("ready"));
+    let mut holder = run(&cluster, &["job"], &script).spawn().unwrap();
+    scratch.lines("ready", 1).await;
+    let waiter = run(&cluster, &["job", "other"], "echo ran").spawn().unwrap();
+    let is_subscribed = async || {
+        for server in cluster.servers() {
+            let asked = server.command(&["PUBSUB", "CHANNELS", "*job*"]).await;
+            if matches!(asked, redquorum::redis::Value::Array(channels) if !channels.is_empty()) {
+                return true;
+            }
+        }
+        false
+    };
+    eventually(SOON, "the second waits", is_subscribed).await;
+    send(waiter.id().unwrap(), Signal::TERM);
+    let waiter = ended(waiter).await;
+    assert_eq!((code(&waiter), waiter.stdout.as_slice()), (128 + 15, &b""[..]), "{}", stderr(&waiter));
+    is_free(cluster.servers(), "other").await;
+    assert!(holder.try_wait().unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_command_is_stopped_and_continued_and_keeps_its_lock_meanwhile() {
+    let cluster = Cluster::start(1).await;
+    let scratch = Scratch::new();
+    let script = format!("echo $$ > {}; exec sleep 1000", scratch.file("ready"));
+    let run = run(&cluster, &["job", "--ttl", "1s"], &script).spawn().unwrap();
+    let child: u32 = scratch.lines("ready", 1).await[0].parse().unwrap();
+    send(run.id().unwrap(), Signal::TSTP);
+    eventually(SOON, "it is stopped", async || state(child) == Some('T')).await;
+    // Longer than a lease that nobody renews.
+    tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
+    assert_eq!(state(child), Some('T'));
+    let other = output(super::redquorum::run(&cluster, &["job", "--wait", "0"], "true")).await;
+    assert_eq!(code(&other), 75, "{}", stderr(&other));
+    send(run.id().unwrap(), Signal::CONT);
+    eventually(SOON, "it is continued", async || state(child) == Some('S')).await;
+    send(run.id().unwrap(), Signal::TERM);
+    assert_eq!(code(&ended(run).await), 128 + 15);
+}
+
+#[tokio::test]
+async fn what_was_ignored_at_the_start_stays_ignored() {
+    let cluster = Cluster::start(1).await;
+    let scratch = Scratch::new();
+    let plain = run(&cluster, &["job"], &format!("echo $$ > {}; exec sleep 1000", scratch.file("ready")));
+    let plain = plain.as_std();
+    let mut nohup = tokio::process::Command::new("sh");
+    nohup.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(plain.get_program()).args(plain.get_args());
+    nohup.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    nohup.process_group(0).kill_on_drop(true);
+    let run = nohup.spawn().unwrap();
+    let child: u32 = scratch.lines("ready", 1).await[0].parse().unwrap();
+    for pid in [run.id().unwrap(), child] {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+        assert_eq!(u64::from_str_radix(ignored.trim(), 16).unwrap() & 1, 1, "SIGHUP is the first");
+    }
+    send(run.id().unwrap(), Signal::HUP);
+    send(run.id().unwrap(), Signal::TERM);
+    assert_eq!(code(&ended(run).await), 128 + 15);
+}

@@ -1,0 +1,190 @@
+//! A command on a terminal.
+
+use std::process::Stdio;
+
+use redquorum_tests::{Cluster, eventually};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::{
+    redquorum::{SOON, ended, on, redquorum, run, state, stdout},
+    scratch::Scratch,
+};
+
+/// The command on a terminal of its own, in the foreground, as `script` makes one.
+pub(super) fn on_a_terminal(command: &tokio::process::Command) -> tokio::process::Command {
+    on_a_terminal_of(24, 100, command)
+}
+
+/// The same with so many rows and columns.
+pub(super) fn on_a_terminal_of(
+    rows: u16,
+    columns: u16,
+    command: &tokio::process::Command,
+) -> tokio::process::Command {
+    let words = std::iter::once(command.as_std().get_program()).chain(command.as_std().get_args());
+    let quoted: Vec<String> =
+        words.map(|word| format!("'{}'", word.to_str().unwrap().replace('\'', r"'\''"))).collect();
+    let mut script = tokio::process::Command::new("script");
+    script.args([
+        "-q",
+        "-e",
+        "-c",
+        &format!("stty rows {rows} cols {columns}; exec {}", quoted.join(" ")),
+        "/dev/null",
+    ]);
+    script.envs(command.as_std().get_envs().filter_map(|(name, value)| Some((name, value?))));
+    script.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    script
+}
+
+#[tokio::test]
+async fn an_interactive_command_reads_from_the_terminal_and_gets_its_interrupts() {
+    let cluster = Cluster::start(1).await;
+    let scratch = Scratch::new();
+    let script = format!("read line; echo got $line; echo $$ > {}; exec sleep 1000", scratch.file("ready"));
+    let mut shown = on_a_terminal(&run(&cluster, &["job"], &script)).spawn().unwrap();
+    let mut keys = shown.stdin.take().unwrap();
+    keys.write_all(b"a line\n").await.unwrap();
+    let child: u32 = scratch.lines("ready", 1).await[0].parse().unwrap();
+    // Ctrl-C, which the terminal sends to whom it belongs.
+    keys.write_all(b"\x03").await.unwrap();
+    let shown = ended(shown).await;
+    assert!(stdout(&shown).contains("got a line"), "{}", stdout(&shown));
+    assert_eq!(shown.status.code(), Some(128 + 2));
+    assert_eq!(state(child), None);
+}
+
+#[tokio::test]
+async fn who_waits_on_a_terminal_is_told_what_for() {
+    let cluster = Cluster::start(1).await;
+    let scratch = Scratch::new();
+    let holder = format!("echo $$ > {}; exec sleep 1000", scratch.file("ready"));
+    let holder = run(&cluster, &["job"], &holder).spawn().unwrap();
+    scratch.lines("ready", 1).await;
+    let owner: Vec<String> = cluster.server(0).query(redquorum::redis::cmd("HKEYS").arg("job")).await;
+    let waiter = on_a_terminal(&run(&cluster, &["job", "--wait", "3s"], "true")).spawn().unwrap();
+    let shown = ended(waiter).await;
+    let said = stdout(&shown);
+    assert!(said.contains(&format!("waiting for job, held by {}", owner[0])), "{said}");
+    assert_eq!(shown.status.code(), Some(75));
+    drop(holder);
+    let help = on_a_terminal(&redquorum(["--help"])).spawn().unwrap();
+    assert!(stdout(&ended(help).await).contains("\x1b["), "the help has colours on a terminal");
+}
+
+/// What stands on a terminal of 24 rows after all that was written to it.
+fn screen(columns: u16, written: &[u8]) -> String {
+    let mut terminal = vt100::Parser::new(24, columns, 0);
+    terminal.process(written);
+    terminal.screen().contents()
+}
+
+#[tokio::test]
+async fn who_gives_up_a_wait_finds_the_terminal_as_it_was() {
+    let cluster = Cluster::start(1).await;
+    let scratch = Scratch::new();
+    let holder = format!("echo $$ > {}; exec sleep 1000", scratch.file("ready"));
+    let holder = run(&cluster, &["held"], &holder).spawn().unwrap();
+    scratch.lines("ready", 1).await;
+    for columns in [50, 100, 200] {
+        let waiter = run(&cluster, &["held"], "true");
+        let mut waiter = on_a_terminal_of(24, columns, &waiter).spawn().unwrap();
+        let (mut keys, mut written) = (waiter.stdin.take().unwrap(), waiter.stdout.take().unwrap());
+        let mut said = Vec::new();
+        let is_shown = async {
+            while !String::from_utf8_lossy(&said).contains("held by") {
+                assert_ne!(written.read_buf(&mut said).await.unwrap(), 0, "{columns}: it is shown");
+            }
+        };
+        tokio::time::timeout(SOON, is_shown).await.unwrap();
+        keys.write_all(b"\x03").await.unwrap();
+        tokio::time::timeout(SOON, written.read_to_end(&mut said)).await.unwrap().unwrap();
+        assert_eq!(ended(waiter).await.status.code(), Some(128 + 2));
+        assert_eq!(screen(columns, &said).trim(), "", "{columns} columns");
+    }
+    drop(holder);
+}
+
+#[tokio::test]
+async fn a_message_is_written_above_the_line_that_moves() {
+    let cluster = Cluster::start(1).await;
+    let bench = on(&cluster, ["bench", "--duration", "1s", "--tasks", "1"]);
+    let shown = ended(on_a_terminal(&bench).spawn().unwrap()).await;
+    assert!(stdout(&shown).contains("measuring for"), "the line was drawn: {}", stdout(&shown));
+    let screen = screen(100, &shown.stdout);
+    assert!(screen.starts_with("redquorum: 1 task loads the servers for 1.0s\n"), "{screen}");
+    assert!(!screen.contains("measuring for"), "{screen}");
+}
+
+/// The same command below a shell, with what that does around it.
+fn in_a_shell(script: &str, command: &tokio::process::Command) -> tokio::process::Command {
+    let mut shell = tokio::process::Command::new("bash");
+    shell.args(["-c", script]).arg(command.as_std().get_program()).args(command.as_std().get_args());
+    shell.envs(command.as_std().get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell
+}
+
+#[tokio::test]
+async fn a_job_that_is_stopped_on_its_terminal_stops_as_a_whole_and_goes_on() {
+    let cluster = Cluster::start(1).await;
+    let scratch = Scratch::new();
+    let script = format!("echo $$ $PPID > {}; exec sleep 1000", scratch.file("ready"));
+    // A shell with jobs, which continues this one when it is told to.
+    let shell = in_a_shell(r#"set -m; "$0" "$@"; read -r line; fg"#, &run(&cluster, &["job"], &script));
+    let mut shown = on_a_terminal(&shell).spawn().unwrap();
+    let mut keys = shown.stdin.take().unwrap();
+    let line = scratch.lines("ready", 1).await.remove(0);
+    let pids: Vec<u32> = line.split(' ').map(|pid| pid.parse().unwrap()).collect();
+    let all_are = |expected: char| pids.iter().all(|pid| state(*pid) == Some(expected));
+    // Ctrl-Z.
+    keys.write_all(b"\x1a").await.unwrap();
+    eventually(SOON, "both are stopped", async || all_are('T')).await;
+    keys.write_all(b"go on\n").await.unwrap();
+    eventually(SOON, "both go on", async || all_are('S')).await;
+    keys.write_all(b"\x03").await.unwrap();
+    assert_eq!(ended(shown).await.status.code(), Some(128 + 2), "the terminal is the command's again");
+}
+
+#[tokio::test]
+async fn without_a_shell_that_would_continue_it_a_job_does_not_stop() {
+    let cluster = Cluster::start(1).await;
+    for script in [r#"exec "$0" "$@""#, r#""$0" "$@"; exit $?"#] {
+        let scratch = Scratch::new();
+        // It tells of each time that it was continued. It starts no process: one that is stopped between vfork and exec would
+        // hold it up, so that it would not stop itself, and nobody would know. And it waits for nothing: a signal that comes
+        // just before a shell waits is not acted on until the wait is over.
+        let command = format!(
+            "trap 'echo >> {}' CONT; echo $$ > {}; while :; do :; done",
+            scratch.file("continued"),
+            scratch.file("ready")
+        );
+        let shell = in_a_shell(script, &run(&cluster, &["job"], &command));
+        let mut shown = on_a_terminal(&shell).spawn().unwrap();
+        let mut keys = shown.stdin.take().unwrap();
+        scratch.lines("ready", 1).await;
+        for times in 1..3 {
+            keys.write_all(b"\x1a").await.unwrap();
+            scratch.lines("continued", times).await;
+        }
+        keys.write_all(b"\x03").await.unwrap();
+        assert_eq!(ended(shown).await.status.code(), Some(128 + 2), "{script}");
+    }
+}
+
+#[tokio::test]
+async fn a_terminal_that_lets_nobody_write_from_the_background_saves_no_command() {
+    let cluster = Cluster::start(1).await;
+    let scratch = Scratch::new();
+    let script = format!("trap '' TERM; echo $$ > {}; while :; do sleep 0.02; done", scratch.file("ready"));
+    let run = run(&cluster, &["job", "--ttl", "2s"], &script);
+    let shown =
+        on_a_terminal(&in_a_shell(r#"stty tostop; set -m; "$0" "$@"; exit $?"#, &run)).spawn().unwrap();
+    let command: u32 = scratch.lines("ready", 1).await[0].parse().unwrap();
+    // So the lease is not renewed, of which something is said.
+    cluster.server(0).freeze().await;
+    eventually(SOON, "the command is killed", async || state(command).is_none()).await;
+    cluster.server(0).thaw().await;
+    let shown = ended(shown).await;
+    assert_eq!(shown.status.code(), Some(79), "{}", stdout(&shown));
+    assert!(stdout(&shown).contains("SIGTERM"), "{}", stdout(&shown));
+}
