@@ -1,12 +1,14 @@
-//! Ours against rslock and against the floor, in one run, on real `redis-server` processes that this starts itself.
+//! Ours against rslock and against the floor, in one run, on real `redis-server` processes that
+//! this starts itself.
 //!
 //! ```text
 //! cargo bench -p redquorum-benches --bench compare -- [--quick] [--json FILE] [--plot FILE] [--only SCENARIO]...
 //! cargo bench -p redquorum-benches --bench compare -- --summary FILE...
 //! ```
 //!
-//! Absolute times depend on the machine and its mood; what counts are ratios between contestants that took turns in one
-//! run. `docs/BENCHMARKS.md` says what each scenario measures and why it is fair.
+//! Absolute times depend on the machine and its mood; what counts are ratios between contestants
+//! that took turns in one run. `docs/BENCHMARKS.md` says what each scenario measures and why it is
+//! fair.
 
 #![allow(clippy::disallowed_methods, reason = "real servers need real time, and ports that nobody has")]
 #![allow(clippy::print_stdout, reason = "the table is what this is for")]
@@ -69,7 +71,8 @@ fn main() -> Result<(), Problem> {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        // On a worker, as an application's tasks are; dropped with all its servers when somebody presses Ctrl-C.
+        // On a worker, as an application's tasks are; dropped with all its servers when somebody
+        // presses Ctrl-C.
         let mut work = tokio::spawn(run(arguments));
         tokio::select! {
             outcome = &mut work => outcome?,

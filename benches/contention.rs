@@ -1,15 +1,20 @@
-//! What contention costs, measured in simulations: the real lock code over simulated nodes, in virtual time.
+//! What contention costs, measured in simulations: the real lock code over simulated nodes, in
+//! virtual time.
 //!
-//! Every contender is a process of its own. It locks the resource, holds it for a round trip or a millisecond, whichever
-//! is longer, unlocks, and comes again, until all of them together had a fixed number of grants. Measured are
+//! Every contender is a process of its own. It locks the resource, holds it for a round trip or a
+//! millisecond, whichever is longer, unlocks, and comes again, until all of them together had a
+//! fixed number of grants. Measured are
 //!
-//! * attempts per grant, and messages per grant: everything that is sent either way, connecting included;
-//! * the hand-off, from an unlock to the next grant, which may be to the same contender: the median, and the 99th
-//!   percentile. Where the others sleep, as in the customary way, it mostly is, so read it together with the spread;
+//! * attempts per grant, and messages per grant: everything that is sent either way, connecting
+//!   included;
+//! * the hand-off, from an unlock to the next grant, which may be to the same contender: the
+//!   median, and the 99th percentile. Where the others sleep, as in the customary way, it mostly
+//!   is, so read it together with the spread;
 //! * the spread: how many grants the unluckiest and the luckiest contender had.
 //!
-//! The first table is of contenders that come again at once, by the number of nodes and the round trip. The second also has
-//! those that do something else for as long as they held. A plot, an SVG, is of the second.
+//! The first table is of contenders that come again at once, by the number of nodes and the round
+//! trip. The second also has those that do something else for as long as they held. A plot, an SVG,
+//! is of the second.
 //!
 //! ```text
 //! cargo run --release -p redquorum-benches --example contention

@@ -1,10 +1,12 @@
-//! Micro-benchmarks: the pure core, the encoding of a request, and a lock with its unlock on nodes in memory.
+//! Micro-benchmarks: the pure core, the encoding of a request, and a lock with its unlock on nodes
+//! in memory.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg redquorum_bench" cargo bench -p redquorum-benches --bench core
 //! ```
 //!
-//! The flag shows what is private otherwise; without it, only the lock on nodes in memory is measured.
+//! The flag shows what is private otherwise; without it, only the lock on nodes in memory is
+//! measured.
 
 #![allow(missing_docs, reason = "criterion's macros make public functions")]
 

@@ -1,7 +1,8 @@
-//! Locks and unlocks as often as it is told to, on five nodes in memory or on one server, for `benches/instructions.sh` to
-//! count the instructions of.
+//! Locks and unlocks as often as it is told to, on five nodes in memory or on one server, for
+//! `benches/instructions.sh` to count the instructions of.
 //!
-//! On one thread, and in memory in paused time, so that the count does not depend on what else the machine does.
+//! On one thread, and in memory in paused time, so that the count does not depend on what else the
+//! machine does.
 
 use redquorum::Quorum;
 

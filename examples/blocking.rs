@@ -1,4 +1,5 @@
-//! Threads without a runtime: two of them count under one lock, and one leads until it has had enough.
+//! Threads without a runtime: two of them count under one lock, and one leads until it has had
+//! enough.
 //!
 //! Runs on five in-memory nodes, or on real ones:
 //!

@@ -1,4 +1,5 @@
-//! A simulation campaign: as many random cases as you have time for, and the smallest one that fails.
+//! A simulation campaign: as many random cases as you have time for, and the smallest one that
+//! fails.
 //!
 //! ```text
 //! cargo run --release --features sim --example campaign -- --schedules 100000 --seed 1

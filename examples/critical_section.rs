@@ -1,7 +1,8 @@
-//! A critical section: sixteen tasks read a number, pause, and write it back with one more, and no update is lost.
+//! A critical section: sixteen tasks read a number, pause, and write it back with one more, and no
+//! update is lost.
 //!
-//! Without the lock, tasks would read the same number and overwrite each other. Each task has a client of its own, as
-//! separate processes would.
+//! Without the lock, tasks would read the same number and overwrite each other. Each task has a
+//! client of its own, as separate processes would.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 

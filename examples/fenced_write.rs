@@ -1,7 +1,8 @@
-//! What a lock cannot do and a token can: a holder that was paused wakes up, and the store refuses its write.
+//! What a lock cannot do and a token can: a holder that was paused wakes up, and the store refuses
+//! its write.
 //!
-//! The store registers the token at the first access of a lease, a *read* included. The second holder below has only
-//! read when the first one wakes up, and that is enough.
+//! The store registers the token at the first access of a lease, a *read* included. The second
+//! holder below has only read when the first one wakes up, and that is enough.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -16,7 +17,8 @@ struct Store {
 }
 
 impl Store {
-    /// For reading and for writing. One lease may come more than once, so only a smaller token is refused.
+    /// For reading and for writing. One lease may come more than once, so only a smaller token is
+    /// refused.
     fn access(&mut self, token: FencingToken) -> anyhow::Result<&mut i64> {
         if self.fence.is_some_and(|fence| token < fence) {
             anyhow::bail!("token {token} is older than one that was here");
@@ -34,7 +36,8 @@ async fn main() -> anyhow::Result<()> {
 
     let paused = lock.clone().ttl(Duration::from_millis(300)).without_renewal().lock().await?;
     let old = *store.access(paused.fencing_token())?;
-    // The first holder stops between its read and its write: a long pause, a suspended machine. Its lease ends.
+    // The first holder stops between its read and its write: a long pause, a suspended machine. Its
+    // lease ends.
     let next = lock.lock().await?;
     let new = *store.access(next.fencing_token())?;
     println!("{} has read and is paused; {} has read", paused.fencing_token(), next.fencing_token());

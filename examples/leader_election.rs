@@ -1,7 +1,9 @@
-//! Three candidates for one leadership: the first leader is killed, the second resigns, the third takes over.
+//! Three candidates for one leadership: the first leader is killed, the second resigns, the third
+//! takes over.
 //!
-//! Every write of a leader carries its term, and the store refuses the one that was killed when its last write comes late. Each
-//! candidate has a client and a runtime of its own, as a process has; being killed is to leave all of that where it is.
+//! Every write of a leader carries its term, and the store refuses the one that was killed when its
+//! last write comes late. Each candidate has a client and a runtime of its own, as a process has;
+//! being killed is to leave all of that where it is.
 //!
 //! Runs on five in-memory nodes, or on real ones:
 //!
@@ -33,7 +35,8 @@ enum Nodes {
     Redis(QuorumBuilder),
 }
 
-/// What the leader writes to: it remembers the largest term that was here. In SQL it is a `WHERE term <= :term`.
+/// What the leader writes to: it remembers the largest term that was here. In SQL it is a `WHERE
+/// term <= :term`.
 #[derive(Default)]
 struct Store {
     term: Option<FencingToken>,
@@ -59,7 +62,8 @@ fn main() -> Outcome {
         thread::spawn(move || -> Outcome {
             let process = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let killed = process.block_on(campaign(name, &nodes, &store, &fates))?;
-            // From here on nothing of it runs any more: nobody renews the lease, and nobody gives it back.
+            // From here on nothing of it runs any more: nobody renews the lease, and nobody gives
+            // it back.
             drop(process);
             if let Some(term) = killed {
                 late_write(name, term, &store);
@@ -74,7 +78,8 @@ fn main() -> Outcome {
     Ok(())
 }
 
-/// To lead whenever it can: losing the leadership and campaigning again is one loop. Returns the term of a leader that is killed.
+/// To lead whenever it can: losing the leadership and campaigning again is one loop. Returns the
+/// term of a leader that is killed.
 async fn campaign(
     name: &str,
     nodes: &Nodes,
@@ -115,7 +120,8 @@ async fn serve(leadership: &Leadership, store: &Mutex<Store>) -> anyhow::Result<
     Ok(())
 }
 
-/// The write that was on its way when the leader was killed comes after the first write of the next leader.
+/// The write that was on its way when the leader was killed comes after the first write of the next
+/// leader.
 fn late_write(name: &str, term: FencingToken, store: &Mutex<Store>) {
     while lock(store).term <= Some(term) {
         thread::sleep(Duration::from_millis(10));

@@ -1,7 +1,8 @@
-//! Several resources, all or none: transfers in both directions between two accounts, without a deadlock.
+//! Several resources, all or none: transfers in both directions between two accounts, without a
+//! deadlock.
 //!
-//! Two tasks that lock the accounts one by one, each in its own order, can wait for each other for ever. A group takes
-//! both with one question to each node, whatever the order they are named in.
+//! Two tasks that lock the accounts one by one, each in its own order, can wait for each other for
+//! ever. A group takes both with one question to each node, whatever the order they are named in.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 

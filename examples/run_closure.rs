@@ -1,5 +1,5 @@
-//! `run`: a closure under a lock. It is renewed while it runs, stopped if the lease is lost, and its value comes back
-//! with the outcome of the unlock beside it.
+//! `run`: a closure under a lock. It is renewed while it runs, stopped if the lease is lost, and
+//! its value comes back with the outcome of the unlock beside it.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 #![expect(
@@ -29,7 +29,8 @@ async fn main() -> anyhow::Result<()> {
         Err(problem) => println!("imported, but the unlock is not confirmed: {problem}"),
     }
 
-    // A lease that ends before the work does: the closure is dropped at its await and goes no further.
+    // A lease that ends before the work does: the closure is dropped at its await and goes no
+    // further.
     let short = lock.clone().max_hold(Duration::from_millis(100));
     let outcome = short
         .run(async |_lease| {

@@ -1,4 +1,5 @@
-//! Tests a critical section of one's own: does it lose updates when a holder is paused past the end of its lease?
+//! Tests a critical section of one's own: does it lose updates when a holder is paused past the end
+//! of its lease?
 //!
 //! `cargo run --features sim --example simulate`
 
@@ -36,7 +37,8 @@ async fn careless(client: Client) {
     }
 }
 
-/// Two or three processes under faults that begin while they work: the smallest schedule that breaks a promise.
+/// Two or three processes under faults that begin while they work: the smallest schedule that
+/// breaks a promise.
 fn search<Program>(program: impl Fn(Client) -> Program + Sync) -> Result<Summary, Box<Found<Schedule>>>
 where
     Program: Future<Output = ()> + Send + 'static,

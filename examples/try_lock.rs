@@ -22,7 +22,8 @@ async fn main() -> anyhow::Result<()> {
     println!("second caller: {}", if second.is_some() { "has it, too" } else { "told that it is held" });
     assert!(second.is_none());
 
-    // Waiting for a while. Here, the end of the time is an error, and says what every node answered last.
+    // Waiting for a while. Here, the end of the time is an error, and says what every node answered
+    // last.
     match report.try_lock_for(Duration::from_millis(50)).await {
         Err(LockError::TimedOut { waited, votes, .. }) => {
             println!(

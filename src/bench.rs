@@ -1,5 +1,5 @@
-//! The inside of the crate, as its micro-benchmarks see it, with `--cfg redquorum_bench` alone. It is
-//! no part of the API: it changes with any version.
+//! The inside of the crate, as its micro-benchmarks see it, with `--cfg redquorum_bench` alone. It
+//! is no part of the API: it changes with any version.
 
 use std::{sync::Arc, time::Duration};
 
@@ -80,8 +80,8 @@ impl Core {
         }
     }
 
-    /// What a waiter decides for one grant: it is put off by the node that keeps the line, is called, and asks when to try again.
-    /// Whether that is at once.
+    /// What a waiter decides for one grant: it is put off by the node that keeps the line, is
+    /// called, and asks when to try again. Whether that is at once.
     ///
     /// # Errors
     ///

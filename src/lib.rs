@@ -1,8 +1,9 @@
 //! Locks that survive the loss of a minority of Redis masters.
 //!
-//! A lock is taken on several independent Redis servers at once and is held once a majority of them has granted it in
-//! time (the algorithm known as [Redlock]). Every lease carries a [`FencingToken`], is renewed by a watchdog for as
-//! long as its guard lives, and is announced as lost no later than its validity ends.
+//! A lock is taken on several independent Redis servers at once and is held once a majority of them
+//! has granted it in time (the algorithm known as [Redlock]). Every lease carries a
+//! [`FencingToken`], is renewed by a watchdog for as long as its guard lives, and is announced as
+//! lost no later than its validity ends.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -39,9 +40,10 @@
 //!
 //! # A guard, or a closure?
 //!
-//! A [`LockGuard`] leaves the flow to you: ask [`ensure`](LockGuard::ensure) where validity has to be there, or wait for
-//! [`lost`](LockGuard::lost) beside the work. Dropping it unlocks, without waiting for the nodes. [`RedLock::run`] waits
-//! for the loss and unlocks round a closure, and returns its value whatever becomes of the unlock:
+//! A [`LockGuard`] leaves the flow to you: ask [`ensure`](LockGuard::ensure) where validity has to
+//! be there, or wait for [`lost`](LockGuard::lost) beside the work. Dropping it unlocks, without
+//! waiting for the nodes. [`RedLock::run`] waits for the loss and unlocks round a closure, and
+//! returns its value whatever becomes of the unlock:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -58,32 +60,37 @@
 //!
 //! # How long does it last?
 //!
-//! A lease is renewed until its guard is dropped. [`without_renewal`](RedLock::without_renewal) gives one that ends with
-//! its ttl, [`max_hold`](RedLock::max_hold) one that ends for certain, however often it is renewed.
+//! A lease is renewed until its guard is dropped. [`without_renewal`](RedLock::without_renewal)
+//! gives one that ends with its ttl, [`max_hold`](RedLock::max_hold) one that ends for certain,
+//! however often it is renewed.
 //!
 //! # What is promised, and on what it rests
 //!
-//! * *Exclusion*: two leases on a resource never overlap, if the rates of all clocks differ by less than the configured
-//!   drift, no node's clock steps forward by more than 2 ms while a lease is held, the client's clock counts on while
-//!   the client stands still, no node forgets a vote unseen by the [`RestartGuard`], all clients name the same nodes, no
-//!   two of which are one server, and nobody unlocks by force or deletes keys by hand.
-//! * *Order*: fencing tokens are unique and increase from lease to lease, whatever the clocks do, as long as the nodes
-//!   remember their counters.
-//! * *Honesty*: [`LockGuard::is_valid`] turns false, and [`LockGuard::lost`] is ready, no later than the end of validity,
-//!   whatever happens to nodes and network. What this cannot cover is the time between looking and acting: that is what
-//!   tokens are for.
-//! * *No residue*: whatever is cancelled, dropped, refused or timed out is taken back. On a node that cannot be reached, or
-//!   does not let the client enrol, it ends one ttl after the node last executed something of it.
+//! * *Exclusion*: two leases on a resource never overlap, if the rates of all clocks differ by less
+//!   than the configured drift, no node's clock steps forward by more than 2 ms while a lease is
+//!   held, the client's clock counts on while the client stands still, no node forgets a vote
+//!   unseen by the [`RestartGuard`], all clients name the same nodes, no two of which are one
+//!   server, and nobody unlocks by force or deletes keys by hand.
+//! * *Order*: fencing tokens are unique and increase from lease to lease, whatever the clocks do,
+//!   as long as the nodes remember their counters.
+//! * *Honesty*: [`LockGuard::is_valid`] turns false, and [`LockGuard::lost`] is ready, no later
+//!   than the end of validity, whatever happens to nodes and network. What this cannot cover is the
+//!   time between looking and acting: that is what tokens are for.
+//! * *No residue*: whatever is cancelled, dropped, refused or timed out is taken back. On a node
+//!   that cannot be reached, or does not let the client enrol, it ends one ttl after the node last
+//!   executed something of it.
 //!
-//! The arguments, and what to do where a lock cannot help, are in `docs/GUARANTEES.md` of the repository.
+//! The arguments, and what to do where a lock cannot help, are in `docs/GUARANTEES.md` of the
+//! repository.
 //!
 //! # New nodes, and nodes that forget
 //!
-//! A node that restarts without its votes, is flushed, or is a promoted replica votes for nobody until every lease is over
-//! that it may have forgotten; that is what [`RestartGuard`] is for, and it is on by default. Nobody but an
-//! administrator can tell such a node from a new one. So a quorum of new servers is made once, by
-//! [`QuorumBuilder::init`]; [`QuorumBuilder::admit_new_nodes`] is for tests and first steps. How to restart, replace and
-//! add nodes is in `docs/OPERATIONS.md`.
+//! A node that restarts without its votes, is flushed, or is a promoted replica votes for nobody
+//! until every lease is over that it may have forgotten; that is what [`RestartGuard`] is for, and
+//! it is on by default. Nobody but an administrator can tell such a node from a new one. So a
+//! quorum of new servers is made once, by [`QuorumBuilder::init`];
+//! [`QuorumBuilder::admit_new_nodes`] is for tests and first steps. How to restart, replace and add
+//! nodes is in `docs/OPERATIONS.md`.
 //!
 //! [Redlock]: https://redis.io/docs/latest/develop/use/patterns/distributed-locks/
 
@@ -112,8 +119,8 @@ pub mod sim;
 mod spawner;
 mod vote;
 
-/// The crate whose clients [`QuorumBuilder::clients`] takes, in the version that it takes them in: redis 1. A new major version
-/// of it is a new major version of this crate.
+/// The crate whose clients [`QuorumBuilder::clients`] takes, in the version that it takes them in:
+/// redis 1. A new major version of it is a new major version of this crate.
 pub use ::redis;
 
 #[cfg(feature = "tls")]

@@ -1,8 +1,8 @@
 //! Deliberate faults in our own code.
 //!
-//! A test that has never failed shows nothing. So the rules that promises rest on can be switched off, one at a time
-//! and by tests alone, and for each there is a test that sees the difference. In any other build
-//! [`is_on`] is `false` and costs nothing.
+//! A test that has never failed shows nothing. So the rules that promises rest on can be switched
+//! off, one at a time and by tests alone, and for each there is a test that sees the difference. In
+//! any other build [`is_on`] is `false` and costs nothing.
 
 /// One rule, broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,8 +45,8 @@ pub(crate) enum Mutation {
     RollbackSkipsSilent,
     /// A loss is announced by the renewal, not by a timer of its own.
     LossFedByRenewal,
-    /// An inner unlock takes one hold away, whatever is left, instead of saying how many are left: it travels as a renewal
-    /// with no holds.
+    /// An inner unlock takes one hold away, whatever is left, instead of saying how many are left:
+    /// it travels as a renewal with no holds.
     HoldsAsIncrements,
     /// A node keeps what anybody proclaims, whoever holds the lock.
     ProclaimWithoutLock,

@@ -4,10 +4,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Locks a mutex, a poisoned one as well.
 ///
-/// Poison says that a thread panicked while it held the lock, not that the data is broken. In this crate nothing that
-/// can panic, above all no waker and no caller's code, runs between two writes that belong together, so the data is
-/// whole. To panic here instead would carry one task's panic into every other, and into the drops that give locks
-/// back.
+/// Poison says that a thread panicked while it held the lock, not that the data is broken. In this
+/// crate nothing that can panic, above all no waker and no caller's code, runs between two writes
+/// that belong together, so the data is whole. To panic here instead would carry one task's panic
+/// into every other, and into the drops that give locks back.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

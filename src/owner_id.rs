@@ -17,8 +17,9 @@ use crate::{
 
 /// The owner of a lock on the wire: `<client uuid>:<number>`, as in Redisson's `RLock`.
 ///
-/// Foreign owners are any bytes. Ours are made by `OwnerIds` and never used for a second attempt: with a reused
-/// id, a delayed rollback of one attempt would delete the vote that the next one was given.
+/// Foreign owners are any bytes. Ours are made by `OwnerIds` and never used for a second attempt:
+/// with a reused id, a delayed rollback of one attempt would delete the vote that the next one was
+/// given.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OwnerId(Arc<[u8]>);
 
@@ -54,7 +55,8 @@ pub(crate) struct OwnerIds {
 }
 
 impl OwnerIds {
-    /// `client` has at least 122 random bits, from the operating system outside of tests and simulations.
+    /// `client` has at least 122 random bits, from the operating system outside of tests and
+    /// simulations.
     pub(crate) fn new(client: Uuid) -> Self {
         Self { client, next: AtomicU64::new(1) }
     }

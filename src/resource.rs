@@ -37,7 +37,8 @@ impl Resource {
         Ok(Self(name.into()))
     }
 
-    /// A name of this crate's own: reserved, and somewhat longer than others where it is made of one.
+    /// A name of this crate's own: reserved, and somewhat longer than others where it is made of
+    /// one.
     pub(crate) fn internal(name: impl Into<Arc<[u8]>>) -> Self {
         Self(name.into())
     }

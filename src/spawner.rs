@@ -1,4 +1,5 @@
-//! Starting tasks: on a tokio runtime, or as part of a simulated process that can be paused and killed.
+//! Starting tasks: on a tokio runtime, or as part of a simulated process that can be paused and
+//! killed.
 
 use std::fmt;
 

@@ -13,7 +13,8 @@ use crate::{
 pub enum Vote {
     /// It was not asked: the decision did not need it.
     NotAsked,
-    /// It was asked and has not answered yet; it was not waited for, as its vote could not decide anything any more.
+    /// It was asked and has not answered yet; it was not waited for, as its vote could not decide
+    /// anything any more.
     Pending,
     /// It is connected, and fits; no vote was asked for.
     Connected,
@@ -36,12 +37,13 @@ pub enum Refusal {
         /// For how long, unless it is renewed.
         remaining: Duration,
     },
-    /// Others are in line for the resource there, or are let go first. Somebody may hold it besides.
+    /// Others are in line for the resource there, or are let go first. Somebody may hold it
+    /// besides.
     InLine,
     /// This lease was unlocked there already, by its holder or by force.
     Unlocked,
-    /// The node must not vote for so long: it may have forgotten votes, as it restarted, was flushed, or is new. `None`
-    /// until that is found out.
+    /// The node must not vote for so long: it may have forgotten votes, as it restarted, was
+    /// flushed, or is new. `None` until that is found out.
     Quarantined {
         /// How much longer.
         remaining: Option<Duration>,
@@ -83,7 +85,8 @@ impl Votes {
         self.votes.iter().filter(is_quarantined).count()
     }
 
-    /// How long until so many nodes may vote, if they only wait for quarantines that have told their end.
+    /// How long until so many nodes may vote, if they only wait for quarantines that have told
+    /// their end.
     pub(crate) fn quarantined_for(&self, needed: usize) -> Option<Duration> {
         let (mut able, mut told) = (0, Vec::new());
         for (_, vote) in &self.votes {

@@ -1,5 +1,5 @@
-//! Every way to reach a node, against real servers: one binary, so that what they need is linked once. The servers run as
-//! processes, since they share files with the tests.
+//! Every way to reach a node, against real servers: one binary, so that what they need is linked
+//! once. The servers run as processes, since they share files with the tests.
 
 #![allow(clippy::disallowed_methods, reason = "real servers need real time, and ports that nobody has")]
 

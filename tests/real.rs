@@ -1,4 +1,5 @@
-//! Tests against real Redis servers: one binary for all of them, so that what they need is linked once.
+//! Tests against real Redis servers: one binary for all of them, so that what they need is linked
+//! once.
 //!
 //! `REDQUORUM_TEST_SERVERS=containers` or `=processes` says what the servers run as.
 

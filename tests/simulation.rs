@@ -1,5 +1,5 @@
-//! Thousands of random schedules over the real lock code: no promise is broken that its assumptions allow to keep, and
-//! a broken one is seen.
+//! Thousands of random schedules over the real lock code: no promise is broken that its assumptions
+//! allow to keep, and a broken one is seen.
 
 use std::time::Duration;
 
@@ -110,11 +110,12 @@ fn a_node_that_forgets_is_seen_to_break_exclusion_without_a_restart_guard() {
     }
 }
 
-/// As long as a waiter may sleep when notices are lost: the ttl of a lease that a killed client left behind, and the longest
-/// fallback poll with its jitter.
+/// As long as a waiter may sleep when notices are lost: the ttl of a lease that a killed client
+/// left behind, and the longest fallback poll with its jitter.
 const LONGEST_SLEEP: Duration = Duration::from_secs(20 + 8);
 
-/// How long a node may be out of the votes that has forgotten some: the longest ttl of all, and the drift.
+/// How long a node may be out of the votes that has forgotten some: the longest ttl of all, and the
+/// drift.
 const QUARANTINE: Duration = Duration::from_secs(40 + 1);
 
 /// Until when, at the latest, the last waiter has its turn.
@@ -150,7 +151,8 @@ fn nobody_waits_for_longer_than_a_ttl_and_a_poll_once_all_is_calm() {
     assert!(summary.grants > 4_000, "hardly anything was locked: {summary:?}");
 }
 
-/// Where nothing goes wrong, a lock is never refused to one who waits, and every release wakes somebody.
+/// Where nothing goes wrong, a lock is never refused to one who waits, and every release wakes
+/// somebody.
 #[test]
 fn in_a_calm_world_a_release_is_followed_by_a_grant_within_some_round_trips() {
     let schedules = Schedules::tolerated().nodes([1, 3, 5, 7]).clients(2..=6).faults(0, 0);
@@ -186,8 +188,8 @@ fn holds(case: &str) {
     }
 }
 
-/// The node executed a lock when it thawed, 200 ms after the unlock was owed no more. That is as promised: the key ends one
-/// ttl after the node last executed something. The check was too strict.
+/// The node executed a lock when it thawed, 200 ms after the unlock was owed no more. That is as
+/// promised: the key ends one ttl after the node last executed something. The check was too strict.
 #[test]
 fn a_node_that_hangs_for_longer_than_the_longest_ttl_may_keep_a_key_for_a_ttl() {
     holds(
@@ -201,7 +203,8 @@ fn a_node_that_hangs_for_longer_than_the_longest_ttl_may_keep_a_key_for_a_ttl() 
     );
 }
 
-/// A node came up with what it knew six seconds before, a key that had been unlocked since included.
+/// A node came up with what it knew six seconds before, a key that had been unlocked since
+/// included.
 #[test]
 fn a_node_that_goes_back_to_what_it_knew_may_bring_back_a_key_for_a_ttl() {
     holds(

@@ -45,7 +45,8 @@ impl Contestant {
         Ok(all)
     }
 
-    /// A task with a resource that no other contestant uses: rslock's keys are strings, ours are hashes.
+    /// A task with a resource that no other contestant uses: rslock's keys are strings, ours are
+    /// hashes.
     pub(crate) fn contender(&self, resource: &str) -> Contender {
         let resource = format!("{self}:{resource}");
         match self {

@@ -28,8 +28,8 @@ pub(crate) struct Floor {
 pub(crate) struct FloorTask {
     floor: Floor,
     resource: String,
-    /// Replies that nobody waits for any more are collected all the same: a command of the redis crate that is dropped may
-    /// never be sent.
+    /// Replies that nobody waits for any more are collected all the same: a command of the redis
+    /// crate that is dropped may never be sent.
     open: FuturesUnordered<BoxFuture<'static, (u64, RedisResult<Value>)>>,
     round: u64,
 }

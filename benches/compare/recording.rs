@@ -1,8 +1,8 @@
 //! The commands that the floor sends: those that the library was seen to send.
 //!
-//! They are recorded from a lock and an unlock of the library itself, as each server shows them to `MONITOR`, and played
-//! again with another resource and owner. So the floor needs nothing of the library but its public API, and follows it
-//! wherever script and arguments change.
+//! They are recorded from a lock and an unlock of the library itself, as each server shows them to
+//! `MONITOR`, and played again with another resource and owner. So the floor needs nothing of the
+//! library but its public API, and follows it wherever script and arguments change.
 
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ use redquorum::Quorum;
 use super::servers::{Server, Servers};
 use crate::Problem;
 
-/// How often a recording may meet a second's edge, where the servers' first votes differ and have to be raised.
+/// How often a recording may meet a second's edge, where the servers' first votes differ and have
+/// to be raised.
 const TRIES: usize = 5;
 
 /// After so long without another command, there will be none.
@@ -84,7 +85,8 @@ async fn try_record(
         monitors.push(server.monitor().await?);
     }
     let guard = quorum.red_lock(resource).lock().await?;
-    // Until all have answered: an unlock that overtakes its lock would leave a tombstone, which is not the common case.
+    // Until all have answered: an unlock that overtakes its lock would leave a tombstone, which is
+    // not the common case.
     tokio::time::sleep(QUIET).await;
     let owner = guard.owner().to_string();
     guard.unlock().await?;
@@ -111,8 +113,9 @@ async fn try_record(
     Ok(Ok(recordings))
 }
 
-/// The words of a call, from a line such as `1700000000.1 [0 127.0.0.1:50000] "EVALSHA" "..."`; nothing for what runs inside
-/// of scripts. Words that would have to be unescaped do not occur: resource and owner are chosen here.
+/// The words of a call, from a line such as `1700000000.1 [0 127.0.0.1:50000] "EVALSHA" "..."`;
+/// nothing for what runs inside of scripts. Words that would have to be unescaped do not occur:
+/// resource and owner are chosen here.
 fn call(line: &str) -> Option<Vec<&str>> {
     let (_, rest) = line.split_once("] ")?;
     let words: Vec<&str> = rest.strip_prefix('"')?.strip_suffix('"')?.split("\" \"").collect();

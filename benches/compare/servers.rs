@@ -1,4 +1,5 @@
-//! Redis servers for one scenario: processes of our own on free ports, gone with the scenario however it ends.
+//! Redis servers for one scenario: processes of our own on free ports, gone with the scenario
+//! however it ends.
 
 use std::{
     net::TcpListener,
@@ -25,7 +26,8 @@ const PORTS_TO_TRY: usize = 5;
 #[derive(Debug)]
 pub(crate) struct Servers {
     servers: Vec<Server>,
-    // After the servers, which have it as their working directory: fields are dropped in this order.
+    // After the servers, which have it as their working directory: fields are dropped in this
+    // order.
     _directory: Directory,
 }
 
@@ -100,7 +102,8 @@ impl Servers {
         Ok(Duration::from_micros(longest))
     }
 
-    /// How often all servers together have executed these commands, those inside of scripts included.
+    /// How often all servers together have executed these commands, those inside of scripts
+    /// included.
     pub(crate) async fn calls(&self, commands: &[&str]) -> Result<u64, Problem> {
         let mut sum = 0;
         for server in &self.servers {
@@ -112,7 +115,8 @@ impl Servers {
     }
 }
 
-/// The calls in a line such as `cmdstat_evalsha:calls=4,usec=..`, if it is of one of these commands.
+/// The calls in a line such as `cmdstat_evalsha:calls=4,usec=..`, if it is of one of these
+/// commands.
 fn calls_of(line: &str, commands: &[&str]) -> Option<u64> {
     let (name, rest) = line.trim_end().strip_prefix("cmdstat_")?.split_once(":calls=")?;
     let (calls, _) = rest.split_once(',')?;
@@ -137,7 +141,8 @@ impl Server {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// A multiplexed connection of the redis crate, as plain as it can be: nothing limits or delays a call.
+    /// A multiplexed connection of the redis crate, as plain as it can be: nothing limits or delays
+    /// a call.
     pub(crate) async fn connection(&self) -> Result<MultiplexedConnection, Problem> {
         let client = Client::open(self.url())?;
         let tcp = client.get_connection_info().tcp_settings().clone().set_nodelay(true);
@@ -188,8 +193,8 @@ impl Drop for Directory {
     }
 }
 
-/// Starts a server that the kernel kills together with this process, where there is `setpriv`. A worker of the runtime
-/// starts it, whose thread lives until the end.
+/// Starts a server that the kernel kills together with this process, where there is `setpriv`. A
+/// worker of the runtime starts it, whose thread lives until the end.
 fn spawn(directory: &Path, port: u16) -> Result<Child, Problem> {
     let port = port.to_string();
     let words = ["--bind", "127.0.0.1", "--port", &port, "--save", "", "--appendonly", "no"];

@@ -7,7 +7,8 @@ use serde_json::Value;
 use super::{sample::Sample, scenarios::Scenario};
 use crate::Problem;
 
-/// The figures of these runs in Markdown: the medians over the runs, and how many of the runs met each target.
+/// The figures of these runs in Markdown: the medians over the runs, and how many of the runs met
+/// each target.
 pub(crate) fn markdown(files: &[PathBuf]) -> Result<String, Problem> {
     let mut runs: Vec<Value> = Vec::new();
     for file in files {

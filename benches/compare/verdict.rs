@@ -38,7 +38,8 @@ impl Verdict {
         })
     }
 
-    /// The number as a share of its target such that less is better; `None` where that says nothing.
+    /// The number as a share of its target such that less is better; `None` where that says
+    /// nothing.
     pub(crate) fn share_of_target(&self) -> Option<f64> {
         let share = match self.target? {
             Target::AtMost(most) => self.value / most,

@@ -9,8 +9,8 @@ use crate::{
     output::Output, settings::Settings,
 };
 
-/// How long the process stays for nodes that do not confirm an unlock, and for a lease that no quorum has unlocked. What is left
-/// then ends with its ttl.
+/// How long the process stays for nodes that do not confirm an unlock, and for a lease that no
+/// quorum has unlocked. What is left then ends with its ttl.
 const GRACE: Duration = Duration::from_secs(2);
 const END: Duration = Duration::from_secs(3);
 
@@ -36,7 +36,8 @@ impl App {
         Settings::gather(&self.general, |name| std::env::var_os(name))
     }
 
-    /// Connects the quorum, works with it, and shuts it down whatever came out, so that nothing is left on a node.
+    /// Connects the quorum, works with it, and shuts it down whatever came out, so that nothing is
+    /// left on a node.
     ///
     /// # Errors
     ///

@@ -19,14 +19,17 @@ pub(crate) struct Arguments {
 /// What all commands take.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct General {
-    /// A node, such as redis://10.0.0.1:6379; once for each node [environment: REDQUORUM_NODES, separated by commas or blanks].
+    /// A node, such as redis://10.0.0.1:6379; once for each node [environment: REDQUORUM_NODES,
+    /// separated by commas or blanks].
     #[arg(long = "node", value_name = "URL", global = true, help_heading = "Quorum")]
     pub(crate) nodes: Vec<String>,
-    /// A TOML file with nodes and settings; nodes given otherwise replace its nodes [environment: REDQUORUM_CONFIG].
+    /// A TOML file with nodes and settings; nodes given otherwise replace its nodes [environment:
+    /// REDQUORUM_CONFIG].
     #[arg(long, value_name = "FILE", global = true, help_heading = "Quorum")]
     pub(crate) config: Option<PathBuf>,
-    /// Take nodes without a record for new ones, for first steps. Wrong wherever a node may lose its data: one that was
-    /// flushed looks new, and two could hold one lock unseen. A quorum that matters is made once, by an `init`.
+    /// Take nodes without a record for new ones, for first steps. Wrong wherever a node may lose
+    /// its data: one that was flushed looks new, and two could hold one lock unseen. A quorum that
+    /// matters is made once, by an `init`.
     #[arg(long, global = true, help_heading = "Quorum")]
     pub(crate) admit_new_nodes: bool,
     /// Print results, and say errors and notices, as one JSON object to a line.

@@ -21,7 +21,8 @@ pub(crate) struct Line {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Gone {
     pub(crate) why: String,
-    /// What connecting failed with; `None` where nothing was said for too long, or a connection broke.
+    /// What connecting failed with; `None` where nothing was said for too long, or a connection
+    /// broke.
     pub(crate) fault: Option<Fault>,
 }
 

@@ -8,7 +8,8 @@ use serde::{
     de::{Error, Visitor},
 };
 
-/// Reads a duration such as `30s`, `500ms` or `1m 30s`; a number alone needs a unit, except for `0`.
+/// Reads a duration such as `30s`, `500ms` or `1m 30s`; a number alone needs a unit, except for
+/// `0`.
 ///
 /// # Errors
 ///

@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 /// How the command ends, as its exit status tells.
 ///
-/// Where there is a name for it, it is that of `sysexits.h`; what that does not know stands behind its last number. What a
-/// command under a lock says itself is passed on as it is, so it may be any of these.
+/// Where there is a name for it, it is that of `sysexits.h`; what that does not know stands behind
+/// its last number. What a command under a lock says itself is passed on as it is, so it may be any
+/// of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// All went well.

@@ -59,15 +59,16 @@ impl Failure {
         Self::new(Exit::Io, format!("{}: {error}", path.display()))
     }
 
-    /// The output could not be written. Where nobody reads it any more, this is the end that a shell expects.
+    /// The output could not be written. Where nobody reads it any more, this is the end that a
+    /// shell expects.
     pub(crate) fn output(error: &io::Error) -> Self {
         const SIGPIPE: u8 = 13;
         let exit = if error.kind() == io::ErrorKind::BrokenPipe { Exit::Signal(SIGPIPE) } else { Exit::Io };
         Self::new(exit, format!("the output cannot be written: {error}"))
     }
 
-    /// Why a lock was not had in the time to wait for it, where so many votes are `needed`. That the time is over is told of
-    /// nodes that cannot vote as well as of a holder.
+    /// Why a lock was not had in the time to wait for it, where so many votes are `needed`. That
+    /// the time is over is told of nodes that cannot vote as well as of a holder.
     pub(crate) fn waited(error: LockError, needed: usize) -> Self {
         match error {
             LockError::TimedOut { resource, waited, votes } if !is_held(&votes, needed) => {
@@ -83,8 +84,8 @@ impl Failure {
     }
 }
 
-/// Whether it was others who kept a lock from its quorum: some node says so, and enough could vote. One that was not asked, or not
-/// waited for, could: a single refusal may decide an attempt.
+/// Whether it was others who kept a lock from its quorum: some node says so, and enough could vote.
+/// One that was not asked, or not waited for, could: a single refusal may decide an attempt.
 fn is_held(votes: &Votes, needed: usize) -> bool {
     let is_by_others = |vote: &Vote| matches!(vote, Vote::Refused(Refusal::Held { .. } | Refusal::InLine));
     let may_count =

@@ -1,7 +1,8 @@
 //! The command `redquorum`: locks on a quorum of Redis masters, for shells and scripts.
 //!
-//! Its commands stand in `commands`, one file each; `exit` says how each of them may end. Standard output has results alone;
-//! whatever else there is to say goes to standard error, through `messages`.
+//! Its commands stand in `commands`, one file each; `exit` says how each of them may end. Standard
+//! output has results alone; whatever else there is to say goes to standard error, through
+//! `messages`.
 
 #[cfg(not(unix))]
 compile_error!("the command `redquorum` needs the process groups and signals of a Unix system");
@@ -76,8 +77,8 @@ fn end(is_json: bool, work: impl FnOnce(&Messages) -> Result<Exit, Failure>) -> 
     exit.into()
 }
 
-/// Runs the command on one thread: it waits most of its time, and a parent that dies is noticed by the thread that
-/// has started a child.
+/// Runs the command on one thread: it waits most of its time, and a parent that dies is noticed by
+/// the thread that has started a child.
 fn perform(command: Command, app: &App) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::internal("a runtime", error))?;
@@ -98,7 +99,8 @@ fn advised(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// Help and version go to standard output and are a success; all else that clap has to say is about arguments.
+/// Help and version go to standard output and are a success; all else that clap has to say is about
+/// arguments.
 fn said_by_clap(error: &clap::Error) -> Exit {
     let printed = error.print();
     match error.kind() {

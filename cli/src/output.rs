@@ -17,8 +17,8 @@ impl Output {
         Self { is_json }
     }
 
-    /// Prints one result: as `Display` shows it, in which colours are dropped unless this is a terminal that wants them, or as
-    /// one line of JSON.
+    /// Prints one result: as `Display` shows it, in which colours are dropped unless this is a
+    /// terminal that wants them, or as one line of JSON.
     ///
     /// # Errors
     ///

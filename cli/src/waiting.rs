@@ -10,7 +10,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
 use crate::messages::Messages;
 
-/// A line on standard error that says what is waited for, and is gone when this is dropped. Nothing unless that is a terminal.
+/// A line on standard error that says what is waited for, and is gone when this is dropped. Nothing
+/// unless that is a terminal.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     bar: ProgressBar,

@@ -1,10 +1,11 @@
 //! Which node keeps the line.
 
-/// The nodes in the order in which they keep the line of a resource: by a hash of resource and address, so that
-/// all clients agree without talking and resources spread over the nodes (rendezvous hashing, Thaler and Ravishankar
-/// 1998).
+/// The nodes in the order in which they keep the line of a resource: by a hash of resource and
+/// address, so that all clients agree without talking and resources spread over the nodes
+/// (rendezvous hashing, Thaler and Ravishankar 1998).
 ///
-/// Clients that know a node by different addresses may order it differently: that costs order, never exclusion.
+/// Clients that know a node by different addresses may order it differently: that costs order,
+/// never exclusion.
 pub(crate) fn order<'a>(resource: &[u8], addresses: impl IntoIterator<Item = &'a str>) -> Vec<usize> {
     let mut ranked: Vec<(u64, usize)> = addresses
         .into_iter()
@@ -15,8 +16,9 @@ pub(crate) fn order<'a>(resource: &[u8], addresses: impl IntoIterator<Item = &'a
     ranked.into_iter().map(|(_, node)| node).collect()
 }
 
-/// FNV-1a over resource, a separator and address, finished with the mixer of `SplitMix64`, since FNV alone leaves the last
-/// bytes badly mixed. Part of the protocol in a small way: changing it puts old and new clients into different lines.
+/// FNV-1a over resource, a separator and address, finished with the mixer of `SplitMix64`, since
+/// FNV alone leaves the last bytes badly mixed. Part of the protocol in a small way: changing it
+/// puts old and new clients into different lines.
 fn rank(resource: &[u8], address: &[u8]) -> u64 {
     let bytes = resource.iter().chain([&0xff]).chain(address);
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

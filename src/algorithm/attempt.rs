@@ -21,14 +21,14 @@ mod tests;
 /// Who is asked first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
-    /// All nodes at once, by somebody who knows of nobody else: one round trip when the resource is free. This one keeps the
-    /// line, if there is one.
+    /// All nodes at once, by somebody who knows of nobody else: one round trip when the resource is
+    /// free. This one keeps the line, if there is one.
     First(usize),
-    /// These nodes one after the other until one grants, then all others. Whoever is asked before anybody has granted is asked
-    /// for a turn, and keeps a line.
+    /// These nodes one after the other until one grants, then all others. Whoever is asked before
+    /// anybody has granted is asked for a turn, and keeps a line.
     InLine(Vec<usize>),
-    /// All nodes at once, for this one has said that it is our turn: it is asked for it, and the others to lock. Its refusal
-    /// counts for all.
+    /// All nodes at once, for this one has said that it is our turn: it is asked for it, and the
+    /// others to lock. Its refusal counts for all.
     Called(usize),
 }
 
@@ -104,7 +104,8 @@ pub(crate) enum Loss {
 ///
 /// # Invariants
 ///
-/// 1. `start` is before the first byte of the attempt: the validity counts from there, a raise included.
+/// 1. `start` is before the first byte of the attempt: the validity counts from there, a raise
+///    included.
 /// 2. [`Step::Won`] is given only before the end of the validity, checked last.
 /// 3. After [`Step::Abandon`] no vote makes it won.
 #[derive(Clone, Debug)]
@@ -187,7 +188,8 @@ impl Attempt {
         }
     }
 
-    /// The node that keeps the line of one of the resources says that others are in it: whoever comes first goes there, too.
+    /// The node that keeps the line of one of the resources says that others are in it: whoever
+    /// comes first goes there, too.
     pub(crate) fn line_stands(&mut self) {
         let is_first = matches!(self.rules.plan, Plan::First(_));
         self.is_put_off |= is_first && !mutation::is_on(Mutation::IgnoreTheLine);
@@ -198,13 +200,14 @@ impl Attempt {
         self.is_line_elsewhere = true;
     }
 
-    /// The node that keeps the line has put a first contact off, and says that nobody is in line: so it is its turn.
+    /// The node that keeps the line has put a first contact off, and says that nobody is in line:
+    /// so it is its turn.
     pub(crate) fn line_is_empty(&mut self, keeper: usize) {
         self.turn.get_or_insert(keeper);
     }
 
-    /// We were refused for another resource than the one whose line this is about: of that, it may be the turn of another, who must
-    /// not wait for us.
+    /// We were refused for another resource than the one whose line this is about: of that, it may
+    /// be the turn of another, who must not wait for us.
     pub(crate) fn refused_elsewhere(&mut self) {
         self.is_refused_elsewhere = true;
     }
@@ -222,8 +225,8 @@ impl Attempt {
         self.confirm.vote(node, confirmed);
     }
 
-    /// What to do at `now`. To be asked again after every step but the last two, and whenever something was heard or the
-    /// time of a [`Step::Wait`] has come.
+    /// What to do at `now`. To be asked again after every step but the last two, and whenever
+    /// something was heard or the time of a [`Step::Wait`] has come.
     pub(crate) fn step(&mut self, now: Instant) -> Step {
         if mutation::is_on(Mutation::StartAfterFirstAnswer) && self.answered().len() <= 1 {
             self.start = now;
@@ -239,7 +242,8 @@ impl Attempt {
         }
     }
 
-    /// Nodes at which something of this attempt may be, or may still arrive, and whether each has answered the lock.
+    /// Nodes at which something of this attempt may be, or may still arrive, and whether each has
+    /// answered the lock.
     pub(crate) fn to_roll_back(&self) -> impl Iterator<Item = (usize, bool)> {
         let asked = self.lock.asked();
         self.ballots.iter().enumerate().filter_map(move |(node, ballot)| match ballot {

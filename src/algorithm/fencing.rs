@@ -4,12 +4,12 @@ use std::fmt;
 
 use crate::algorithm::node_set::NodeSet;
 
-/// A number that grows with every lease on a resource: what is protected by the lock should refuse any write that
-/// carries a smaller one than it has seen.
+/// A number that grows with every lease on a resource: what is protected by the lock should refuse
+/// any write that carries a smaller one than it has seen.
 ///
-/// Unique and strictly increasing per resource in real-time order, without any assumption about clocks as long as the
-/// nodes remember their counters. Tokens of different resources, or of different quorums, are not comparable.
-/// Always below 2^53, so it survives JSON and `f64`.
+/// Unique and strictly increasing per resource in real-time order, without any assumption about
+/// clocks as long as the nodes remember their counters. Tokens of different resources, or of
+/// different quorums, are not comparable. Always below 2^53, so it survives JSON and `f64`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken(u64);
 
@@ -18,8 +18,8 @@ impl FencingToken {
         Self(value)
     }
 
-    /// A token of this number, to feed a [`History`](crate::sim::history::History) from a log, and for tests of stores.
-    /// Nothing was locked for it.
+    /// A token of this number, to feed a [`History`](crate::sim::history::History) from a log, and
+    /// for tests of stores. Nothing was locked for it.
     #[cfg(feature = "sim")]
     #[must_use]
     pub const fn from_u64(value: u64) -> Self {
@@ -54,16 +54,18 @@ impl From<FencingToken> for i64 {
 
 /// The votes for a lease's token, and who has confirmed it.
 ///
-/// Each node that grants votes one more than the largest token it knows. The token is the largest vote; a node
-/// confirms it by having voted it or by raising its counter to it. A lease is granted once a quorum has confirmed.
+/// Each node that grants votes one more than the largest token it knows. The token is the largest
+/// vote; a node confirms it by having voted it or by raising its counter to it. A lease is granted
+/// once a quorum has confirmed.
 ///
-/// Why tokens increase: two confirming quorums share a node; there one confirmation came first, and a vote given after
-/// it is larger. So of two leases the later has the larger token, whatever the clocks say.
+/// Why tokens increase: two confirming quorums share a node; there one confirmation came first, and
+/// a vote given after it is larger. So of two leases the later has the larger token, whatever the
+/// clocks say.
 ///
 /// # Invariants
 ///
-/// 1. The token is fixed at the first quorum of grants and never changes: a larger vote that comes late neither
-///    confirms it nor replaces it.
+/// 1. The token is fixed at the first quorum of grants and never changes: a larger vote that comes
+///    late neither confirms it nor replaces it.
 #[derive(Clone, Debug)]
 pub(crate) struct Fencing {
     votes: Vec<Option<u64>>,

@@ -9,7 +9,8 @@ use crate::{algorithm::validity::Validity, clock::Instant};
 /// # Invariants
 ///
 /// 1. `valid_until` never decreases.
-/// 2. A lease that is over never becomes valid again: somebody else may have held the resource since.
+/// 2. A lease that is over never becomes valid again: somebody else may have held the resource
+///    since.
 /// 3. `valid_until` never passes the start plus `max_hold`.
 #[derive(Clone, Debug)]
 pub(crate) struct LeaseTime {
@@ -64,12 +65,14 @@ impl LeaseTime {
         true
     }
 
-    /// When a key is over that a node has written or prolonged at `at` for the lease, whatever the rate of its clock.
+    /// When a key is over that a node has written or prolonged at `at` for the lease, whatever the
+    /// rate of its clock.
     pub(crate) fn key_over(&self, at: Instant) -> Instant {
         at + self.validity.seen_by_any(self.ttl)
     }
 
-    /// When the next renewal is due: a third of the ttl after the last one started, so that two may fail.
+    /// When the next renewal is due: a third of the ttl after the last one started, so that two may
+    /// fail.
     pub(crate) fn renewal_due(&self) -> Instant {
         self.renewed_at + self.ttl / 3
     }

@@ -1,4 +1,5 @@
-//! What is decided, and nothing else: time, randomness and identities are arguments, decisions are return values.
+//! What is decided, and nothing else: time, randomness and identities are arguments, decisions are
+//! return values.
 //!
 //! ```text
 //!   answers, timeouts, the time            what to send next, or the decision

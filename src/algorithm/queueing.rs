@@ -42,21 +42,21 @@ pub(crate) struct Wake {
     pub(crate) plan: Plan,
 }
 
-/// The rule of waiting: who is called asks, all others come back only so that their place is kept, or in case that nobody
-/// calls.
+/// The rule of waiting: who is called asks, all others come back only so that their place is kept,
+/// or in case that nobody calls.
 ///
-/// The line is at the first node of the arbiter order that serves. A node is passed over when it keeps a lock that can
-/// be nobody's: it would call nobody.
+/// The line is at the first node of the arbiter order that serves. A node is passed over when it
+/// keeps a lock that can be nobody's: it would call nobody.
 ///
-/// The first two in line also hear of releases, for not everybody who unlocks calls: the first asks then, and the second if
-/// nothing has come of it after a while, as the first may be stopped.
+/// The first two in line also hear of releases, for not everybody who unlocks calls: the first asks
+/// then, and the second if nothing has come of it after a while, as the first may be stopped.
 ///
 /// # Invariants
 ///
-/// 1. A call that arrives during an attempt is not forgotten; it may be older than the attempt's refusal, so all nodes are not
-///    asked at once for it.
-/// 2. Attempts that cannot ask a quorum keep the floor if there is no news in between, and those that split the votes wait for
-///    times that grow, so no failure makes a busy loop.
+/// 1. A call that arrives during an attempt is not forgotten; it may be older than the attempt's
+///    refusal, so all nodes are not asked at once for it.
+/// 2. Attempts that cannot ask a quorum keep the floor if there is no news in between, and those
+///    that split the votes wait for times that grow, so no failure makes a busy loop.
 #[derive(Clone, Debug)]
 pub(crate) struct Queueing {
     electorate: Electorate,
@@ -78,7 +78,8 @@ pub(crate) struct Queueing {
     poll: Duration,
     /// Whether a release was heard of since the last attempt, and no call followed.
     is_uncalled: bool,
-    /// Whether the attempt under way, or the last one, is for no news, or for a release without a call.
+    /// Whether the attempt under way, or the last one, is for no news, or for a release without a
+    /// call.
     is_poll: bool,
     /// Arbiters that name an owner which no quorum can have.
     stale: Stale,
@@ -88,11 +89,11 @@ pub(crate) struct Queueing {
     is_named_again: bool,
     /// The owner that a quorum was last seen to name.
     confirmed: Option<OwnerId>,
-    /// Until when the node that keeps the line is only to keep the place: it had granted what a quorum holds for another, and knows
-    /// nothing of that lease.
+    /// Until when the node that keeps the line is only to keep the place: it had granted what a
+    /// quorum holds for another, and knows nothing of that lease.
     overruled_until: Option<Instant>,
-    /// Until when its calls are not followed, and how often it has granted in vain: as long as it takes the resource for free, it
-    /// calls whenever anybody asks.
+    /// Until when its calls are not followed, and how often it has granted in vain: as long as it
+    /// takes the resource for free, it calls whenever anybody asks.
     distrusted_until: Instant,
     overrulings: u32,
     splits: u32,
@@ -262,7 +263,8 @@ impl Queueing {
             return;
         }
         if let Some(until) = self.end_of_other(seen.sightings, now) {
-            // Less and less often: its unlock may be on its way to those nodes, and would call nobody any more.
+            // Less and less often: its unlock may be on its way to those nodes, and would call
+            // nobody any more.
             let range = if self.overrulings == 0 { seen.took } else { seen.took.max(floor) };
             let pause = range.saturating_mul(1 << self.overrulings.min(6)).mul_f64(0.5 + jitter);
             self.distrusted_until = (now + pause.min(poll)).min(until);
@@ -270,8 +272,8 @@ impl Queueing {
             self.come_back_at = self.come_back_at.min(self.distrusted_until);
             self.overrulings += 1;
         }
-        // The first time, the votes in the way are most likely those of a lease whose unlock is on its way there. To ask at once
-        // is also to be in line again before anybody else.
+        // The first time, the votes in the way are most likely those of a lease whose unlock is on
+        // its way there. To ask at once is also to be in line again before anybody else.
         let range = if self.splits <= 1 { seen.took } else { seen.took.max(floor) };
         let delay = range.saturating_mul(1 << self.splits.min(6)).mul_f64(jitter);
         self.not_before = if self.splits == 0 { now } else { now + delay };
@@ -284,7 +286,8 @@ impl Queueing {
         self.moves
     }
 
-    /// A group begins to wait here after it has moved so often in a row. After the first time, it is in no hurry.
+    /// A group begins to wait here after it has moved so often in a row. After the first time, it
+    /// is in no hurry.
     pub(crate) fn moved(&mut self, moves: u32, now: Instant, jitter: f64) {
         self.moves = moves;
         if moves > 1 {
@@ -292,8 +295,9 @@ impl Queueing {
         }
     }
 
-    /// Whether it is time to ask all nodes who holds the resource: without any news, or after a release that it knows nothing of,
-    /// the arbiter has put us off for the same owner as before, whom nobody has confirmed since.
+    /// Whether it is time to ask all nodes who holds the resource: without any news, or after a
+    /// release that it knows nothing of, the arbiter has put us off for the same owner as before,
+    /// whom nobody has confirmed since.
     pub(crate) fn wants_look(&self) -> bool {
         let is_suspect = self.is_poll || self.is_in_doubt;
         is_suspect && self.is_named_again && self.confirmed != self.named
@@ -333,7 +337,8 @@ impl Queueing {
         }
         let at = self.again_at.map_or(self.come_back_at, |again| again.min(self.come_back_at));
         let order = self.arbiters();
-        // Where no quorum could be asked, nobody is asked before the others: there is no time to lose, and nobody to overtake.
+        // Where no quorum could be asked, nobody is asked before the others: there is no time to
+        // lose, and nobody to overtake.
         let plan = match order.first() {
             Some(keeper) if self.failures > 0 => Plan::First(*keeper),
             _ => Plan::InLine(order),
@@ -356,7 +361,8 @@ impl Queueing {
             _ => *patience,
         };
         let patience = patience.max(self.pacing.floor).min(poll);
-        // A release that the waiter has not heard of, or was not told, may have been before this answer.
+        // A release that the waiter has not heard of, or was not told, may have been before this
+        // answer.
         let overruled = self.overruled_until.map(|until| until.saturating_duration_since(now));
         self.come_back_at = now + overruled.map_or(patience, |left| left.max(self.pacing.floor).min(poll));
     }
@@ -367,7 +373,8 @@ impl Queueing {
         self.not_before = self.not_before.max(self.distrusted_until);
     }
 
-    /// When the lease is over that a quorum has seen although the node that keeps the line had granted.
+    /// When the lease is over that a quorum has seen although the node that keeps the line had
+    /// granted.
     fn end_of_other(&self, sightings: &[Sighting], now: Instant) -> Option<Instant> {
         let had_turn =
             self.arbiters().first().and_then(|keeper| sightings.get(*keeper)) == Some(&Sighting::Free);

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::{algorithm::tally::Electorate, clock::Instant};
 
-/// Until when too few nodes are free of some resource to be a quorum; `None` if there is no such resource.
+/// Until when too few nodes are free of some resource to be a quorum; `None` if there is no such
+/// resource.
 ///
-/// `left`: a node, a resource that it may still have a key for, and when that key is over at the latest. It does not matter
-/// whose keys they are: those of two attempts on one resource, each at a minority, can keep others from a quorum together.
+/// `left`: a node, a resource that it may still have a key for, and when that key is over at the
+/// latest. It does not matter whose keys they are: those of two attempts on one resource, each at a
+/// minority, can keep others from a quorum together.
 pub(crate) fn blocks_until<R: Ord>(
     electorate: Electorate,
     left: impl IntoIterator<Item = (usize, R, Instant)>,

@@ -10,7 +10,8 @@ use crate::{
 
 /// One question to the nodes: who was asked, until when each is waited for, and the count.
 ///
-/// A node that lets its time pass is counted as denying; the decision waits for it only if its vote decides.
+/// A node that lets its time pass is counted as denying; the decision waits for it only if its vote
+/// decides.
 #[derive(Clone, Debug)]
 pub(crate) struct Round {
     tally: Tally,

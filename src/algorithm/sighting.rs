@@ -28,7 +28,8 @@ impl Sighting {
     }
 }
 
-/// Whether no owner was seen, or may stand, on enough nodes to be the holder. Where nodes were not asked, it may.
+/// Whether no owner was seen, or may stand, on enough nodes to be the holder. Where nodes were not
+/// asked, it may.
 pub(crate) fn is_split(seen: &[Sighting], electorate: Electorate) -> bool {
     let unknown =
         seen.iter().filter(|sighting| matches!(sighting, Sighting::Unknown | Sighting::NotAsked)).count();

@@ -7,8 +7,9 @@ use crate::{
 
 /// Nodes that name the same owner in two looks, neither of which found a quorum for it.
 ///
-/// Whoever loses an attempt takes its votes back within a round trip, and never asks again as the same owner. So an owner
-/// that is named again was killed, or is cut off: the node would call nobody until that key ends.
+/// Whoever loses an attempt takes its votes back within a round trip, and never asks again as the
+/// same owner. So an owner that is named again was killed, or is cut off: the node would call
+/// nobody until that key ends.
 #[derive(Clone, Debug)]
 pub(crate) struct Stale {
     /// Whom each node named in the last look that found no quorum.

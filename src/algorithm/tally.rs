@@ -31,8 +31,8 @@ pub(crate) enum Verdict {
 ///
 /// # Invariants
 ///
-/// 1. A node has one vote: its first stands, whatever comes after it, so a duplicated reply cannot make a quorum. Only one that
-///    denied can be [asked again](Self::reopen).
+/// 1. A node has one vote: its first stands, whatever comes after it, so a duplicated reply cannot
+///    make a quorum. Only one that denied can be [asked again](Self::reopen).
 /// 2. A tally that is won stays won.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
@@ -120,7 +120,8 @@ impl Tally {
 mod tests {
     use super::*;
 
-    /// `votes`: one letter for each vote in order of arrival, `+` granted, `-` denied, by nodes 0, 1, 2, ...
+    /// `votes`: one letter for each vote in order of arrival, `+` granted, `-` denied, by nodes 0,
+    /// 1, 2, ...
     fn verdict(nodes: usize, votes: &str) -> Verdict {
         let mut tally = Tally::new(Electorate::new(nodes, Electorate::majority(nodes)));
         for (node, vote) in votes.chars().enumerate() {

@@ -4,17 +4,18 @@ use std::time::Duration;
 
 use crate::clock::Instant;
 
-/// Slack for the granularity of clocks: Redis counts a key's life in whole milliseconds and freezes time for the length
-/// of a script.
+/// Slack for the granularity of clocks: Redis counts a key's life in whole milliseconds and freezes
+/// time for the length of a script.
 pub(crate) const MARGIN: Duration = Duration::from_millis(2);
 
 /// The rule that turns a ttl into a validity: `valid_until = start + ttl * (1 - drift) - 2 ms`.
 ///
-/// `start` is read before the first byte of the attempt leaves. Let every clock's rate be off by at most ε. A key that
-/// a node keeps for `ttl` of its own time lives at least `ttl / (1 + ε)` of real time; a client that counts `v` sees at
-/// most `v / (1 - ε)` of real time pass. So `v <= ttl * (1 - ε) / (1 + ε)` keeps the lease inside the key's life, and
-/// since `(1 - ε) / (1 + ε) >= 1 - 2ε`, a drift of 2ε does. The customary one percent, from the Redis documentation's
-/// page on distributed locks, covers half a percent on each side.
+/// `start` is read before the first byte of the attempt leaves. Let every clock's rate be off by at
+/// most ε. A key that a node keeps for `ttl` of its own time lives at least `ttl / (1 + ε)` of real
+/// time; a client that counts `v` sees at most `v / (1 - ε)` of real time pass. So `v <= ttl * (1 -
+/// ε) / (1 + ε)` keeps the lease inside the key's life, and since `(1 - ε) / (1 + ε) >= 1 - 2ε`, a
+/// drift of 2ε does. The customary one percent, from the Redis documentation's page on distributed
+/// locks, covers half a percent on each side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Validity {
     drift_ppm: u32,
@@ -29,7 +30,8 @@ impl Validity {
             return None;
         }
         let mut drift_ppm = 0;
-        // The smallest whole number of millionths that is not below it; no cast can lose anything here.
+        // The smallest whole number of millionths that is not below it; no cast can lose anything
+        // here.
         let mut step = Self::PPM;
         while step > 0 {
             if f64::from(drift_ppm + step) / f64::from(Self::PPM) < drift {
@@ -43,7 +45,8 @@ impl Validity {
         Some(Self { drift_ppm })
     }
 
-    /// How long a lease of this ttl is certainly alive, counted from its start; zero if nothing is left.
+    /// How long a lease of this ttl is certainly alive, counted from its start; zero if nothing is
+    /// left.
     pub(crate) fn window(self, ttl: Duration) -> Duration {
         ttl.saturating_sub(self.drift_of(ttl)).saturating_sub(MARGIN)
     }
@@ -53,16 +56,17 @@ impl Validity {
         from_nanos((duration.as_nanos() * u128::from(self.drift_ppm)).div_ceil(u128::from(Self::PPM)))
     }
 
-    /// How long the fastest clock has to count until the slowest one has counted `duration`: each may be off by half of the
-    /// drift, so it is that times `(2 + drift) / (2 - drift)`, and a margin for granularity.
+    /// How long the fastest clock has to count until the slowest one has counted `duration`: each
+    /// may be off by half of the drift, so it is that times `(2 + drift) / (2 - drift)`, and a
+    /// margin for granularity.
     pub(crate) fn seen_by_any(self, duration: Duration) -> Duration {
         let (fast, slow) = (2 * Self::PPM + self.drift_ppm, 2 * Self::PPM - self.drift_ppm);
         let nanos = (duration.as_nanos() * u128::from(fast)).div_ceil(u128::from(slow));
         from_nanos(nanos).saturating_add(MARGIN)
     }
 
-    /// How long the clock of a node has to count to be past every lease of this ttl that the node has kept, or a client has
-    /// relied upon.
+    /// How long the clock of a node has to count to be past every lease of this ttl that the node
+    /// has kept, or a client has relied upon.
     pub(crate) fn outlasting(self, duration: Duration) -> Duration {
         duration.saturating_add(self.drift_of(duration)).saturating_add(MARGIN)
     }
@@ -126,8 +130,8 @@ mod tests {
     }
 
     proptest! {
-        /// The timing rule itself: a slow client and a fast node, each off by half the drift, and the lease is over
-        /// before the key is.
+        /// The timing rule itself: a slow client and a fast node, each off by half the drift, and
+        /// the lease is over before the key is.
         #[test]
         fn a_lease_ends_before_its_key_at_both_extremes_of_the_rates(
             millis in 3_u32..86_400_000, ppm in 0_u32..400_000,

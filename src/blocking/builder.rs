@@ -8,7 +8,8 @@ use crate::{
     error::{AdmissionError, ConfigError, ConnectError},
 };
 
-/// The nodes of a quorum and the settings that all of its locks share; see [`crate::QuorumBuilder`].
+/// The nodes of a quorum and the settings that all of its locks share; see
+/// [`crate::QuorumBuilder`].
 ///
 /// All clients of a quorum, blocking or not, must agree on name, nodes, votes needed, `max_ttl`,
 /// attempt timeout, drift and restart guard.
@@ -32,7 +33,8 @@ impl QuorumBuilder {
         self.map(|builder| builder.nodes(urls))
     }
 
-    /// Adds the nodes that the environment variable `REDQUORUM_NODES` names; see [`crate::QuorumBuilder::nodes_from_env`].
+    /// Adds the nodes that the environment variable `REDQUORUM_NODES` names; see
+    /// [`crate::QuorumBuilder::nodes_from_env`].
     ///
     /// # Errors
     ///
@@ -57,12 +59,14 @@ impl QuorumBuilder {
         self.map(|builder| builder.ttl(ttl))
     }
 
-    /// The longest ttl that any lock may have (default: 60 s); see [`crate::QuorumBuilder::max_ttl`].
+    /// The longest ttl that any lock may have (default: 60 s); see
+    /// [`crate::QuorumBuilder::max_ttl`].
     pub fn max_ttl(self, max_ttl: Duration) -> Self {
         self.map(|builder| builder.max_ttl(max_ttl))
     }
 
-    /// The share of a ttl that clocks may disagree by (default: 0.01); see [`crate::QuorumBuilder::drift`].
+    /// The share of a ttl that clocks may disagree by (default: 0.01); see
+    /// [`crate::QuorumBuilder::drift`].
     pub fn drift(self, drift: f64) -> Self {
         self.map(|builder| builder.drift(drift))
     }
@@ -77,7 +81,8 @@ impl QuorumBuilder {
         self.map(|builder| builder.attempt_timeout(attempt_timeout))
     }
 
-    /// How long [`connect`](Self::connect) and [`init`](Self::init) wait for nodes that do not answer yet (default: 5 s).
+    /// How long [`connect`](Self::connect) and [`init`](Self::init) wait for nodes that do not
+    /// answer yet (default: 5 s).
     pub fn connect_timeout(self, connect_timeout: Duration) -> Self {
         self.map(|builder| builder.connect_timeout(connect_timeout))
     }
@@ -88,7 +93,8 @@ impl QuorumBuilder {
         self.map(|builder| builder.counter_ttl(counter_ttl))
     }
 
-    /// When a node is asked whether it may have forgotten votes (default: [`RestartGuard::PerConnection`]).
+    /// When a node is asked whether it may have forgotten votes (default:
+    /// [`RestartGuard::PerConnection`]).
     pub fn restart_guard(self, restart_guard: RestartGuard) -> Self {
         self.map(|builder| builder.restart_guard(restart_guard))
     }
@@ -104,50 +110,56 @@ impl QuorumBuilder {
         self.map(crate::QuorumBuilder::read_only)
     }
 
-    /// Starts the quorum's thread, connects to the nodes, and returns once a quorum of them has answered; see [`crate::QuorumBuilder::connect`].
+    /// Starts the quorum's thread, connects to the nodes, and returns once a quorum of them has
+    /// answered; see [`crate::QuorumBuilder::connect`].
     ///
     /// # Errors
     ///
-    /// As [`crate::QuorumBuilder::connect`]; [`ConfigError::NoThread`](crate::ConfigError::NoThread) beside.
+    /// As [`crate::QuorumBuilder::connect`];
+    /// [`ConfigError::NoThread`](crate::ConfigError::NoThread) beside.
     pub fn connect(self) -> Result<Quorum, ConnectError> {
         let runtime = Runtime::start()?;
         let quorum = runtime.wait(self.builder.connect())?;
         Ok(Quorum::on(runtime, quorum))
     }
 
-    /// Makes a new quorum of these nodes: an administrator's act, once; see [`crate::QuorumBuilder::init`].
+    /// Makes a new quorum of these nodes: an administrator's act, once; see
+    /// [`crate::QuorumBuilder::init`].
     ///
     /// # Errors
     ///
-    /// As [`crate::QuorumBuilder::init`]; [`ConfigError::NoThread`](crate::ConfigError::NoThread) beside.
+    /// As [`crate::QuorumBuilder::init`]; [`ConfigError::NoThread`](crate::ConfigError::NoThread)
+    /// beside.
     pub fn init(self) -> Result<(), AdmissionError> {
         Runtime::start()?.wait(self.builder.init())
     }
 
-    /// As [`init`](Self::init), but nothing is wrong with nodes that are this quorum already; not for the start of every service,
-    /// see [`crate::QuorumBuilder::init_if_needed`].
+    /// As [`init`](Self::init), but nothing is wrong with nodes that are this quorum already; not
+    /// for the start of every service, see [`crate::QuorumBuilder::init_if_needed`].
     ///
     /// # Errors
     ///
-    /// As [`crate::QuorumBuilder::init_if_needed`]; [`ConfigError::NoThread`](crate::ConfigError::NoThread) beside.
+    /// As [`crate::QuorumBuilder::init_if_needed`];
+    /// [`ConfigError::NoThread`](crate::ConfigError::NoThread) beside.
     pub fn init_if_needed(self) -> Result<Initialized, AdmissionError> {
         Runtime::start()?.wait(self.builder.init_if_needed())
     }
 
-    /// Moves a quorum to these nodes and settings, from those of `old`; see [`crate::QuorumBuilder::reconfigure`]. It takes
-    /// a longest ttl.
+    /// Moves a quorum to these nodes and settings, from those of `old`; see
+    /// [`crate::QuorumBuilder::reconfigure`]. It takes a longest ttl.
     ///
     /// # Errors
     ///
-    /// As [`crate::QuorumBuilder::reconfigure`]; [`ConfigError::NoThread`](crate::ConfigError::NoThread) beside.
+    /// As [`crate::QuorumBuilder::reconfigure`];
+    /// [`ConfigError::NoThread`](crate::ConfigError::NoThread) beside.
     pub fn reconfigure(self, old: Self) -> Result<(), AdmissionError> {
         Runtime::start()?.wait(self.builder.reconfigure(old.builder))
     }
 
     /// A client of in-memory nodes, which needs no connecting; urls are not looked at.
     ///
-    /// The nodes may be shared with clients of the async API. Time is real time: in a tokio runtime whose time is paused,
-    /// use the async API.
+    /// The nodes may be shared with clients of the async API. Time is real time: in a tokio runtime
+    /// whose time is paused, use the async API.
     ///
     /// # Errors
     ///

@@ -10,8 +10,8 @@ use crate::{
 
 /// One candidate of an election: it campaigns to lead, and shows who does; see [`crate::Election`].
 ///
-/// It is a description, cheap to clone, and may be used again and by several threads at once: each campaign is a candidate
-/// of its own.
+/// It is a description, cheap to clone, and may be used again and by several threads at once: each
+/// campaign is a candidate of its own.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -35,8 +35,9 @@ pub struct Election {
 }
 
 impl Election {
-    /// A candidate of the election of this name, with the quorum's settings; nothing is sent yet. `value` is what others see
-    /// of it when it leads: at most 64 KiB. One who only observes needs none. See [`crate::Election::new`].
+    /// A candidate of the election of this name, with the quorum's settings; nothing is sent yet.
+    /// `value` is what others see of it when it leads: at most 64 KiB. One who only observes needs
+    /// none. See [`crate::Election::new`].
     pub fn new(quorum: &Quorum, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Self {
         let (quorum, runtime) = quorum.parts();
         Self { election: crate::Election::new(quorum, name, value), runtime: runtime.clone() }
@@ -52,18 +53,20 @@ impl Election {
         self.map(|election| election.ttl(ttl))
     }
 
-    /// How long one node's answer is waited for (default: a tenth of the ttl, at most 1 s; or the quorum's).
+    /// How long one node's answer is waited for (default: a tenth of the ttl, at most 1 s; or the
+    /// quorum's).
     pub fn node_timeout(self, node_timeout: Duration) -> Self {
         self.map(|election| election.node_timeout(node_timeout))
     }
 
-    /// How long [`campaign`](Self::campaign) goes on while no quorum can be asked (default: one ttl). While another leads it
-    /// waits without limit.
+    /// How long [`campaign`](Self::campaign) goes on while no quorum can be asked (default: one
+    /// ttl). While another leads it waits without limit.
     pub fn patience(self, patience: Duration) -> Self {
         self.map(|election| election.patience(patience))
     }
 
-    /// How candidates and observers pace what no notice asks for (default: [`RetryPolicy::default`]).
+    /// How candidates and observers pace what no notice asks for (default:
+    /// [`RetryPolicy::default`]).
     pub fn retry(self, retry: RetryPolicy) -> Self {
         self.map(|election| election.retry(retry))
     }
@@ -72,7 +75,8 @@ impl Election {
     ///
     /// # Errors
     ///
-    /// As [`crate::Election::campaign`]; [`LockError::Closed`] after a shutdown, by another thread too.
+    /// As [`crate::Election::campaign`]; [`LockError::Closed`] after a shutdown, by another thread
+    /// too.
     pub fn campaign(&self) -> Result<Leadership, LockError> {
         self.runtime.wait(self.election.campaign()).map(|leadership| self.leading(leadership))
     }
@@ -96,7 +100,8 @@ impl Election {
         self.runtime.wait(self.election.leader())
     }
 
-    /// The leaders from now on: the present one, if there is one, and then every change of leader or value that is seen.
+    /// The leaders from now on: the present one, if there is one, and then every change of leader
+    /// or value that is seen.
     ///
     /// # Errors
     ///

@@ -8,10 +8,12 @@ use crate::{
     error::{LeaseLost, RenewError, UnlockError},
 };
 
-/// A lease on a resource, for as long as it is valid and this guard lives; see [`crate::LockGuard`].
+/// A lease on a resource, for as long as it is valid and this guard lives; see
+/// [`crate::LockGuard`].
 ///
-/// It is renewed by the quorum's thread, whatever the holder's thread does. Dropping it unlocks without waiting, from any
-/// thread and also while a panic unwinds. Where that cannot work (the process ends, this is leaked) the ttl ends the lease.
+/// It is renewed by the quorum's thread, whatever the holder's thread does. Dropping it unlocks
+/// without waiting, from any thread and also while a panic unwinds. Where that cannot work (the
+/// process ends, this is leaked) the ttl ends the lease.
 #[derive(Debug)]
 #[must_use = "dropping a guard unlocks at once: bind it to a name, `_` is none"]
 pub struct LockGuard {
@@ -25,7 +27,8 @@ impl LockGuard {
         Self { guard, runtime }
     }
 
-    /// The number that grows with every lease on the resource, as long as the nodes remember their counters.
+    /// The number that grows with every lease on the resource, as long as the nodes remember their
+    /// counters.
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
         self.guard.fencing_token()
@@ -55,8 +58,8 @@ impl LockGuard {
         self.runtime.look(|| self.guard.remaining())
     }
 
-    /// Whether the lease is certainly valid at this instant. Once false, it stays false. It reads the clock and does not
-    /// block.
+    /// Whether the lease is certainly valid at this instant. Once false, it stays false. It reads
+    /// the clock and does not block.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.ensure().is_ok()
@@ -71,15 +74,15 @@ impl LockGuard {
         self.runtime.look(|| self.guard.ensure())
     }
 
-    /// Blocks until the lease is over, and no longer than to the end of its validity. To do something meanwhile, send a
-    /// [`lease`](Self::lease) to another thread.
+    /// Blocks until the lease is over, and no longer than to the end of its validity. To do
+    /// something meanwhile, send a [`lease`](Self::lease) to another thread.
     #[must_use]
     pub fn lost(&self) -> LeaseLost {
         self.runtime.wait(self.guard.lost())
     }
 
-    /// Blocks until the lease is over, at most for `wait`: `None` if it is not. A pause between two steps of some work that
-    /// ends early at a loss:
+    /// Blocks until the lease is over, at most for `wait`: `None` if it is not. A pause between two
+    /// steps of some work that ends early at a loss:
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -109,8 +112,8 @@ impl LockGuard {
         self.runtime.wait(self.guard.renew())
     }
 
-    /// Finds out whether a later lease on the resource has been granted, without trusting any clock; see
-    /// [`crate::LockGuard::verify`].
+    /// Finds out whether a later lease on the resource has been granted, without trusting any
+    /// clock; see [`crate::LockGuard::verify`].
     ///
     /// # Errors
     ///
@@ -143,13 +146,13 @@ impl LockGuard {
         Lease::new(self.guard.lease(), self.runtime.clone())
     }
 
-    /// Unlocks, and tells which nodes have confirmed. Returns at the quorum; the other nodes are told all the same. Of
-    /// several holds it gives one back.
+    /// Unlocks, and tells which nodes have confirmed. Returns at the quorum; the other nodes are
+    /// told all the same. Of several holds it gives one back.
     ///
     /// # Errors
     ///
-    /// [`UnlockError::LeaseLost`] if the lease was over before: others may have held the resource meanwhile. Otherwise as
-    /// [`crate::LockGuard::unlock`].
+    /// [`UnlockError::LeaseLost`] if the lease was over before: others may have held the resource
+    /// meanwhile. Otherwise as [`crate::LockGuard::unlock`].
     pub fn unlock(self) -> Result<Unlocked, UnlockError> {
         self.runtime.wait(self.guard.unlock())
     }

@@ -10,9 +10,10 @@ use crate::{
 
 /// A won election, for as long as it is not lost and this lives; see [`crate::Leadership`].
 ///
-/// It is renewed by the quorum's thread. The leader deposes itself by its own clock, before another can be elected; whoever
-/// acts as leader asks [`ensure`](Self::ensure) first, and gives the [`term`](Self::term) to what it writes to. There is no
-/// `run`, as nothing could stop its closure at a loss.
+/// It is renewed by the quorum's thread. The leader deposes itself by its own clock, before another
+/// can be elected; whoever acts as leader asks [`ensure`](Self::ensure) first, and gives the
+/// [`term`](Self::term) to what it writes to. There is no `run`, as nothing could stop its closure
+/// at a loss.
 ///
 /// Dropping it resigns without waiting.
 #[derive(Debug)]
@@ -28,13 +29,15 @@ impl Leadership {
         Self { leadership, runtime }
     }
 
-    /// The term: a fencing token, larger than that of every leader before, as long as the nodes remember their counters.
+    /// The term: a fencing token, larger than that of every leader before, as long as the nodes
+    /// remember their counters.
     #[must_use]
     pub fn term(&self) -> FencingToken {
         self.leadership.term()
     }
 
-    /// Whether this leads at this instant. Once false, it stays false. It reads the clock and does not block.
+    /// Whether this leads at this instant. Once false, it stays false. It reads the clock and does
+    /// not block.
     #[must_use]
     pub fn is_leader(&self) -> bool {
         self.ensure().is_ok()
@@ -79,7 +82,8 @@ impl Leadership {
         self.runtime.wait_for(wait, self.leadership.lost())
     }
 
-    /// Changes the value that those see who observe the election. Returns when a quorum of nodes keeps it.
+    /// Changes the value that those see who observe the election. Returns when a quorum of nodes
+    /// keeps it.
     ///
     /// # Errors
     ///
@@ -88,7 +92,8 @@ impl Leadership {
         self.runtime.wait(self.leadership.proclaim(value))
     }
 
-    /// Gives the leadership up, so that another is elected within some round trips. Returns at the quorum.
+    /// Gives the leadership up, so that another is elected within some round trips. Returns at the
+    /// quorum.
     ///
     /// # Errors
     ///

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::{FencingToken, Instant, blocking::runtime::Runtime, error::LeaseLost};
 
-/// A lease, to be looked at: by the closure of [`RedLock::run`](super::RedLock::run), or by another thread; see
-/// [`crate::Lease`].
+/// A lease, to be looked at: by the closure of [`RedLock::run`](super::RedLock::run), or by another
+/// thread; see [`crate::Lease`].
 ///
 /// Cheap to clone and to send to other threads. It shows the lease and does not keep it.
 #[derive(Clone, Debug)]
@@ -37,8 +37,8 @@ impl Lease {
         self.runtime.look(|| self.lease.remaining())
     }
 
-    /// Whether the lease is certainly valid at this instant. Once false, it stays false. It reads the clock and does not
-    /// block.
+    /// Whether the lease is certainly valid at this instant. Once false, it stays false. It reads
+    /// the clock and does not block.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.ensure().is_ok()
@@ -53,8 +53,8 @@ impl Lease {
         self.runtime.look(|| self.lease.ensure())
     }
 
-    /// Blocks until the lease is over, and no longer than to the end of its validity; also once it is unlocked. For a thread
-    /// that has nothing else to do.
+    /// Blocks until the lease is over, and no longer than to the end of its validity; also once it
+    /// is unlocked. For a thread that has nothing else to do.
     #[must_use]
     pub fn lost(&self) -> LeaseLost {
         self.runtime.wait(self.lease.lost())

@@ -16,29 +16,34 @@
 //! # }
 //! ```
 //!
-//! Names, settings, errors and promises are those of the async API, over which this is a wrapper that decides nothing by
-//! itself; what a type or a call is stands there. What both have in common ([`Owner`](crate::Owner), tokens, errors,
-//! inspections, [`MemoryCluster`](crate::MemoryCluster)) is the same type.
+//! Names, settings, errors and promises are those of the async API, over which this is a wrapper
+//! that decides nothing by itself; what a type or a call is stands there. What both have in common
+//! ([`Owner`](crate::Owner), tokens, errors, inspections, [`MemoryCluster`](crate::MemoryCluster))
+//! is the same type.
 //!
 //! # Threads
 //!
-//! Every [`Quorum`] has one thread of its own. Connections, watchdog and unlocks go on there, so a lease is renewed while
-//! its holder computes, or sleeps, and what is dropped is unlocked without waiting. The thread ends after the last clone,
-//! lock, guard, lease and observation is gone and what was owed to the nodes has been confirmed or is past its time.
+//! Every [`Quorum`] has one thread of its own. Connections, watchdog and unlocks go on there, so a
+//! lease is renewed while its holder computes, or sleeps, and what is dropped is unlocked without
+//! waiting. The thread ends after the last clone, lock, guard, lease and observation is gone and
+//! what was owed to the nodes has been confirmed or is past its time.
 //!
-//! A call blocks the thread that makes it, and may be made from any: inside of a tokio runtime it neither panics nor needs
-//! that runtime. But it is the thread that is blocked, with all the tasks on it. Two tasks of one single-threaded runtime
-//! that wait for each other's locks in this way wait for ever; in async code the async API is better, or `spawn_blocking`.
+//! A call blocks the thread that makes it, and may be made from any: inside of a tokio runtime it
+//! neither panics nor needs that runtime. But it is the thread that is blocked, with all the tasks
+//! on it. Two tasks of one single-threaded runtime that wait for each other's locks in this way
+//! wait for ever; in async code the async API is better, or `spawn_blocking`.
 //!
 //! A call that blocks cannot be cancelled. One that must end has a deadline
-//! ([`try_lock_for`](RedLock::try_lock_for), [`LockGuard::lost_within`], [`Observation::next_within`]), and
-//! [`Quorum::shutdown`] from another thread ends all calls that wait.
+//! ([`try_lock_for`](RedLock::try_lock_for), [`LockGuard::lost_within`],
+//! [`Observation::next_within`]), and [`Quorum::shutdown`] from another thread ends all calls that
+//! wait.
 //!
 //! # Hearing of a loss
 //!
 //! Code that runs is not stopped when its lease is lost: nothing can stop a thread. It asks
-//! [`ensure`](LockGuard::ensure), or [`is_valid`](LockGuard::is_valid), between two steps; both read the clock on the spot
-//! and need nothing else to go on. A [`Lease`] can be sent to a thread that waits for the loss:
+//! [`ensure`](LockGuard::ensure), or [`is_valid`](LockGuard::is_valid), between two steps; both
+//! read the clock on the spot and need nothing else to go on. A [`Lease`] can be sent to a thread
+//! that waits for the loss:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -61,9 +66,9 @@
 //!
 //! # At the end of a program
 //!
-//! A process that ends takes the thread with it, and the unlocks of guards that were just dropped may not have been sent:
-//! then the ttl ends those locks. [`Quorum::shutdown`] waits until a quorum has confirmed each of them; so does
-//! [`LockGuard::unlock`] for its own.
+//! A process that ends takes the thread with it, and the unlocks of guards that were just dropped
+//! may not have been sent: then the ttl ends those locks. [`Quorum::shutdown`] waits until a quorum
+//! has confirmed each of them; so does [`LockGuard::unlock`] for its own.
 
 mod builder;
 mod election;

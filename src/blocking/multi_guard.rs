@@ -8,8 +8,8 @@ use crate::{
     error::{LeaseLost, RenewError, UnlockError},
 };
 
-/// Leases on all resources of a group, for as long as every one of them is valid and this guard lives; see
-/// [`crate::MultiLockGuard`].
+/// Leases on all resources of a group, for as long as every one of them is valid and this guard
+/// lives; see [`crate::MultiLockGuard`].
 ///
 /// It is lost as soon as any of its leases is, and dropping it unlocks everything without waiting.
 #[derive(Debug)]
@@ -25,8 +25,8 @@ impl MultiLockGuard {
         Self { guard, runtimes }
     }
 
-    /// The fencing token of a resource: one for all resources of a quorum. `None` if the resource is not in the group; see
-    /// [`crate::MultiLockGuard::token_of`].
+    /// The fencing token of a resource: one for all resources of a quorum. `None` if the resource
+    /// is not in the group; see [`crate::MultiLockGuard::token_of`].
     #[must_use]
     pub fn token_of(&self, resource: impl AsRef<[u8]>) -> Option<FencingToken> {
         self.guard.token_of(resource)
@@ -43,8 +43,8 @@ impl MultiLockGuard {
         self.runtimes.look(|| self.guard.remaining())
     }
 
-    /// Whether all leases are certainly valid at this instant. Once false, it stays false. It reads the clock and does not
-    /// block.
+    /// Whether all leases are certainly valid at this instant. Once false, it stays false. It reads
+    /// the clock and does not block.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.ensure().is_ok()
@@ -59,7 +59,8 @@ impl MultiLockGuard {
         self.runtimes.look(|| self.guard.ensure())
     }
 
-    /// Blocks until the first of the leases is over; see [`LockGuard::lost`](super::LockGuard::lost).
+    /// Blocks until the first of the leases is over; see
+    /// [`LockGuard::lost`](super::LockGuard::lost).
     #[must_use]
     pub fn lost(&self) -> LeaseLost {
         self.runtimes.wait(self.guard.lost())
@@ -100,7 +101,8 @@ impl MultiLockGuard {
     ///
     /// # Errors
     ///
-    /// The first error, after all were unlocked; see [`LockGuard::unlock`](super::LockGuard::unlock).
+    /// The first error, after all were unlocked; see
+    /// [`LockGuard::unlock`](super::LockGuard::unlock).
     pub fn unlock(self) -> Result<Vec<Unlocked>, UnlockError> {
         self.runtimes.wait(self.guard.unlock())
     }

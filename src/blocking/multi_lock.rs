@@ -63,8 +63,8 @@ impl MultiLock {
         self.map(|lock| lock.ttl(ttl))
     }
 
-    /// As [`RedLock::without_renewal`], for all resources. The ttl of what is taken first runs while the rest is waited
-    /// for.
+    /// As [`RedLock::without_renewal`], for all resources. The ttl of what is taken first runs
+    /// while the rest is waited for.
     pub fn without_renewal(self) -> Self {
         self.map(crate::MultiLock::without_renewal)
     }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use crate::{Leader, blocking::runtime::Runtime};
 
-/// The leaders of an election, as they are seen: the present one, if there is one, and then every change of leader or value;
-/// see [`crate::Observation`].
+/// The leaders of an election, as they are seen: the present one, if there is one, and then every
+/// change of leader or value; see [`crate::Observation`].
 ///
-/// It is an iterator that blocks until there is something new, and ends when the quorum is shut down. Dropping it
-/// unsubscribes.
+/// It is an iterator that blocks until there is something new, and ends when the quorum is shut
+/// down. Dropping it unsubscribes.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -36,7 +36,8 @@ impl Observation {
         Self { observation, runtime }
     }
 
-    /// The next leader or value, if one is seen within `wait`. `None` if nothing changed, or if the quorum was shut down.
+    /// The next leader or value, if one is seen within `wait`. `None` if nothing changed, or if the
+    /// quorum was shut down.
     pub fn next_within(&mut self, wait: Duration) -> Option<Leader> {
         self.runtime.wait_for(wait, self.observation.next()).flatten()
     }

@@ -8,8 +8,8 @@ use crate::{
     error::ConnectError,
 };
 
-/// A client of a quorum of independent nodes, with a thread of its own; see [`crate::Quorum`]. Cheap to clone; all clones
-/// share its thread and connections.
+/// A client of a quorum of independent nodes, with a thread of its own; see [`crate::Quorum`].
+/// Cheap to clone; all clones share its thread and connections.
 #[derive(Clone, Debug)]
 pub struct Quorum {
     quorum: crate::Quorum,
@@ -47,13 +47,15 @@ impl Quorum {
 
     /// The lock of several resources, all or none, with the quorum's settings; nothing is sent yet.
     ///
-    /// Their order does not matter. An empty group, or one with a resource twice, is an error of the first use.
+    /// Their order does not matter. An empty group, or one with a resource twice, is an error of
+    /// the first use.
     pub fn multi_lock<R: AsRef<[u8]>>(&self, resources: impl IntoIterator<Item = R>) -> MultiLock {
         MultiLock::of_one(self.quorum.multi_lock(resources), self.runtime.clone())
     }
 
-    /// Ends every lease of this client, lets nothing new begin, and waits for the nodes to confirm it; see
-    /// [`crate::Quorum::shutdown`]. Calls of other threads that wait end with [`Closed`](crate::LockError::Closed).
+    /// Ends every lease of this client, lets nothing new begin, and waits for the nodes to confirm
+    /// it; see [`crate::Quorum::shutdown`]. Calls of other threads that wait end with
+    /// [`Closed`](crate::LockError::Closed).
     ///
     /// A program that ends without it may leave locks to their ttl.
     #[expect(clippy::must_use_candidate, reason = "the program may end whatever is open")]

@@ -10,9 +10,10 @@ use crate::{
 
 /// A lock on one resource; see [`crate::RedLock`].
 ///
-/// It is a description, cheap to clone; each successful call gives a guard with a lease and a token of its own. It can
-/// be used again and by several threads at once. It is not re-entrant, also not on one thread: a second `lock` while the
-/// first guard lives waits for it, except for an explicit [`Owner`].
+/// It is a description, cheap to clone; each successful call gives a guard with a lease and a token
+/// of its own. It can be used again and by several threads at once. It is not re-entrant, also not
+/// on one thread: a second `lock` while the first guard lives waits for it, except for an explicit
+/// [`Owner`].
 #[derive(Clone, Debug)]
 #[must_use = "a lock does nothing until `lock`, `try_lock` or `try_lock_for` is called"]
 pub struct RedLock {
@@ -33,30 +34,32 @@ impl RedLock {
         Self { lock: set(self.lock), runtime: self.runtime }
     }
 
-    /// How long a node keeps the lock without a renewal (default: the quorum's, 30 s); see [`crate::RedLock::ttl`].
+    /// How long a node keeps the lock without a renewal (default: the quorum's, 30 s); see
+    /// [`crate::RedLock::ttl`].
     pub fn ttl(self, ttl: Duration) -> Self {
         self.map(|lock| lock.ttl(ttl))
     }
 
-    /// Leaves the lease to its ttl (default: renewed at a third of it for as long as the guard lives).
+    /// Leaves the lease to its ttl (default: renewed at a third of it for as long as the guard
+    /// lives).
     pub fn without_renewal(self) -> Self {
         self.map(crate::RedLock::without_renewal)
     }
 
-    /// The longest that a lease lasts however often it is renewed (default: no limit). Without it, a guard that a hung
-    /// thread keeps alive is renewed for ever.
+    /// The longest that a lease lasts however often it is renewed (default: no limit). Without it,
+    /// a guard that a hung thread keeps alive is renewed for ever.
     pub fn max_hold(self, max_hold: Duration) -> Self {
         self.map(|lock| lock.max_hold(max_hold))
     }
 
-    /// How long one node's answer is waited for (default: a tenth of the ttl, at most 1 s; or the quorum's); see
-    /// [`crate::RedLock::node_timeout`].
+    /// How long one node's answer is waited for (default: a tenth of the ttl, at most 1 s; or the
+    /// quorum's); see [`crate::RedLock::node_timeout`].
     pub fn node_timeout(self, node_timeout: Duration) -> Self {
         self.map(|lock| lock.node_timeout(node_timeout))
     }
 
-    /// How long `lock` goes on while no quorum can be asked (default: one ttl). For a resource that is held by others it
-    /// waits without limit.
+    /// How long `lock` goes on while no quorum can be asked (default: one ttl). For a resource that
+    /// is held by others it waits without limit.
     pub fn patience(self, patience: Duration) -> Self {
         self.map(|lock| lock.patience(patience))
     }
@@ -66,8 +69,9 @@ impl RedLock {
         self.map(|lock| lock.retry(retry))
     }
 
-    /// Makes the lock re-entrant for this owner: while it holds the resource, its locks re-enter (default: the owner in
-    /// whose [`scope`](Owner::scope) or [`sync_scope`](Owner::sync_scope) the call is made, or none).
+    /// Makes the lock re-entrant for this owner: while it holds the resource, its locks re-enter
+    /// (default: the owner in whose [`scope`](Owner::scope) or [`sync_scope`](Owner::sync_scope)
+    /// the call is made, or none).
     pub fn owned_by(self, owner: &Owner) -> Self {
         self.map(|lock| lock.owned_by(owner))
     }
@@ -85,7 +89,8 @@ impl RedLock {
     ///
     /// # Errors
     ///
-    /// [`LockError::TimedOut`] after `wait`, with the last votes; otherwise as [`lock`](Self::lock).
+    /// [`LockError::TimedOut`] after `wait`, with the last votes; otherwise as
+    /// [`lock`](Self::lock).
     pub fn try_lock_for(&self, wait: Duration) -> Result<LockGuard, LockError> {
         self.runtime.wait(self.lock.try_lock_for(wait)).map(|guard| self.guard(guard))
     }
@@ -100,11 +105,14 @@ impl RedLock {
         Ok(guard.map(|guard| self.guard(guard)))
     }
 
-    /// Locks the resource, waiting as [`lock`](Self::lock) does, runs the closure on this thread, and unlocks.
+    /// Locks the resource, waiting as [`lock`](Self::lock) does, runs the closure on this thread,
+    /// and unlocks.
     ///
-    /// The lease is renewed while the closure runs. **Nothing stops the closure if the lease is lost**, unlike that of
+    /// The lease is renewed while the closure runs. **Nothing stops the closure if the lease is
+    /// lost**, unlike that of
     /// [`crate::RedLock::run`]: it has to ask [`Lease::ensure`] where the validity has to be there. That it was lost stands
-    /// in [`Done::release`], beside the value. If the closure panics, the panic goes on and the resource is unlocked.
+    /// in [`Done::release`], beside the value. If the closure panics, the panic goes on and the
+    /// resource is unlocked.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -130,7 +138,8 @@ impl RedLock {
         Ok(Done { value, release: guard.unlock() })
     }
 
-    /// Asks every node who holds the resource, and reports the quorum's view with each node's answer.
+    /// Asks every node who holds the resource, and reports the quorum's view with each node's
+    /// answer.
     ///
     /// # Errors
     ///

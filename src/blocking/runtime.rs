@@ -15,12 +15,12 @@ use tokio::{
 
 use crate::{error::ConfigError, lock::shutdown};
 
-/// A runtime on a thread of its own: everything of a quorum that goes on by itself (connections, watchdog, expiry,
-/// unlocks that are owed) goes on there, whatever the callers' threads do.
+/// A runtime on a thread of its own: everything of a quorum that goes on by itself (connections,
+/// watchdog, expiry, unlocks that are owed) goes on there, whatever the callers' threads do.
 ///
-/// It lives as long as anything has a clone of it. Then its thread, and no other, shuts the quorum down, so that whatever
-/// was dropped last is still unlocked, and ends the runtime. So a clone may be dropped anywhere, in async code too, where
-/// dropping a runtime panics.
+/// It lives as long as anything has a clone of it. Then its thread, and no other, shuts the quorum
+/// down, so that whatever was dropped last is still unlocked, and ends the runtime. So a clone may
+/// be dropped anywhere, in async code too, where dropping a runtime panics.
 #[derive(Clone, Debug)]
 pub(super) struct Runtime {
     thread: Arc<Thread>,
@@ -64,9 +64,10 @@ impl Runtime {
 
     /// Waits for a future of the async API, and parks the caller's thread meanwhile.
     ///
-    /// The future is polled here, while all that wakes it happens on the runtime. So it may borrow, is inside of the
-    /// caller's spans, and needs nothing of the thread that it blocks: neither is it a runtime's `block_on`, which panics
-    /// in async code, nor does it wait for a runtime whose thread this may be.
+    /// The future is polled here, while all that wakes it happens on the runtime. So it may borrow,
+    /// is inside of the caller's spans, and needs nothing of the thread that it blocks: neither is
+    /// it a runtime's `block_on`, which panics in async code, nor does it wait for a runtime whose
+    /// thread this may be.
     pub(super) fn wait<F: Future>(&self, future: F) -> F::Output {
         let _entered = self.thread.handle.enter();
         wait(future)
@@ -102,7 +103,8 @@ fn serve(
     mut unused: watch::Receiver<()>,
     served: &OnceLock<crate::Quorum>,
 ) {
-    // Made here, because where it cannot be told about it is dropped, which must not happen in async code.
+    // Made here, because where it cannot be told about it is dropped, which must not happen in
+    // async code.
     let runtime = match runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return tell.send(Err(error)).unwrap_or_default(),

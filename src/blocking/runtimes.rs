@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::blocking::runtime::{self, Runtime};
 
-/// The runtimes of the quorums that a group lies in, one for each. Futures are awaited on the first: each quorum's own
-/// wakes what concerns it.
+/// The runtimes of the quorums that a group lies in, one for each. Futures are awaited on the
+/// first: each quorum's own wakes what concerns it.
 ///
 /// An empty group has none. It is refused at its first use, before anything is waited for.
 #[derive(Clone, Debug, Default)]

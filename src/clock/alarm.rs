@@ -11,8 +11,8 @@ use std::{
 use crate::clock::timerfd::Timerfd;
 use crate::clock::{Instant, boot_time::boot_time, sleepers::Sleepers};
 
-/// The longest that the thread sleeps without looking at the clock: by so much it may be late after a suspend, which
-/// a thread's sleep does not count.
+/// The longest that the thread sleeps without looking at the clock: by so much it may be late after
+/// a suspend, which a thread's sleep does not count.
 const SLICE: Duration = Duration::from_secs(1);
 
 /// What rings when the earliest sleeper is due.
@@ -38,7 +38,8 @@ impl Alarm {
             #[cfg(all(target_os = "linux", not(redquorum_portable)))]
             Self::Timerfd(timer) => timer.set(deadline).is_ok(),
             Self::Thread(ringer) => {
-                // It looks for the earliest deadline, and does so anyway when it is done with this one.
+                // It looks for the earliest deadline, and does so anyway when it is done with this
+                // one.
                 if thread::current().id() != ringer.id() {
                     ringer.unpark();
                 }
@@ -48,7 +49,8 @@ impl Alarm {
         }
     }
 
-    /// Starts a thread that rings; it ends with the last handle on the sleepers, which sets the alarm.
+    /// Starts a thread that rings; it ends with the last handle on the sleepers, which sets the
+    /// alarm.
     ///
     /// # Errors
     ///

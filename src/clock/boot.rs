@@ -9,14 +9,16 @@ use crate::clock::{Clock, Instant, alarm::Alarm, boot_time::boot_time, sleepers:
 
 /// The time since the machine was started, suspended time included where the system can tell.
 ///
-/// On Linux, sleeps are served by one `timerfd` on `CLOCK_BOOTTIME`, which a task on the clock's runtime watches: after a
-/// suspend, a sleep whose deadline has passed meanwhile ends at once. They can be awaited on any executor, as long as
-/// that runtime is driven (a current-thread runtime only runs inside of its `block_on`).
+/// On Linux, sleeps are served by one `timerfd` on `CLOCK_BOOTTIME`, which a task on the clock's
+/// runtime watches: after a suspend, a sleep whose deadline has passed meanwhile ends at once. They
+/// can be awaited on any executor, as long as that runtime is driven (a current-thread runtime only
+/// runs inside of its `block_on`).
 ///
-/// A thread serves them instead, started when somebody first sleeps, where there is no `timerfd`: on other systems, if
-/// the limit of open files is reached, or when the runtime has been shut down. After a suspend it may be late by up to a
-/// second. If even a thread is refused, a sleeper is polled over and over until it is due. So sleeps may become
-/// dearer, but they end, and [`now`](Clock::now) depends on none of this.
+/// A thread serves them instead, started when somebody first sleeps, where there is no `timerfd`:
+/// on other systems, if the limit of open files is reached, or when the runtime has been shut down.
+/// After a suspend it may be late by up to a second. If even a thread is refused, a sleeper is
+/// polled over and over until it is due. So sleeps may become dearer, but they end, and
+/// [`now`](Clock::now) depends on none of this.
 ///
 /// Task and thread end when the clock, its clones and the sleeps begun by it are dropped.
 #[derive(Clone, Debug)]
@@ -25,8 +27,8 @@ pub(crate) struct BootClock {
 }
 
 impl BootClock {
-    /// A clock whose sleeps are served by a task on `runtime`, which must have its IO enabled, as for any socket: its
-    /// task would panic otherwise, and the thread take over.
+    /// A clock whose sleeps are served by a task on `runtime`, which must have its IO enabled, as
+    /// for any socket: its task would panic otherwise, and the thread take over.
     #[cfg(all(target_os = "linux", not(redquorum_portable)))]
     pub(crate) fn start(runtime: &Handle) -> Self {
         use crate::clock::timerfd::{Driver, Timerfd};

@@ -2,7 +2,8 @@
 
 use crate::clock::Instant;
 
-/// The time since the machine was started, `CLOCK_BOOTTIME`: it counts while the machine is suspended.
+/// The time since the machine was started, `CLOCK_BOOTTIME`: it counts while the machine is
+/// suspended.
 #[cfg(all(target_os = "linux", not(redquorum_portable)))]
 pub(super) fn boot_time() -> Instant {
     use std::time::Duration;
@@ -16,8 +17,8 @@ pub(super) fn boot_time() -> Instant {
 
 /// The time since this function was first called, as [`std::time::Instant`] counts it.
 ///
-/// Whether that includes suspended time depends on the system. Where it does not, as on macOS, a lease looks valid for
-/// as much longer as the machine slept.
+/// Whether that includes suspended time depends on the system. Where it does not, as on macOS, a
+/// lease looks valid for as much longer as the machine slept.
 #[cfg(any(not(target_os = "linux"), redquorum_portable))]
 #[expect(clippy::disallowed_methods, reason = "this is where time comes from")]
 pub(super) fn boot_time() -> Instant {

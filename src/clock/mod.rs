@@ -1,7 +1,7 @@
 //! Time, as everything in this crate reads it.
 //!
-//! Nothing else reads a clock or sleeps: time is an argument of every decision, and the simulator hands out clocks of
-//! its own. `clippy.toml` refuses the ways round it.
+//! Nothing else reads a clock or sleeps: time is an argument of every decision, and the simulator
+//! hands out clocks of its own. `clippy.toml` refuses the ways round it.
 
 use std::{fmt, ops::Add, time::Duration};
 
@@ -22,8 +22,9 @@ pub(crate) use self::{boot::BootClock, virtual_time::TokioClock};
 
 /// A point in monotonic time, comparable only with others of the same clock.
 ///
-/// On Linux it counts the time since boot, a suspended machine included, which [`std::time::Instant`] does not:
-/// a lease must not look valid because the machine slept through its end.
+/// On Linux it counts the time since boot, a suspended machine included, which
+/// [`std::time::Instant`] does not: a lease must not look valid because the machine slept through
+/// its end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(Duration);
 
@@ -67,7 +68,8 @@ pub(crate) trait Clock: fmt::Debug + Send + Sync {
     /// The present.
     fn now(&self) -> Instant;
 
-    /// The time of day, as far as it is known: since the Unix epoch. Only to be compared with that of a node, by the hour.
+    /// The time of day, as far as it is known: since the Unix epoch. Only to be compared with that
+    /// of a node, by the hour.
     fn time_of_day(&self) -> Duration;
 
     /// How late a sleep may end: what must happen *by* an instant is set earlier by this much.

@@ -4,14 +4,18 @@ use std::{collections::BTreeMap, task::Waker};
 
 use crate::clock::Instant;
 
-/// Sleepers in the order of their deadlines, and the instant at which the alarm is set to ring for them.
+/// Sleepers in the order of their deadlines, and the instant at which the alarm is set to ring for
+/// them.
 ///
 /// # Invariants
 ///
-/// 1. A waker is in the queue at most once, and leaves it when it is handed out: no sleeper is woken twice.
-/// 2. After [`arm`](Self::arm), the alarm is set at or before the earliest deadline. It may be set too early, after the
-///    earliest sleeper was [removed](Self::remove): an alarm for nobody costs less than setting it again each time.
-/// 3. A waker never runs and is never dropped in here: either may be anybody's code, and the queue is behind a mutex.
+/// 1. A waker is in the queue at most once, and leaves it when it is handed out: no sleeper is
+///    woken twice.
+/// 2. After [`arm`](Self::arm), the alarm is set at or before the earliest deadline. It may be set
+///    too early, after the earliest sleeper was [removed](Self::remove): an alarm for nobody costs
+///    less than setting it again each time.
+/// 3. A waker never runs and is never dropped in here: either may be anybody's code, and the queue
+///    is behind a mutex.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     sleepers: BTreeMap<(Instant, u64), Waker>,
@@ -19,7 +23,8 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Puts a sleeper in and returns the waker that it had left before. `id` tells sleepers with one deadline apart.
+    /// Puts a sleeper in and returns the waker that it had left before. `id` tells sleepers with
+    /// one deadline apart.
     #[must_use = "drop it only after the mutex is released"]
     pub(super) fn insert(&mut self, deadline: Instant, id: u64, waker: Waker) -> Option<Waker> {
         self.sleepers.insert((deadline, id), waker)
@@ -33,8 +38,9 @@ impl Queue {
 
     /// Takes out all whose deadline has come, earliest first, and forgets that an alarm was set.
     ///
-    /// It may have rung before its time: a thread that has just been started looks at once, and goes by the queue from then
-    /// on. If the one for whom it was set is gone, nothing would ring for a later sleeper.
+    /// It may have rung before its time: a thread that has just been started looks at once, and
+    /// goes by the queue from then on. If the one for whom it was set is gone, nothing would ring
+    /// for a later sleeper.
     #[must_use = "wake them after the mutex is released"]
     pub(super) fn due(&mut self, now: Instant) -> Vec<Waker> {
         self.armed = None;
@@ -55,7 +61,8 @@ impl Queue {
         std::mem::take(&mut self.sleepers).into_values().collect()
     }
 
-    /// The instant for which the caller has to set the alarm; none if it is set early enough or nobody sleeps.
+    /// The instant for which the caller has to set the alarm; none if it is set early enough or
+    /// nobody sleeps.
     ///
     /// If it cannot be set, the caller says [so](Self::disarm).
     pub(super) fn arm(&mut self) -> Option<Instant> {

@@ -16,12 +16,15 @@ use crate::{
 
 /// Everyone who sleeps by one clock, and the alarm that is set for the earliest of them.
 ///
-/// The clock's handles and every [`Sleep`] share it. Whoever rings holds it weakly, and ends when it is dropped.
+/// The clock's handles and every [`Sleep`] share it. Whoever rings holds it weakly, and ends when
+/// it is dropped.
 ///
 /// # Invariants
 ///
-/// 1. While anyone is in the queue, an alarm is set that will ring; a sleeper for whom none could be set wakes itself.
-/// 2. Wakers run and are dropped after the mutex is released: they may be anybody's code, such as another sleep's drop.
+/// 1. While anyone is in the queue, an alarm is set that will ring; a sleeper for whom none could
+///    be set wakes itself.
+/// 2. Wakers run and are dropped after the mutex is released: they may be anybody's code, such as
+///    another sleep's drop.
 #[derive(Debug)]
 pub(super) struct Sleepers {
     state: Mutex<State>,
@@ -44,7 +47,8 @@ impl Sleepers {
         Sleep { sleepers: Arc::clone(self), deadline, id, queued: false }
     }
 
-    /// Wakes all who are due, and returns when the next will be. Called whenever the alarm rings; too often is harmless.
+    /// Wakes all who are due, and returns when the next will be. Called whenever the alarm rings;
+    /// too often is harmless.
     pub(super) fn ring(self: &Arc<Self>) -> Option<Instant> {
         let mut state = lock(&self.state);
         let mut awake = state.queue.due(boot_time());
@@ -57,9 +61,11 @@ impl Sleepers {
         next
     }
 
-    /// Wakes everyone, due or not: those who are still polled queue up again, behind an alarm that still rings.
+    /// Wakes everyone, due or not: those who are still polled queue up again, behind an alarm that
+    /// still rings.
     ///
-    /// The others, most of all the tasks of the runtime that took the driver with it, are not worth a thread.
+    /// The others, most of all the tasks of the runtime that took the driver with it, are not worth
+    /// a thread.
     #[cfg(all(target_os = "linux", not(redquorum_portable)))]
     pub(super) fn driver_is_gone(&self) {
         let mut state = lock(&self.state);
@@ -85,9 +91,11 @@ impl Sleepers {
         }
     }
 
-    /// Sets the alarm if it has to be set, a thread where there is no other. False if there is not even a thread.
+    /// Sets the alarm if it has to be set, a thread where there is no other. False if there is not
+    /// even a thread.
     ///
-    /// Done under the mutex: two deadlines that reached the alarm in the wrong order would leave it set for the later.
+    /// Done under the mutex: two deadlines that reached the alarm in the wrong order would leave it
+    /// set for the later.
     fn arm(self: &Arc<Self>, state: &mut State) -> bool {
         let Some(deadline) = state.queue.arm() else {
             return true;

@@ -53,8 +53,8 @@ impl Timerfd {
 
 /// The task that wakes sleepers when the timer rings.
 ///
-/// It ends with the last handle on the sleepers, which rings the timer. If it ends before them, because its runtime is
-/// shut down or cannot watch the timer, it tells them.
+/// It ends with the last handle on the sleepers, which rings the timer. If it ends before them,
+/// because its runtime is shut down or cannot watch the timer, it tells them.
 #[derive(Debug)]
 pub(super) struct Driver {
     sleepers: Weak<Sleepers>,
@@ -65,13 +65,15 @@ impl Driver {
         Self { sleepers }
     }
 
-    /// Takes the driver by value: a runtime that is gone drops this future unpolled, and the driver with it.
+    /// Takes the driver by value: a runtime that is gone drops this future unpolled, and the driver
+    /// with it.
     pub(super) async fn run(self, timer: Timerfd) {
         let Ok(timer) = timer.watch() else {
             return;
         };
         while let Ok(mut readable) = timer.readable().await {
-            // Takes the ring off the timer. There is none to take if a sleeper has just set the timer anew.
+            // Takes the ring off the timer. There is none to take if a sleeper has just set the
+            // timer anew.
             let _taken = rustix::io::read(timer.get_ref(), &mut [0; 8]);
             // Before the sleepers are looked at, for what rings from now on has to be seen.
             readable.clear_ready();

@@ -6,20 +6,22 @@ use futures::future::{self, BoxFuture, FutureExt};
 
 use crate::clock::{Clock, Instant};
 
-/// The time of day at which virtual time begins: in 2023, so that fencing tokens have the size of real ones.
+/// The time of day at which virtual time begins: in 2023, so that fencing tokens have the size of
+/// real ones.
 pub(crate) const VIRTUAL_EPOCH: Duration = Duration::from_secs(1_700_000_000);
 
 /// Tokio's own clock: virtual where a test paused it.
 ///
-/// It counts from when it was made, and its copies with it. Sleeps need a tokio runtime with its timer enabled, and
-/// virtual time is seen only inside of the runtime that was paused.
+/// It counts from when it was made, and its copies with it. Sleeps need a tokio runtime with its
+/// timer enabled, and virtual time is seen only inside of the runtime that was paused.
 #[derive(Clone, Debug)]
 pub(crate) struct TokioClock {
     origin: tokio::time::Instant,
 }
 
 impl TokioClock {
-    /// A clock that starts at zero. Outside of a runtime it starts by real time, instead of panicking.
+    /// A clock that starts at zero. Outside of a runtime it starts by real time, instead of
+    /// panicking.
     #[expect(clippy::disallowed_methods, reason = "this is where virtual time comes from")]
     pub(crate) fn new() -> Self {
         Self { origin: tokio::time::Instant::now() }

@@ -29,7 +29,8 @@ pub(crate) struct CheckedLock {
     pub(crate) node_timeout: Duration,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) patience: Duration,
-    /// Whether it was set; otherwise nodes that have told for how long they will not vote are waited for.
+    /// Whether it was set; otherwise nodes that have told for how long they will not vote are
+    /// waited for.
     pub(crate) is_patience_set: bool,
     pub(crate) pacing: Pacing,
     /// How long a waiter that is not heard of keeps its place in line.

@@ -8,8 +8,8 @@ use crate::{
     node::{Fingerprint, NewNodes, QuarantineTerms, RestartGuard, Terms},
 };
 
-/// What a counter that was lost counts from is known to a second: within less, a node that forgets twice would give the same
-/// votes again.
+/// What a counter that was lost counts from is known to a second: within less, a node that forgets
+/// twice would give the same votes again.
 const COUNTED_AS: Duration = Duration::from_secs(1);
 
 /// What all clients and nodes of a quorum agree on beside its settings: the names of keys, when a

@@ -6,9 +6,10 @@ use crate::{algorithm::queueing::Pacing, config::quorum::check_longest, error::C
 
 /// How a waiter paces the attempts that no call has asked for.
 ///
-/// Waiters are called when it is their turn; the first two in line also hear of releases, and come when the holder's ttl ends.
-/// What is set here bounds what happens when a call is missed, and how fast failures are tried again. A place in line is kept
-/// for twice the longest poll after its waiter last asked, and at most `max_ttl`.
+/// Waiters are called when it is their turn; the first two in line also hear of releases, and come
+/// when the holder's ttl ends. What is set here bounds what happens when a call is missed, and how
+/// fast failures are tried again. A place in line is kept for twice the longest poll after its
+/// waiter last asked, and at most `max_ttl`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     first_poll: Duration,

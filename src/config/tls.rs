@@ -12,11 +12,12 @@ use tokio_rustls::rustls::{
 
 use crate::error::ConfigError;
 
-/// Whom a client trusts behind TLS, and how it shows itself there: for nodes with `rediss://` or `rediss+sentinel://`.
+/// Whom a client trusts behind TLS, and how it shows itself there: for nodes with `rediss://` or
+/// `rediss+sentinel://`.
 ///
-/// TLS is made by rustls, with the crypto provider that the process has installed, and with *ring* if it has none. A
-/// certificate has to be valid for the host as it stands in the url, or as a Sentinel names it; there is no way to do
-/// without.
+/// TLS is made by rustls, with the crypto provider that the process has installed, and with *ring*
+/// if it has none. A certificate has to be valid for the host as it stands in the url, or as a
+/// Sentinel names it; there is no way to do without.
 ///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")]
@@ -42,16 +43,19 @@ pub struct Tls {
 impl Tls {
     /// The defaults: trusts the CAs that the system trusts, and shows no certificate.
     ///
-    /// On Linux, `SSL_CERT_FILE` and `SSL_CERT_DIR` say where those CAs are, where it is not the usual place.
+    /// On Linux, `SSL_CERT_FILE` and `SSL_CERT_DIR` say where those CAs are, where it is not the
+    /// usual place.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Trusts the CAs with these certificates, as PEM, in place of the system's. Called again, trusts these as well.
+    /// Trusts the CAs with these certificates, as PEM, in place of the system's. Called again,
+    /// trusts these as well.
     ///
     /// # Errors
     ///
-    /// [`ConfigError::CaCertificates`] if there is no certificate in it, or one that cannot be read.
+    /// [`ConfigError::CaCertificates`] if there is no certificate in it, or one that cannot be
+    /// read.
     pub fn ca(mut self, pem: impl AsRef<[u8]>) -> Result<Self, ConfigError> {
         let refused = |reason: String| ConfigError::CaCertificates { reason: reason.into() };
         let mut roots = self.roots.take().unwrap_or_else(RootCertStore::empty);
@@ -61,12 +65,13 @@ impl Tls {
         Ok(Self { roots: Some(roots), ..self })
     }
 
-    /// Shows this certificate to servers that ask for one (default: none): its chain with the certificate itself first,
-    /// and its private key, both as PEM.
+    /// Shows this certificate to servers that ask for one (default: none): its chain with the
+    /// certificate itself first, and its private key, both as PEM.
     ///
     /// # Errors
     ///
-    /// [`ConfigError::ClientCertificate`] if one of them cannot be read, or the key is another certificate's.
+    /// [`ConfigError::ClientCertificate`] if one of them cannot be read, or the key is another
+    /// certificate's.
     pub fn client_certificate(
         mut self,
         chain: impl AsRef<[u8]>,
@@ -107,7 +112,8 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// The process's choice, so that one that must use a certified library does; and never a panic where it has not chosen.
+/// The process's choice, so that one that must use a certified library does; and never a panic
+/// where it has not chosen.
 fn provider() -> Arc<CryptoProvider> {
     CryptoProvider::get_default().map_or_else(|| Arc::new(ring::default_provider()), Arc::clone)
 }
@@ -118,7 +124,8 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     if read.is_empty() { Err("no certificate stands there".to_owned()) } else { Ok(read) }
 }
 
-/// What rustls gives as the name of a cause, and what it means. The name stays beside the words, as it is what one searches for.
+/// What rustls gives as the name of a cause, and what it means. The name stays beside the words, as
+/// it is what one searches for.
 const CAUSES: [(&str, &str); 4] = [
     (
         "UnsupportedCertVersion",
@@ -142,7 +149,8 @@ pub(crate) fn in_words(error: &impl fmt::Display) -> String {
     }
 }
 
-/// The system's roots. One that cannot be read is left out: whoever it would have vouched for is not trusted.
+/// The system's roots. One that cannot be read is left out: whoever it would have vouched for is
+/// not trusted.
 fn system_roots() -> Result<RootCertStore, ConfigError> {
     let CertificateResult { certs, errors, .. } = load_native_certs();
     let mut roots = RootCertStore::empty();

@@ -27,8 +27,9 @@ pub(super) struct View {
 
 /// The answers so far, and what follows from them.
 ///
-/// The leader is the owner that q nodes name as the holder. A value is proclaimed when q nodes keep it, and two quorums share
-/// a node: so among any q nodes that name the holder one has its last value, or one that it said since.
+/// The leader is the owner that q nodes name as the holder. A value is proclaimed when q nodes keep
+/// it, and two quorums share a node: so among any q nodes that name the holder one has its last
+/// value, or one that it said since.
 struct Canvass {
     electorate: Electorate,
     answers: Vec<Answer>,
@@ -110,8 +111,9 @@ mod tests {
     use super::*;
     use crate::node::entries::{owner, said};
 
-    /// One word a node: the holder's letter or `-`, the letter of whoever said something there or `-`, and the number of
-    /// what it said; `?` for a node that has not answered, `!` for one that has failed.
+    /// One word a node: the holder's letter or `-`, the letter of whoever said something there or
+    /// `-`, and the number of what it said; `?` for a node that has not answered, `!` for one that
+    /// has failed.
     fn canvass(nodes: &str) -> Canvass {
         let nodes: Vec<&str> = nodes.split(' ').collect();
         let mut canvass = Canvass::new(Electorate::new(nodes.len(), Electorate::majority(nodes.len())));

@@ -17,15 +17,18 @@ use crate::{
 
 /// One candidate of an election: it campaigns to lead, and shows who does.
 ///
-/// The leader is whoever holds the lock on the election's name, and its term is that lock's fencing token. So there is at most
-/// one leader at a time, under the assumptions of the
-/// [crate's promises](crate#what-is-promised-and-on-what-it-rests), and every leader has a larger term than the one before.
+/// The leader is whoever holds the lock on the election's name, and its term is that lock's fencing
+/// token. So there is at most one leader at a time, under the assumptions of the [crate's
+/// promises](crate#what-is-promised-and-on-what-it-rests), and every leader has a larger term than
+/// the one before.
 ///
-/// It is a description, cheap to clone, and may be used again and by several tasks at once: each campaign is a candidate of
-/// its own, never re-entrant, whatever [`Owner`](crate::Owner)'s scope it is in.
+/// It is a description, cheap to clone, and may be used again and by several tasks at once: each
+/// campaign is a candidate of its own, never re-entrant, whatever [`Owner`](crate::Owner)'s scope
+/// it is in.
 ///
-/// A leader that hangs on is removed by an operator's [`force_unlock`](crate::RedLock::force_unlock) of the name; it learns of that
-/// at its next renewal.
+/// A leader that hangs on is removed by an operator's
+/// [`force_unlock`](crate::RedLock::force_unlock) of the name; it learns of that at its next
+/// renewal.
 ///
 /// To lead for as long as possible is a loop:
 ///
@@ -64,11 +67,12 @@ pub struct Election {
 }
 
 impl Election {
-    /// A candidate of the election of this name, with the quorum's settings; nothing is sent yet. `value` is what others see
-    /// of it when it leads, such as its address: at most 64 KiB. One who only observes needs none.
+    /// A candidate of the election of this name, with the quorum's settings; nothing is sent yet.
+    /// `value` is what others see of it when it leads, such as its address: at most 64 KiB. One who
+    /// only observes needs none.
     ///
-    /// The name is a resource like that of a lock: do not lock it otherwise. A name or a value that cannot be one is an error of
-    /// the first use.
+    /// The name is a resource like that of a lock: do not lock it otherwise. A name or a value that
+    /// cannot be one is an error of the first use.
     pub fn new(quorum: &Quorum, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Self {
         let resources = Resource::new(name).map(|name| Arc::new([name]) as _);
         let mut claim = Claim::new(Arc::clone(quorum.client()), resources);
@@ -76,41 +80,44 @@ impl Election {
         Self { claim, value: Value::new(value.as_ref()) }
     }
 
-    /// How long the nodes keep a leader that they do not hear of (default: the quorum's, 30 s). Nobody else leads for this long
-    /// after a crash; a longer pause of the network costs the leadership.
+    /// How long the nodes keep a leader that they do not hear of (default: the quorum's, 30 s).
+    /// Nobody else leads for this long after a crash; a longer pause of the network costs the
+    /// leadership.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.claim.settings.ttl = Some(ttl);
         self
     }
 
-    /// How long one node's answer is waited for (default: a tenth of the ttl, at most 1 s; or the quorum's); see
-    /// [`RedLock::node_timeout`](crate::RedLock::node_timeout).
+    /// How long one node's answer is waited for (default: a tenth of the ttl, at most 1 s; or the
+    /// quorum's); see [`RedLock::node_timeout`](crate::RedLock::node_timeout).
     pub fn node_timeout(mut self, node_timeout: Duration) -> Self {
         self.claim.settings.node_timeout = Some(node_timeout);
         self
     }
 
     /// How long [`campaign`](Self::campaign) goes on while no quorum can be asked (default: as for
-    /// [`RedLock::patience`](crate::RedLock::patience)). While another leads it waits without limit.
+    /// [`RedLock::patience`](crate::RedLock::patience)). While another leads it waits without
+    /// limit.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.claim.settings.patience = Some(patience);
         self
     }
 
-    /// How candidates and observers pace what no notice asks for (default: [`RetryPolicy::default`]).
+    /// How candidates and observers pace what no notice asks for (default:
+    /// [`RetryPolicy::default`]).
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
         self.claim.settings.retry = retry;
         self
     }
 
-    /// Waits until this candidate leads and a quorum of nodes shows its value: whoever asks for the leader from then on is shown
-    /// it. One who is deposed before that campaigns again.
+    /// Waits until this candidate leads and a quorum of nodes shows its value: whoever asks for the
+    /// leader from then on is shown it. One who is deposed before that campaigns again.
     ///
     /// # Errors
     ///
-    /// [`LockError::Config`] if the settings or the value cannot work; [`LockError::NoQuorum`], [`LockError::Quarantined`] or
-    /// [`LockError::Expired`] when no quorum could be asked, or none took the value, for the patience of this election; [`LockError::Closed`] after a
-    /// shutdown.
+    /// [`LockError::Config`] if the settings or the value cannot work; [`LockError::NoQuorum`],
+    /// [`LockError::Quarantined`] or [`LockError::Expired`] when no quorum could be asked, or none
+    /// took the value, for the patience of this election; [`LockError::Closed`] after a shutdown.
     ///
     /// # Cancel safety
     ///
@@ -129,8 +136,9 @@ impl Election {
     ///
     /// # Errors
     ///
-    /// [`LockError::NoQuorum`] if fewer nodes than a quorum gave an answer, or keep the value, within a node timeout each;
-    /// [`LockError::LeaseLost`] if it was deposed before they did; otherwise as [`campaign`](Self::campaign).
+    /// [`LockError::NoQuorum`] if fewer nodes than a quorum gave an answer, or keep the value,
+    /// within a node timeout each; [`LockError::LeaseLost`] if it was deposed before they did;
+    /// otherwise as [`campaign`](Self::campaign).
     ///
     /// # Cancel safety
     ///
@@ -150,11 +158,11 @@ impl Election {
         }
     }
 
-    /// Asks the nodes who leads: whoever holds the lock on a quorum of them, with the last value that it proclaimed there.
-    /// `None` if nobody does.
+    /// Asks the nodes who leads: whoever holds the lock on a quorum of them, with the last value
+    /// that it proclaimed there. `None` if nobody does.
     ///
-    /// It was so when the nodes answered. Of a value that is being proclaimed meanwhile, two that ask may be shown different
-    /// ones; [`observe`](Self::observe) never goes back.
+    /// It was so when the nodes answered. Of a value that is being proclaimed meanwhile, two that
+    /// ask may be shown different ones; [`observe`](Self::observe) never goes back.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -172,8 +180,9 @@ impl Election {
     ///
     /// # Errors
     ///
-    /// [`LockError::NoQuorum`] if too few nodes answered within a node timeout to say who leads, or that nobody does;
-    /// [`LockError::Config`] and [`LockError::Closed`] as for [`campaign`](Self::campaign).
+    /// [`LockError::NoQuorum`] if too few nodes answered within a node timeout to say who leads, or
+    /// that nobody does; [`LockError::Config`] and [`LockError::Closed`] as for
+    /// [`campaign`](Self::campaign).
     ///
     /// # Cancel safety
     ///
@@ -183,7 +192,8 @@ impl Election {
         Ok(view.leader.as_ref().map(Leader::new))
     }
 
-    /// The leaders from now on: the present one, if there is one, and then every change of leader or value that is seen.
+    /// The leaders from now on: the present one, if there is one, and then every change of leader
+    /// or value that is seen.
     ///
     /// # Errors
     ///
@@ -200,8 +210,9 @@ impl Election {
         Leadership::begin(&self.claim.client.core, guard, value)
     }
 
-    /// Shows the leader to those who observe, trying again until it is deposed, or until no quorum has taken the value for the
-    /// patience of this election: then somebody else may do better. Whether it was shown.
+    /// Shows the leader to those who observe, trying again until it is deposed, or until no quorum
+    /// has taken the value for the patience of this election: then somebody else may do better.
+    /// Whether it was shown.
     async fn show(&self, leadership: &Leadership) -> Result<bool, LockError> {
         let Target { settings, .. } = self.claim.target()?;
         let core = self.core();

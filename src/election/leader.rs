@@ -9,12 +9,13 @@ use std::{
 
 use crate::{algorithm::fencing::FencingToken, node::Proclamation};
 
-/// Whoever leads, as [`Election::leader`](crate::Election::leader) and [`Election::observe`](crate::Election::observe) show it.
+/// Whoever leads, as [`Election::leader`](crate::Election::leader) and
+/// [`Election::observe`](crate::Election::observe) show it.
 ///
-/// It was elected, and a quorum of nodes had its lock when they were asked. It may have deposed itself before that, by up to
-/// a ttl: nodes keep a lock longer than its owner counts on it, most of all where they executed renewals whose answers were
-/// lost. By the time this is read another may lead; what it does is told from what a later leader does by the
-/// [`term`](Self::term).
+/// It was elected, and a quorum of nodes had its lock when they were asked. It may have deposed
+/// itself before that, by up to a ttl: nodes keep a lock longer than its owner counts on it, most
+/// of all where they executed renewals whose answers were lost. By the time this is read another
+/// may lead; what it does is told from what a later leader does by the [`term`](Self::term).
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leader {
@@ -40,14 +41,15 @@ impl Leader {
         String::from_utf8_lossy(&self.value)
     }
 
-    /// The fencing token of its leadership: larger than that of every leader before it, as long as the nodes remember
-    /// their counters.
+    /// The fencing token of its leadership: larger than that of every leader before it, as long as
+    /// the nodes remember their counters.
     #[must_use]
     pub fn term(&self) -> FencingToken {
         self.term
     }
 
-    /// When it was elected, by *its* time of day, in whole milliseconds: to be shown to people, not to be compared.
+    /// When it was elected, by *its* time of day, in whole milliseconds: to be shown to people, not
+    /// to be compared.
     #[must_use]
     pub fn since(&self) -> SystemTime {
         SystemTime::UNIX_EPOCH.checked_add(self.since).unwrap_or(SystemTime::UNIX_EPOCH)

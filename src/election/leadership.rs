@@ -17,18 +17,20 @@ use crate::{
 
 /// A won election, for as long as it is not lost and this lives.
 ///
-/// The leader deposes *itself*: by its own clock, before the nodes would elect another one, and without having to be told by
-/// anybody. So at most one leads at a time, under the assumptions of the
-/// [crate's promises](crate#what-is-promised-and-on-what-it-rests).
+/// The leader deposes *itself*: by its own clock, before the nodes would elect another one, and
+/// without having to be told by anybody. So at most one leads at a time, under the assumptions of
+/// the [crate's promises](crate#what-is-promised-and-on-what-it-rests).
 ///
-/// But a process that is paused between looking and acting may act after its end. Give the [`term`](Self::term) to whatever the
-/// leader writes to, and have it refuse smaller ones.
+/// But a process that is paused between looking and acting may act after its end. Give the
+/// [`term`](Self::term) to whatever the leader writes to, and have it refuse smaller ones.
 ///
-/// Dropping it resigns without waiting, as dropping a [`LockGuard`] unlocks. Where that cannot work (the process is killed, the
-/// runtime is gone, this is leaked) another is elected when the ttl is over.
+/// Dropping it resigns without waiting, as dropping a [`LockGuard`] unlocks. Where that cannot work
+/// (the process is killed, the runtime is gone, this is leaked) another is elected when the ttl is
+/// over.
 #[must_use = "dropping a leadership resigns at once: bind it to a name, `_` is none"]
 pub struct Leadership {
-    // Before the task, because fields are dropped in this order: what is said is of no use without the lock.
+    // Before the task, because fields are dropped in this order: what is said is of no use without
+    // the lock.
     guard: LockGuard,
     proclaimer: Arc<Proclaimer>,
     _repeating: Repeating,
@@ -48,7 +50,8 @@ impl Leadership {
         self.proclaimer.proclaim(&self.core).await
     }
 
-    /// The term: a fencing token, larger than that of every leader before, as long as the nodes remember their counters.
+    /// The term: a fencing token, larger than that of every leader before, as long as the nodes
+    /// remember their counters.
     #[must_use]
     pub fn term(&self) -> FencingToken {
         self.guard.fencing_token()
@@ -87,11 +90,11 @@ impl Leadership {
         self.guard.lease()
     }
 
-    /// Ready when the leadership is over, and before anybody else can be elected: on a timer of its own, whatever happens to
-    /// nodes and connections.
+    /// Ready when the leadership is over, and before anybody else can be elected: on a timer of its
+    /// own, whatever happens to nodes and connections.
     ///
-    /// A future sees that only when it is polled: code that blocks its thread is told late, and has to ask
-    /// [`ensure`](Self::ensure).
+    /// A future sees that only when it is polled: code that blocks its thread is told late, and has
+    /// to ask [`ensure`](Self::ensure).
     ///
     /// # Cancel safety
     ///
@@ -100,8 +103,8 @@ impl Leadership {
         self.guard.lost().await
     }
 
-    /// Ready when this certainly leads for no longer than `left`, unless it is renewed: the time to begin with what has to be
-    /// stopped by the end. See [`LockGuard::expiring_within`].
+    /// Ready when this certainly leads for no longer than `left`, unless it is renewed: the time to
+    /// begin with what has to be stopped by the end. See [`LockGuard::expiring_within`].
     ///
     /// # Cancel safety
     ///
@@ -110,14 +113,15 @@ impl Leadership {
         self.guard.expiring_within(left).await;
     }
 
-    /// Changes the value that those see who observe the election. Returns when a quorum of nodes keeps it: whoever asks for the
-    /// leader from then on is shown it, or a later one.
+    /// Changes the value that those see who observe the election. Returns when a quorum of nodes
+    /// keeps it: whoever asks for the leader from then on is shown it, or a later one.
     ///
     /// # Errors
     ///
-    /// [`ProclaimError::Config`] if the value is longer than 64 KiB; [`ProclaimError::LeaseLost`] if the leadership is over;
-    /// [`ProclaimError::NoQuorum`] if fewer nodes than a quorum have kept it within a node timeout. It is the leader's value
-    /// then all the same: some may see it, and the nodes are told again after a third of the ttl.
+    /// [`ProclaimError::Config`] if the value is longer than 64 KiB; [`ProclaimError::LeaseLost`]
+    /// if the leadership is over; [`ProclaimError::NoQuorum`] if fewer nodes than a quorum have
+    /// kept it within a node timeout. It is the leader's value then all the same: some may see it,
+    /// and the nodes are told again after a third of the ttl.
     ///
     /// # Cancel safety
     ///
@@ -129,10 +133,11 @@ impl Leadership {
         self.show().await
     }
 
-    /// Runs a closure until it is done or the leadership is lost; then it is dropped, at the await where it is.
+    /// Runs a closure until it is done or the leadership is lost; then it is dropped, at the await
+    /// where it is.
     ///
-    /// Code between two awaits, and tasks that it spawned, run on and can ask the [`Lease`]. When the closure is done, this
-    /// leads on: to end it, [`resign`](Self::resign).
+    /// Code between two awaits, and tasks that it spawned, run on and can ask the [`Lease`]. When
+    /// the closure is done, this leads on: to end it, [`resign`](Self::resign).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -166,19 +171,22 @@ impl Leadership {
         }
     }
 
-    /// Gives the leadership up, so that another is elected within some round trips. Returns at the quorum; the other nodes are
-    /// told all the same.
+    /// Gives the leadership up, so that another is elected within some round trips. Returns at the
+    /// quorum; the other nodes are told all the same.
     ///
-    /// What the leader said stays on the nodes for at most one ttl, and nobody is shown it any more.
+    /// What the leader said stays on the nodes for at most one ttl, and nobody is shown it any
+    /// more.
     ///
     /// # Errors
     ///
-    /// [`UnlockError::LeaseLost`] if the leadership was over before: another may have led meanwhile. [`UnlockError::NoQuorum`] if
-    /// too few nodes have confirmed in a node timeout; it goes on in the background until the lease's last key is over.
+    /// [`UnlockError::LeaseLost`] if the leadership was over before: another may have led
+    /// meanwhile. [`UnlockError::NoQuorum`] if too few nodes have confirmed in a node timeout; it
+    /// goes on in the background until the lease's last key is over.
     ///
     /// # Cancel safety
     ///
-    /// It is handed to all nodes before anything is waited for; dropped earlier, the leadership is dropped, which resigns.
+    /// It is handed to all nodes before anything is waited for; dropped earlier, the leadership is
+    /// dropped, which resigns.
     pub async fn resign(self) -> Result<Unlocked, UnlockError> {
         self.guard.unlock().await
     }

@@ -10,8 +10,8 @@
 //! leader, observe ── who holds the lock on q nodes, and what that owner said ──▶ Leader
 //! ```
 //!
-//! The leader is the holder of the lock on the election's name, and its term is the lock's fencing token: all that is true of
-//! locks is true of leaders. What is added is the value.
+//! The leader is the holder of the lock on the election's name, and its term is the lock's fencing
+//! token: all that is true of locks is true of leaders. What is added is the value.
 
 mod canvass;
 #[expect(clippy::module_inception, reason = "a file is named after its type")]

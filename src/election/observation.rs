@@ -30,18 +30,20 @@ use crate::{
     resource::Resource,
 };
 
-/// The leaders of an election, as they are seen: the present one, if there is one, and then every change of leader or value.
+/// The leaders of an election, as they are seen: the present one, if there is one, and then every
+/// change of leader or value.
 ///
-/// Changes are told by the nodes. After a connection was broken, and now and then besides, the nodes are asked again; so what
-/// was missed is caught up with. Of changes that follow one another quickly, only the last may be shown. Terms never go
-/// back, and neither do the values of one leader.
+/// Changes are told by the nodes. After a connection was broken, and now and then besides, the
+/// nodes are asked again; so what was missed is caught up with. Of changes that follow one another
+/// quickly, only the last may be shown. Terms never go back, and neither do the values of one
+/// leader.
 ///
-/// That nobody leads is *not* shown. An observer would learn of it late, and of its end as well, so nothing may be done because
-/// of it: a leader that stops must not be taken for stopped before the next one is there. To ask, there is
-/// [`Election::leader`](crate::Election::leader).
+/// That nobody leads is *not* shown. An observer would learn of it late, and of its end as well, so
+/// nothing may be done because of it: a leader that stops must not be taken for stopped before the
+/// next one is there. To ask, there is [`Election::leader`](crate::Election::leader).
 ///
-/// It ends only when the quorum is shut down; while no quorum answers, it waits. It keeps the quorum's connections. Dropping it
-/// unsubscribes.
+/// It ends only when the quorum is shut down; while no quorum answers, it waits. It keeps the
+/// quorum's connections. Dropping it unsubscribes.
 ///
 /// It is a [`Stream`], and has a [`next`](Self::next) of its own.
 ///
@@ -63,7 +65,8 @@ use crate::{
 #[must_use = "nothing is observed unless it is polled"]
 pub struct Observation {
     resource: Resource,
-    /// Never locked: the mutex makes it possible to share what is only used by whoever has it alone.
+    /// Never locked: the mutex makes it possible to share what is only used by whoever has it
+    /// alone.
     leaders: Mutex<BoxStream<'static, Leader>>,
 }
 
@@ -72,7 +75,8 @@ struct Observer {
     client: Arc<Client>,
     target: Target,
     bell: Arc<Bell>,
-    /// At every node: no change goes unnoticed while they stand. Releases are not listened to, as they show nobody.
+    /// At every node: no change goes unnoticed while they stand. Releases are not listened to, as
+    /// they show nobody.
     _subscriptions: Vec<Subscription>,
     /// Term and number of what was shown last.
     last: Option<(u64, u64)>,
@@ -160,8 +164,8 @@ impl Observer {
         }
     }
 
-    /// Ready at a notice or at the next poll, and not sooner after the last time than the floor: the notices of several nodes
-    /// come one by one.
+    /// Ready at a notice or at the next poll, and not sooner after the last time than the floor:
+    /// the notices of several nodes come one by one.
     async fn due(&self) {
         self.core().clock.sleep_until(self.not_before).await;
         tokio::select! {
@@ -186,7 +190,8 @@ impl Observer {
         view.leader
     }
 
-    /// When to ask again: with a growing and jittered poll, but no later than the lock of whoever leads can end.
+    /// When to ask again: with a growing and jittered poll, but no later than the lock of whoever
+    /// leads can end.
     fn pace(&mut self, remaining: Option<Duration>) {
         let pacing = self.target.settings.pacing;
         let poll = self.poll.mul_f64(0.5 + self.core().jitter());

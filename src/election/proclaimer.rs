@@ -24,11 +24,13 @@ use crate::{
     vote::Vote,
 };
 
-/// What one leader says of itself, and tells the nodes again and again: so those regain it that lost it.
+/// What one leader says of itself, and tells the nodes again and again: so those regain it that
+/// lost it.
 #[derive(Debug)]
 pub(super) struct Proclaimer {
     held: Arc<Held>,
-    /// Its time of day when it was elected, since the epoch, in whole milliseconds as nodes keep it.
+    /// Its time of day when it was elected, since the epoch, in whole milliseconds as nodes keep
+    /// it.
     since: Duration,
     latest: Mutex<Latest>,
 }
@@ -105,8 +107,8 @@ impl Proclaimer {
     }
 }
 
-/// Each time just after the watchdog's renewal, which began to count earlier: where that heals a node that lost the lock, this
-/// comes behind it.
+/// Each time just after the watchdog's renewal, which began to count earlier: where that heals a
+/// node that lost the lock, this comes behind it.
 async fn repeat(core: Arc<Core>, proclaimer: Arc<Proclaimer>) {
     let held = &proclaimer.held;
     loop {

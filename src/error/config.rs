@@ -250,7 +250,8 @@ pub enum ConfigError {
         /// Which.
         resource: Resource,
     },
-    /// Two clients of one quorum in a group, or two quorums that cannot be told apart: they have no order.
+    /// Two clients of one quorum in a group, or two quorums that cannot be told apart: they have no
+    /// order.
     #[error(
         "two clients of one quorum ({fingerprint}) are in one group: take its locks from one client, or name quorums apart"
     )]

@@ -23,7 +23,8 @@ pub enum ConnectError {
         /// What each node said.
         votes: Votes,
     },
-    /// The user may not call `INFO`, without which the restart guard cannot tell one run of a server from another.
+    /// The user may not call `INFO`, without which the restart guard cannot tell one run of a
+    /// server from another.
     #[error(
         "the user of {node} may not call INFO, which the restart guard needs: allow it (`ACL SETUSER ... +info`), or set \
          RestartGuard::Off if the servers keep every vote"
@@ -59,8 +60,8 @@ pub enum ConnectError {
         /// The configuration in the node's record.
         theirs: Fingerprint,
     },
-    /// A node is part of a Redis Cluster, which moves keys and promotes replicas. As with those before, an error only where the
-    /// other nodes are no quorum.
+    /// A node is part of a Redis Cluster, which moves keys and promotes replicas. As with those
+    /// before, an error only where the other nodes are no quorum.
     #[error(
         "{node} is part of a Redis Cluster, which moves keys and promotes replicas, and so cannot vote: name standalone masters \
          (`cluster-enabled no`)"
@@ -69,7 +70,8 @@ pub enum ConnectError {
         /// The node's address.
         node: Arc<str>,
     },
-    /// A node's address leads to a Sentinel. As with those before, an error only where the other nodes are no quorum.
+    /// A node's address leads to a Sentinel. As with those before, an error only where the other
+    /// nodes are no quorum.
     #[error(
         "{node} is a Sentinel, which keeps no keys: name the master that it watches, as redis+sentinel://{node}/NAME, or the \
          address of a master"
@@ -112,7 +114,8 @@ pub enum AdmissionError {
     /// One server answers at two addresses.
     #[error(transparent)]
     SameServer(#[from] SameServer),
-    /// A node's clock and the client's are further apart than an hour: fencing tokens begin at the node's time.
+    /// A node's clock and the client's are further apart than an hour: fencing tokens begin at the
+    /// node's time.
     #[error(
         "the clocks of {node} and of this client are {by:?} apart: set them right, an hour is the most that may be"
     )]
@@ -122,8 +125,9 @@ pub enum AdmissionError {
         /// How far they are apart.
         by: Duration,
     },
-    /// The nodes are other ones, but the configurations are called the same: an old node that is not reached could not be told
-    /// from a new one, and nothing would keep clients with the old list from it.
+    /// The nodes are other ones, but the configurations are called the same: an old node that is
+    /// not reached could not be told from a new one, and nothing would keep clients with the old
+    /// list from it.
     #[error(
         "both configurations are ({fingerprint}), with other nodes: give the new one a name of its own \
          (`QuorumBuilder::name`), by which nodes and clients tell them apart"

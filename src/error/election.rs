@@ -16,8 +16,8 @@ pub enum ProclaimError {
     /// The leadership is over.
     #[error(transparent)]
     LeaseLost(#[from] LeaseLost),
-    /// Fewer nodes than a quorum keep it so far. It is the leader's value all the same, and is told to the nodes again after a
-    /// third of the ttl.
+    /// Fewer nodes than a quorum keep it so far. It is the leader's value all the same, and is told
+    /// to the nodes again after a third of the ttl.
     #[error("no quorum keeps what the leader of {resource} proclaims; {votes}")]
     NoQuorum {
         /// Which election.

@@ -10,8 +10,8 @@ use crate::{
 
 /// Why a resource was not locked. That somebody else holds it is no error of `try_lock`.
 ///
-/// Whatever the error, nothing is left behind on nodes that can be reached, and nothing for longer than one ttl on
-/// the others.
+/// Whatever the error, nothing is left behind on nodes that can be reached, and nothing for longer
+/// than one ttl on the others.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
@@ -30,8 +30,8 @@ pub enum LockError {
     },
     /// So many nodes must not vote, having restarted or being new, that no quorum is left.
     ///
-    /// A new quorum is admitted by [`QuorumBuilder::init`](crate::QuorumBuilder::init). Otherwise the nodes vote again when
-    /// every lease is over that they may have forgotten.
+    /// A new quorum is admitted by [`QuorumBuilder::init`](crate::QuorumBuilder::init). Otherwise
+    /// the nodes vote again when every lease is over that they may have forgotten.
     #[error(
         "no quorum for {resource}: {} needed, and nodes are in quarantine for {} more, as they \
          restarted, were flushed, or are new (if all nodes are new, `redquorum init` or `QuorumBuilder::init` makes them vote at once); {votes}",
@@ -43,7 +43,8 @@ pub enum LockError {
         resource: Resource,
         /// How many votes would have won.
         needed: usize,
-        /// How much longer until enough nodes may vote, as far as they have told; `None` if they have not.
+        /// How much longer until enough nodes may vote, as far as they have told; `None` if they
+        /// have not.
         remaining: Option<Duration>,
         /// What each node said last.
         votes: Votes,
@@ -66,8 +67,9 @@ pub enum LockError {
         /// What each node said.
         votes: Votes,
     },
-    /// A lease that the call builds on was lost: the one that its owner has on the resource (until all of its guards are gone,
-    /// since re-entering it would hide the loss), or one of a group while the rest was waited for.
+    /// A lease that the call builds on was lost: the one that its owner has on the resource (until
+    /// all of its guards are gone, since re-entering it would hide the loss), or one of a group
+    /// while the rest was waited for.
     #[error(transparent)]
     LeaseLost(#[from] LeaseLost),
     /// The quorum was shut down.
@@ -96,10 +98,12 @@ pub enum LossReason {
     /// Its `max_hold` was reached.
     #[error("its max_hold was reached")]
     MaxHold,
-    /// A quorum of nodes does not know it any more: it was unlocked by force, or the nodes forgot it.
+    /// A quorum of nodes does not know it any more: it was unlocked by force, or the nodes forgot
+    /// it.
     #[error("the nodes do not have it any more")]
     TakenAway,
-    /// Its holder has unlocked it: whoever asks holds a [`Lease`](crate::Lease) that was kept for longer.
+    /// Its holder has unlocked it: whoever asks holds a [`Lease`](crate::Lease) that was kept for
+    /// longer.
     #[error("its holder has unlocked it")]
     Unlocked,
     /// The quorum was shut down under it.
@@ -140,7 +144,8 @@ impl RenewError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnlockError {
-    /// The lease was over before it was unlocked: somebody else may have held the resource meanwhile.
+    /// The lease was over before it was unlocked: somebody else may have held the resource
+    /// meanwhile.
     #[error("{lost} before it was unlocked")]
     LeaseLost {
         /// Which lease, and how it was lost.

@@ -26,8 +26,8 @@ pub enum Initialized {
     /// The nodes are this quorum already.
     Before {
         /// What each node said: [`Vote::Granted`] if it knows the quorum,
-        /// [`Refusal::Quarantined`](crate::Refusal::Quarantined) if it knew nothing and joins after a quarantine, anything else if
-        /// it could not be asked.
+        /// [`Refusal::Quarantined`](crate::Refusal::Quarantined) if it knew nothing and joins after
+        /// a quarantine, anything else if it could not be asked.
         votes: Votes,
     },
 }
@@ -43,12 +43,14 @@ pub(super) async fn init(client: &Client) -> Result<(), AdmissionError> {
     let said = rehearse(core).await?;
     refuse_known(core, &said, None)?;
     every_looked_at(core, &said)?;
-    // What another one like this has made meanwhile is told with the rest: some nodes may have been changed.
+    // What another one like this has made meanwhile is told with the rest: some nodes may have been
+    // changed.
     every(core, &ask_all_nodes(core, init_entry(core, false)).await)
 }
 
-/// Makes a quorum of nodes none of which belongs to one, unless they are this quorum already. Where a single node knows the
-/// quorum, those that know nothing may have forgotten it: they are enrolled, as by a client.
+/// Makes a quorum of nodes none of which belongs to one, unless they are this quorum already. Where
+/// a single node knows the quorum, those that know nothing may have forgotten it: they are
+/// enrolled, as by a client.
 ///
 /// # Cancel safety
 ///
@@ -78,9 +80,11 @@ pub(super) async fn init_if_needed(client: &Client) -> Result<Initialized, Admis
 /// Moves nodes from one configuration to another.
 ///
 /// 1. So many old nodes are closed that the rest of them is no quorum.
-/// 2. Every lease of the old configuration ends. If a node came back to it meanwhile, that begins anew.
-/// 3. New nodes that are empty are made: they can have forgotten nothing, as none votes under the new configuration yet.
-///    When some do, after a call that was repeated, empty ones wait out a quarantine.
+/// 2. Every lease of the old configuration ends. If a node came back to it meanwhile, that begins
+///    anew.
+/// 3. New nodes that are empty are made: they can have forgotten nothing, as none votes under the
+///    new configuration yet. When some do, after a call that was repeated, empty ones wait out a
+///    quarantine.
 /// 4. The others are opened.
 ///
 /// # Cancel safety
@@ -136,7 +140,8 @@ async fn close(
     let close = Reconfigure { from: from.clone(), to: closed.clone() };
     let mut answers = ask_all_nodes(before, Entry::Reconfigure(close.clone())).await;
     if answers.iter().any(Answer::is_not_enrolled) {
-        // They restarted empty, and no client has come since: with a record they can be closed as the others.
+        // They restarted empty, and no client has come since: with a record they can be closed as
+        // the others.
         drop(ask_all_nodes(before, enrol(before)).await);
         answers = ask_all_nodes(before, Entry::Reconfigure(close)).await;
     }
@@ -163,7 +168,8 @@ fn init_entry(core: &Core, is_rehearsal: bool) -> Entry {
     Entry::Init(Init { is_rehearsal, time: core.clock.time_of_day() })
 }
 
-/// What every node would say to be made one of the quorum; nothing is changed. Clocks are compared, as by an enrolment.
+/// What every node would say to be made one of the quorum; nothing is changed. Clocks are compared,
+/// as by an enrolment.
 async fn rehearse(core: &Core) -> Result<Vec<Answer>, AdmissionError> {
     let answers = ask_all_nodes(core, init_entry(core, true)).await;
     for (node, answer) in core.nodes.iter().zip(&answers) {
@@ -190,7 +196,8 @@ async fn look(core: &Core) -> Result<Vec<Answer>, AdmissionError> {
     Ok(answers)
 }
 
-/// Refuses to go on unless every node has answered. Nothing was asked of those that did but to be looked at.
+/// Refuses to go on unless every node has answered. Nothing was asked of those that did but to be
+/// looked at.
 fn every_looked_at(core: &Core, answers: &[Answer]) -> Result<(), AdmissionError> {
     let is_fine = |answer: &Answer| has_answered(answer) || is_done(answer);
     if answers.iter().all(is_fine) {

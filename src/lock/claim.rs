@@ -1,4 +1,5 @@
-//! What one quorum is asked for: some resources, all or none, with these settings, perhaps to be entered again.
+//! What one quorum is asked for: some resources, all or none, with these settings, perhaps to be
+//! entered again.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,7 +25,8 @@ use crate::{
     resource::Resource,
 };
 
-/// What one quorum is asked for. [`RedLock`](super::RedLock) is one claim, [`MultiLock`](super::MultiLock) some.
+/// What one quorum is asked for. [`RedLock`](super::RedLock) is one claim,
+/// [`MultiLock`](super::MultiLock) some.
 #[derive(Clone, Debug)]
 pub(crate) struct Claim {
     pub(crate) client: Arc<Client>,
@@ -196,7 +198,8 @@ impl Claim {
         let Some(index) = core.line_of(&target.resources).await else {
             return attempt(core, target, core.first_contact(&target.resource), 0, None).await;
         };
-        // It asks for a turn, and does not wait for one: it listens to nobody, so it enters no line.
+        // It asks for a turn, and does not wait for one: it listens to nobody, so it enters no
+        // line.
         let resource = target.resources.get(index).unwrap_or(&target.resource);
         let mut line = InLine::new(core, resource, index, &target.settings, &Arc::default());
         attempt(core, target, Plan::InLine(core.arbiters(resource)), 0, Some(&mut line)).await

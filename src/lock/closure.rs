@@ -17,15 +17,16 @@ use crate::{
 pub struct Done<T> {
     /// What the closure returned. It is there whatever became of the release.
     pub value: T,
-    /// What the nodes said to the unlock. [`UnlockError::LeaseLost`] means that the lease was over before it: the last
-    /// that the closure did may have met another holder.
+    /// What the nodes said to the unlock. [`UnlockError::LeaseLost`] means that the lease was over
+    /// before it: the last that the closure did may have met another holder.
     pub release: Result<Unlocked, UnlockError>,
 }
 
 /// The lease as the closure of [`RedLock::run`](crate::RedLock::run) sees it.
 ///
-/// Cheap to clone and to send to other tasks. It shows the lease and does not keep it: when `run` is done, the resource
-/// is unlocked whoever has a clone (of several holds of an owner, one is given back).
+/// Cheap to clone and to send to other tasks. It shows the lease and does not keep it: when `run`
+/// is done, the resource is unlocked whoever has a clone (of several holds of an owner, one is
+/// given back).
 #[derive(Clone, Debug)]
 pub struct Lease {
     pub(super) client: Arc<Client>,
@@ -53,8 +54,8 @@ impl Lease {
         self.held.remaining(self.client.core.now())
     }
 
-    /// Ready when the lease is over, as [`LockGuard::lost`]: for tasks that the closure spawned, which are not stopped with
-    /// it.
+    /// Ready when the lease is over, as [`LockGuard::lost`]: for tasks that the closure spawned,
+    /// which are not stopped with it.
     ///
     /// # Cancel safety
     ///

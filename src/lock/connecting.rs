@@ -42,15 +42,15 @@ impl Gathered {
         self.heard.len() == self.answers.len()
     }
 
-    /// What is next where there is no hope: nodes that answer as quickly as those that were heard are heard, or they would be
-    /// told as silent.
+    /// What is next where there is no hope: nodes that answer as quickly as those that were heard
+    /// are heard, or they would be told as silent.
     pub(super) fn end(&self) -> Next {
         if self.is_complete() { Next::Done } else { Next::Grace }
     }
 }
 
-/// Asks every node what it knows about itself, and those that fail again until they answer. Ends when `next` says so, or when the
-/// connect timeout is over.
+/// Asks every node what it knows about itself, and those that fail again until they answer. Ends
+/// when `next` says so, or when the connect timeout is over.
 pub(super) async fn gather(core: &Core, resource: Resource, next: impl Fn(&Gathered) -> Next) -> Vec<Answer> {
     let start = core.now();
     let deadline = start + core.settings.connect_timeout;
@@ -91,8 +91,8 @@ pub(super) async fn gather(core: &Core, resource: Resource, next: impl Fn(&Gathe
     gathered.answers
 }
 
-/// How much longer the others are waited for when a quorum has answered after so long: a node that is as quick is heard, and a
-/// silent one costs little.
+/// How much longer the others are waited for when a quorum has answered after so long: a node that
+/// is as quick is heard, and a silent one costs little.
 fn grace(core: &Core, took: Duration) -> Duration {
     let node_timeout = core.settings.node_timeout_for(core.settings.ttl);
     took.max(SHORTEST_GRACE).min(node_timeout / HEDGE_SHARE)
@@ -100,8 +100,8 @@ fn grace(core: &Core, took: Duration) -> Duration {
 
 /// Waits until a quorum of different servers has answered, and refuses what can be none.
 ///
-/// The other nodes are given a little longer. Whoever comes later enrols, which refuses what does not fit; where nobody enrols
-/// nothing would, so every node is waited for.
+/// The other nodes are given a little longer. Whoever comes later enrols, which refuses what does
+/// not fit; where nobody enrols nothing would, so every node is waited for.
 pub(crate) async fn wait_for_quorum(core: &Core) -> Result<(), ConnectError> {
     let resource = Resource::internal(*b"redquorum:connect");
     let answers = gather(core, resource, |gathered| next(core, gathered)).await;
@@ -153,8 +153,8 @@ fn fitting(core: &Core, answers: &[Answer]) -> usize {
     answers.iter().enumerate().filter(fits).count()
 }
 
-/// Whether a node was not asked for a reason that does not pass by itself. A server that is still starting refuses connections,
-/// or loads its data.
+/// Whether a node was not asked for a reason that does not pass by itself. A server that is still
+/// starting refuses connections, or loads its data.
 pub(super) fn is_lasting(answer: &Answer) -> bool {
     let Answer::Fault(fault) = answer else { return false };
     let fault = if let Fault::Handshake(fault) = fault { fault } else { fault };

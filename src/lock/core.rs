@@ -169,7 +169,8 @@ impl Core {
         let under_way = won.under_way.take();
         let id = self.next_lease.fetch_add(1, Ordering::Relaxed);
         let held = Arc::new(Held::new(id, won, self.now(), Arc::clone(&self.observer)));
-        // First, since it may be anybody's code: if that panics, nobody has a guard, and nothing may renew the lease.
+        // First, since it may be anybody's code: if that panics, nobody has a guard, and nothing
+        // may renew the lease.
         self.observer.lease_granted(&held);
         lock(&self.leases).insert(id, Arc::clone(&held));
         self.expiries.set(id, held.valid_until());
@@ -188,7 +189,8 @@ impl Core {
         lock(&self.leases).get(&id).cloned()
     }
 
-    /// Ends a lease as lost and unlocks it everywhere, as an unlock does. Whether it was held until now.
+    /// Ends a lease as lost and unlocks it everywhere, as an unlock does. Whether it was held until
+    /// now.
     pub(crate) fn lose(&self, held: &Held, reason: LossReason) -> bool {
         let is_lost = held.lose(reason);
         if is_lost {
@@ -199,7 +201,8 @@ impl Core {
         is_lost
     }
 
-    /// Gives one hold back; with the last one, ends the lease in this way, and submits its unlock to the nodes.
+    /// Gives one hold back; with the last one, ends the lease in this way, and submits its unlock
+    /// to the nodes.
     pub(crate) fn leave(&self, held: &Held, end: LeaseEnd) -> (Left, Vec<(usize, Reply)>) {
         let left = held.leave();
         if left != Left::Unlocked {
@@ -209,7 +212,8 @@ impl Core {
         (left, self.unlock_everywhere(held))
     }
 
-    /// The same for whoever does not wait for the answers. That of the node that keeps the line is heard by whoever locks next.
+    /// The same for whoever does not wait for the answers. That of the node that keeps the line is
+    /// heard by whoever locks next.
     pub(crate) fn leave_unheard(&self, held: &Held, end: LeaseEnd) -> Left {
         let (left, replies) = self.leave(held, end);
         held.keeper().hear_later(self, &held.resources, replies);

@@ -10,8 +10,8 @@ use crate::{
 
 /// Ends every lease whose validity is over, and unlocks it everywhere.
 ///
-/// Apart from the watchdog, so that nothing that happens to a renewal can delay the end of a lease. Guards do not even
-/// depend on this: they look at the clock themselves.
+/// Apart from the watchdog, so that nothing that happens to a renewal can delay the end of a lease.
+/// Guards do not even depend on this: they look at the clock themselves.
 pub(crate) async fn run(core: Arc<Core>) {
     if mutation::is_on(Mutation::LossFedByRenewal) {
         return;
@@ -39,7 +39,8 @@ pub(crate) async fn run(core: Arc<Core>) {
     }
 }
 
-/// Ready when the lease is over, no later than the end of its validity, on a timer of the caller's own.
+/// Ready when the lease is over, no later than the end of its validity, on a timer of the caller's
+/// own.
 pub(crate) async fn lost(core: &Core, held: &Held) -> LeaseLost {
     let early = core.clock.granularity();
     while mutation::is_on(Mutation::LossFedByRenewal) && held.is_held() {
@@ -51,7 +52,8 @@ pub(crate) async fn lost(core: &Core, held: &Held) -> LeaseLost {
         // From here on no change is missed, so look at the clock after it.
         changed.as_mut().enable();
         if let Some(reason) = held.loss_at(core.now() + early) {
-            // Timers are set early by their granularity; whoever is told must not find the lease valid afterwards.
+            // Timers are set early by their granularity; whoever is told must not find the lease
+            // valid afterwards.
             core.lose(held, reason);
             return held.lost(reason);
         }
@@ -64,7 +66,8 @@ pub(crate) async fn lost(core: &Core, held: &Held) -> LeaseLost {
     }
 }
 
-/// Ready when no more than `left` of the validity is left, however often renewals move its end before.
+/// Ready when no more than `left` of the validity is left, however often renewals move its end
+/// before.
 pub(crate) async fn within(core: &Core, held: &Held, left: Duration) {
     loop {
         let changed = held.changed();

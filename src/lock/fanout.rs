@@ -13,7 +13,8 @@ use crate::{
     node::{Answer, Fault, Node, Reply, Request},
 };
 
-/// Requests under way, each to one node, and the answers as they come. Every round of every operation goes through here.
+/// Requests under way, each to one node, and the answers as they come. Every round of every
+/// operation goes through here.
 ///
 /// # Cancel safety
 ///

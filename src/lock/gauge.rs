@@ -7,11 +7,11 @@ use std::sync::{
 
 use tokio::sync::Notify;
 
-/// Counts attempts under way, so that a shutdown can wait for them: as long as there is one, its rollback or its unlock
-/// may still have to be sent.
+/// Counts attempts under way, so that a shutdown can wait for them: as long as there is one, its
+/// rollback or its unlock may still have to be sent.
 ///
-/// An attempt enters and then looks whether the client is closed; a shutdown closes it and then looks for attempts. Both
-/// in one total order (`SeqCst`), so that one of them sees the other.
+/// An attempt enters and then looks whether the client is closed; a shutdown closes it and then
+/// looks for attempts. Both in one total order (`SeqCst`), so that one of them sees the other.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gauge {
     shared: Arc<Shared>,

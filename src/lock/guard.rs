@@ -21,12 +21,14 @@ use crate::{
 
 /// A lease on a resource, for as long as it is valid and this guard lives.
 ///
-/// Dropping it unlocks without waiting: the unlock is handed to the client's connections on the spot, and renewal stops at
-/// once. Where that cannot work (the process is killed, the runtime that the quorum was built on is gone, the guard is
-/// leaked) the ttl ends the lease. [`unlock`](Self::unlock) does the same and tells how it went.
+/// Dropping it unlocks without waiting: the unlock is handed to the client's connections on the
+/// spot, and renewal stops at once. Where that cannot work (the process is killed, the runtime that
+/// the quorum was built on is gone, the guard is leaked) the ttl ends the lease.
+/// [`unlock`](Self::unlock) does the same and tells how it went.
 ///
-/// A guard is a claim about time, not a wall: a process that is paused between looking at it and acting may act after its
-/// end. Give [`fencing_token`](Self::fencing_token) to whatever the lock protects, and have it refuse smaller ones.
+/// A guard is a claim about time, not a wall: a process that is paused between looking at it and
+/// acting may act after its end. Give [`fencing_token`](Self::fencing_token) to whatever the lock
+/// protects, and have it refuse smaller ones.
 #[must_use = "dropping a guard unlocks at once: bind it to a name, `_` is none"]
 pub struct LockGuard {
     /// What it shows of the lease; the guard is what keeps it.
@@ -39,11 +41,11 @@ pub struct LockGuard {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verification {
-    /// No later lease on the resource had been granted when the verification began. No clock is in the argument; the nodes
-    /// have to remember their counters.
+    /// No later lease on the resource had been granted when the verification began. No clock is in
+    /// the argument; the nodes have to remember their counters.
     Proven,
-    /// The lease was renewed, but too few nodes can exclude a later lease, for instance because the failed votes of contenders
-    /// have raised their counters. This is not a loss.
+    /// The lease was renewed, but too few nodes can exclude a later lease, for instance because the
+    /// failed votes of contenders have raised their counters. This is not a loss.
     Unproven,
 }
 
@@ -52,7 +54,8 @@ impl LockGuard {
         Self { lease: Lease { client, held }, is_given_back: false }
     }
 
-    /// The number that grows with every lease on the resource, as long as the nodes remember their counters.
+    /// The number that grows with every lease on the resource, as long as the nodes remember their
+    /// counters.
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
         self.lease.fencing_token()
@@ -97,11 +100,11 @@ impl LockGuard {
         self.lease.ensure()
     }
 
-    /// Ready when the lease is over, and no later than the end of its validity: on a timer of its own, whatever happens to
-    /// renewal, connections or nodes.
+    /// Ready when the lease is over, and no later than the end of its validity: on a timer of its
+    /// own, whatever happens to renewal, connections or nodes.
     ///
-    /// A future sees that only when it is polled: code that blocks its thread is told late, and has to ask
-    /// [`ensure`](Self::ensure).
+    /// A future sees that only when it is polled: code that blocks its thread is told late, and has
+    /// to ask [`ensure`](Self::ensure).
     ///
     /// # Cancel safety
     ///
@@ -110,12 +113,14 @@ impl LockGuard {
         self.lease.lost().await
     }
 
-    /// Ready when no more than `left` of the validity is left: at once if it is so already, or the lease is over. Every renewal
-    /// puts it off, so while the nodes answer and `left` is well below two thirds of the ttl, it never comes.
+    /// Ready when no more than `left` of the validity is left: at once if it is so already, or the
+    /// lease is over. Every renewal puts it off, so while the nodes answer and `left` is well below
+    /// two thirds of the ttl, it never comes.
     ///
-    /// It is for work that takes time to stop, and must have stopped by the end: begin with it when this is ready. It comes as
-    /// soon after that instant as the timer and whoever polls it allow, usually within a millisecond or two: allow for that.
-    /// The end itself is told by [`lost`](Self::lost), and never late.
+    /// It is for work that takes time to stop, and must have stopped by the end: begin with it when
+    /// this is ready. It comes as soon after that instant as the timer and whoever polls it allow,
+    /// usually within a millisecond or two: allow for that. The end itself is told by
+    /// [`lost`](Self::lost), and never late.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -144,21 +149,23 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// [`RenewError::LeaseLost`] if the lease is over; [`RenewError::NoQuorum`] if too few nodes renewed it, which leaves it
-    /// valid until its own end.
+    /// [`RenewError::LeaseLost`] if the lease is over; [`RenewError::NoQuorum`] if too few nodes
+    /// renewed it, which leaves it valid until its own end.
     ///
     /// # Cancel safety
     ///
-    /// Dropping it leaves the renewals that were sent: keys may live longer than the lease says, up to one ttl, and the unlock
-    /// deletes them.
+    /// Dropping it leaves the renewals that were sent: keys may live longer than the lease says, up
+    /// to one ttl, and the unlock deletes them.
     pub async fn renew(&self) -> Result<(), RenewError> {
         renew_now(&self.lease.client.core, &self.lease.held, Purpose::Time).await.map(drop)
     }
 
-    /// Finds out whether a later lease on the resource has been granted, without trusting any clock.
+    /// Finds out whether a later lease on the resource has been granted, without trusting any
+    /// clock.
     ///
-    /// It is a renewal in which each node also shows whether its counter is above this lease's token; a quorum of nodes where it
-    /// is not proves that no later lease had been granted when the renewal began. What is granted afterwards, it cannot say.
+    /// It is a renewal in which each node also shows whether its counter is above this lease's
+    /// token; a quorum of nodes where it is not proves that no later lease had been granted when
+    /// the renewal began. What is granted afterwards, it cannot say.
     ///
     /// # Errors
     ///
@@ -178,8 +185,8 @@ impl LockGuard {
         self.lease.held.votes(&self.lease.client.core)
     }
 
-    /// How many holds the lease has, as the nodes store it: one for each guard, so more than 1 where its
-    /// [`Owner`](crate::Owner) has re-entered.
+    /// How many holds the lease has, as the nodes store it: one for each guard, so more than 1
+    /// where its [`Owner`](crate::Owner) has re-entered.
     #[must_use]
     pub fn holds(&self) -> u32 {
         self.lease.held.holds()
@@ -191,19 +198,22 @@ impl LockGuard {
         &self.lease.held.owner
     }
 
-    /// Unlocks, and tells which nodes have confirmed. Returns at the quorum; the other nodes are told all the same.
+    /// Unlocks, and tells which nodes have confirmed. Returns at the quorum; the other nodes are
+    /// told all the same.
     ///
-    /// Of several holds it gives one back: the nodes are told the new number, and the resource stays locked.
+    /// Of several holds it gives one back: the nodes are told the new number, and the resource
+    /// stays locked.
     ///
     /// # Errors
     ///
-    /// [`UnlockError::LeaseLost`] if the lease was over before: others may have held the resource meanwhile.
-    /// [`UnlockError::NoQuorum`] if too few nodes have confirmed in a node timeout; the unlock goes on in the background until
-    /// the last key of the lease is over.
+    /// [`UnlockError::LeaseLost`] if the lease was over before: others may have held the resource
+    /// meanwhile. [`UnlockError::NoQuorum`] if too few nodes have confirmed in a node timeout; the
+    /// unlock goes on in the background until the last key of the lease is over.
     ///
     /// # Cancel safety
     ///
-    /// The unlock is handed to all nodes before anything is waited for; dropped earlier, the guard is dropped, which unlocks.
+    /// The unlock is handed to all nodes before anything is waited for; dropped earlier, the guard
+    /// is dropped, which unlocks.
     pub async fn unlock(self) -> Result<Unlocked, UnlockError> {
         let mut this = self;
         this.is_given_back = true;

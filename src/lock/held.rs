@@ -36,8 +36,9 @@ mod state;
 /// # Invariants
 ///
 /// 1. A lease that has left [`Phase::Held`] never returns to it.
-/// 2. A renewal is noted as unanswered before it is submitted, and the unlock is submitted after the phase has left
-///    `Held`: so a renewal that races with the unlock is refused by the tombstone that the unlock leaves.
+/// 2. A renewal is noted as unanswered before it is submitted, and the unlock is submitted after
+///    the phase has left `Held`: so a renewal that races with the unlock is refused by the
+///    tombstone that the unlock leaves.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) id: LeaseId,
@@ -186,7 +187,8 @@ impl Held {
         was_held
     }
 
-    /// One more hold, unless the last one has been given back. A lease that is lost can be entered, to be told so.
+    /// One more hold, unless the last one has been given back. A lease that is lost can be entered,
+    /// to be told so.
     pub(crate) fn enter(&self) -> bool {
         let mut state = lock(&self.state);
         let is_entered = state.holds > 0;
@@ -196,8 +198,8 @@ impl Held {
         is_entered
     }
 
-    /// One hold less. With the last one the lease leaves the held phase as unlocked: whoever gets [`Left::Unlocked`] has to
-    /// submit the unlock.
+    /// One hold less. With the last one the lease leaves the held phase as unlocked: whoever gets
+    /// [`Left::Unlocked`] has to submit the unlock.
     pub(crate) fn leave(&self) -> Left {
         let mut state = lock(&self.state);
         state.holds = state.holds.saturating_sub(1);
@@ -261,7 +263,8 @@ impl Held {
         lock(&self.state).keeper
     }
 
-    /// The renewal for one node, noted as unanswered there; `None` once the lease is not held any more.
+    /// The renewal for one node, noted as unanswered there; `None` once the lease is not held any
+    /// more.
     pub(crate) fn begin_renewal(&self, node: usize, ttl: Duration, now: Instant) -> Option<Renew> {
         let mut state = lock(&self.state);
         if state.phase != Phase::Held {
@@ -296,7 +299,8 @@ impl Held {
         }
     }
 
-    /// Replies to the lease's renewals that nobody waits for any longer: they are heard when somebody asks.
+    /// Replies to the lease's renewals that nobody waits for any longer: they are heard when
+    /// somebody asks.
     pub(crate) fn hear_later(&self, replies: Vec<(usize, Reply)>) {
         let late = replies.into_iter().map(|(node, reply)| (node, Question::Renew, reply));
         lock(&self.state).late.extend(late);
@@ -315,7 +319,8 @@ impl Held {
     /// A renewal round that started at `start` has its quorum: whether it counts.
     pub(crate) fn renewed(&self, start: Instant, clock: &dyn Clock) -> bool {
         let mut state = lock(&self.state);
-        // Read under the mutex: with an older time, a lease that somebody has already seen over could be extended.
+        // Read under the mutex: with an older time, a lease that somebody has already seen over
+        // could be extended.
         let counts = state.phase == Phase::Held && state.lease.renew(start, clock.now());
         drop(state);
         if counts {
@@ -334,7 +339,8 @@ impl Held {
         votes
     }
 
-    /// Tells the observer. Not under the mutex: a recorder of metrics is anybody's code, and a loss must not wait for it.
+    /// Tells the observer. Not under the mutex: a recorder of metrics is anybody's code, and a loss
+    /// must not wait for it.
     fn tell(&self, heard: Vec<Late>) {
         for (node, question, answer) in heard {
             self.observer.answered(node, question, &answer);

@@ -18,7 +18,8 @@ use crate::{
 
 /// The places of one waiter in the lines of the nodes; dropping it leaves them all.
 ///
-/// It enters only where it listens, or it would miss its call. Where to listen is known when a node has put it off once.
+/// It enters only where it listens, or it would miss its call. Where to listen is known when a node
+/// has put it off once.
 pub(crate) struct InLine {
     waiter: OwnerId,
     /// In whose line, and which of the resources that are to be locked this is.
@@ -134,8 +135,8 @@ impl InLine {
         self.listens.insert(node, subscriptions);
     }
 
-    /// Listens for releases at the node that keeps the line, and at the next in the order of arbiters, which hears of them
-    /// when the first is silent.
+    /// Listens for releases at the node that keeps the line, and at the next in the order of
+    /// arbiters, which hears of them when the first is silent.
     pub(crate) fn listen_for_releases(&mut self, keeper: usize, order: &[usize]) {
         if self.releases.is_empty() {
             let next = order.iter().copied().find(|node| *node != keeper);

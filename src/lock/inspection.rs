@@ -17,10 +17,11 @@ use crate::{
     vote::{Refusal, Vote},
 };
 
-/// What the nodes say about a resource, from [`RedLock::inspect`](crate::RedLock::inspect): the quorum's view, and each
-/// node's answer behind it.
+/// What the nodes say about a resource, from [`RedLock::inspect`](crate::RedLock::inspect): the
+/// quorum's view, and each node's answer behind it.
 ///
-/// It was so when the nodes answered; by the time it is read it may be otherwise. To act on it is what a lock is for.
+/// It was so when the nodes answered; by the time it is read it may be otherwise. To act on it is
+/// what a lock is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspection {
     nodes: Vec<NodeInspection>,
@@ -52,11 +53,11 @@ pub enum Seen {
 pub enum LockState {
     /// A quorum names the same owner.
     Held,
-    /// Nobody has a quorum, even if all nodes that did not say, or may have forgotten, were on one side. Some nodes may be held
-    /// all the same, by others whose attempts are under way.
+    /// Nobody has a quorum, even if all nodes that did not say, or may have forgotten, were on one
+    /// side. Some nodes may be held all the same, by others whose attempts are under way.
     Free,
-    /// It depends on the nodes that did not say, or are in quarantine, as they may have forgotten: with them, somebody may have a
-    /// quorum. Not to be taken for free.
+    /// It depends on the nodes that did not say, or are in quarantine, as they may have forgotten:
+    /// with them, somebody may have a quorum. Not to be taken for free.
     Unclear,
 }
 
@@ -81,8 +82,8 @@ impl Inspection {
         self.state() == LockState::Held
     }
 
-    /// The owner that a quorum names, as [`LockGuard::owner`](crate::LockGuard::owner) shows it to the holder. `None`
-    /// also for a lock of some other kind.
+    /// The owner that a quorum names, as [`LockGuard::owner`](crate::LockGuard::owner) shows it to
+    /// the holder. `None` also for a lock of some other kind.
     #[must_use]
     pub fn owner(&self) -> Option<&OwnerId> {
         match self.holder()? {
@@ -118,7 +119,8 @@ impl Inspection {
         self.nodes.iter().map(|node| (node.address(), node.seen()))
     }
 
-    /// The same with all that is known of each answer: the node's fencing counter, and how long the answer took.
+    /// The same with all that is known of each answer: the node's fencing counter, and how long the
+    /// answer took.
     pub fn answers(&self) -> impl Iterator<Item = &NodeInspection> {
         self.nodes.iter()
     }
@@ -275,7 +277,8 @@ mod tests {
     use super::*;
     use crate::node::{Abstention, HeldBy};
 
-    /// One word a node: a letter and a digit for an owner and its remaining seconds, `-` free, `?` silent, `q` in quarantine.
+    /// One word a node: a letter and a digit for an owner and its remaining seconds, `-` free, `?`
+    /// silent, `q` in quarantine.
     fn view(nodes: &str) -> Inspection {
         let held = |held: &str| HeldBy {
             owner: Some(OwnerId::from_wire(&held.as_bytes()[..1])),

@@ -6,8 +6,8 @@ use crate::{
     node::{Reply, Resources},
 };
 
-/// The node that keeps the line of one of the resources that are locked together, and its last word on whether others are in
-/// that line.
+/// The node that keeps the line of one of the resources that are locked together, and its last word
+/// on whether others are in that line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Keeper {
     /// `None` only if there are no nodes.
@@ -44,8 +44,8 @@ impl Keeper {
         is_keeper
     }
 
-    /// An attempt was won. Whoever wins without the word of this node does not know of those in line, and may have overtaken
-    /// them: the next time, it asks.
+    /// An attempt was won. Whoever wins without the word of this node does not know of those in
+    /// line, and may have overtaken them: the next time, it asks.
     pub(crate) fn won(self, core: &Core, resources: &Resources) -> Self {
         if let (None, Some(node)) = (self.is_awaited, self.node) {
             core.queues.note(resources, self.index, node, true);

@@ -66,8 +66,8 @@ pub(crate) struct Lost {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refused {
     pub(crate) index: usize,
-    /// Whether the node that keeps its line says so, or a quorum: single votes may be those of others who are about to give them
-    /// back.
+    /// Whether the node that keeps its line says so, or a quorum: single votes may be those of
+    /// others who are about to give them back.
     pub(crate) is_sure: bool,
 }
 
@@ -90,12 +90,13 @@ impl Asked {
     }
 }
 
-/// Makes one attempt, with an owner id that no other attempt has; with a place in line where the plan asks for a turn.
+/// Makes one attempt, with an owner id that no other attempt has; with a place in line where the
+/// plan asks for a turn.
 ///
 /// # Cancel safety
 ///
-/// Dropped at any point, it is rolled back on every node that was asked and has not definitely refused: submitted at
-/// once, behind the lock on the same connection.
+/// Dropped at any point, it is rolled back on every node that was asked and has not definitely
+/// refused: submitted at once, behind the lock on the same connection.
 pub(crate) async fn attempt(
     core: &Core,
     target: &Target,
@@ -264,7 +265,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Unlocks wherever something of the attempt may be or arrive. Not real: nobody is to be woken by it.
+    /// Unlocks wherever something of the attempt may be or arrive. Not real: nobody is to be woken
+    /// by it.
     fn roll_back(&mut self) {
         if std::mem::replace(&mut self.is_settled, true) {
             return;

@@ -1,7 +1,7 @@
 //! Locks: what `algorithm` decides, performed on nodes.
 //!
-//! Submitting to a node never blocks, so everything that must happen in any case (rolling back, unlocking) is submitted
-//! on the spot, from `Drop` too, and needs no task to survive for it.
+//! Submitting to a node never blocks, so everything that must happen in any case (rolling back,
+//! unlocking) is submitted on the spot, from `Drop` too, and needs no task to survive for it.
 
 mod admission;
 mod bell;

@@ -15,10 +15,11 @@ use crate::{
     vote::Votes,
 };
 
-/// Leases on all resources of a group, for as long as every one of them is valid and this guard lives.
+/// Leases on all resources of a group, for as long as every one of them is valid and this guard
+/// lives.
 ///
-/// What is said of [`LockGuard`] holds for the group: it is lost as soon as any of its leases is, and dropping it unlocks
-/// everything without waiting.
+/// What is said of [`LockGuard`] holds for the group: it is lost as soon as any of its leases is,
+/// and dropping it unlocks everything without waiting.
 #[derive(Debug)]
 #[must_use = "dropping a guard unlocks at once: bind it to a name, `_` is none"]
 pub struct MultiLockGuard {
@@ -34,17 +35,19 @@ impl MultiLockGuard {
         if guards.len() == 1 { guards.pop() } else { None }
     }
 
-    /// The guard of leases of which all are still valid: waiting for the last may have outlasted the first.
+    /// The guard of leases of which all are still valid: waiting for the last may have outlasted
+    /// the first.
     pub(crate) fn whole(guards: Vec<LockGuard>) -> Result<Self, LockError> {
         let group = Self { guards };
         group.ensure()?;
         Ok(group)
     }
 
-    /// The fencing token of a resource: one for all resources of a quorum. `None` if the resource is not in the group.
+    /// The fencing token of a resource: one for all resources of a quorum. `None` if the resource
+    /// is not in the group.
     ///
-    /// Tokens of different quorums are not comparable. If two quorums have a resource of the same name, this is the
-    /// token of the quorum that was taken first.
+    /// Tokens of different quorums are not comparable. If two quorums have a resource of the same
+    /// name, this is the token of the quorum that was taken first.
     #[must_use]
     pub fn token_of(&self, resource: impl AsRef<[u8]>) -> Option<FencingToken> {
         let is_of =
@@ -88,7 +91,8 @@ impl MultiLockGuard {
         select_all(watches).await.0
     }
 
-    /// Ready when no more than `left` of the validity of any lease is left; see [`LockGuard::expiring_within`].
+    /// Ready when no more than `left` of the validity of any lease is left; see
+    /// [`LockGuard::expiring_within`].
     ///
     /// # Cancel safety
     ///
@@ -111,7 +115,8 @@ impl MultiLockGuard {
         join_all(self.guards.iter().map(LockGuard::renew)).await.into_iter().collect()
     }
 
-    /// Finds out whether a later lease on any of the resources has been granted; see [`LockGuard::verify`].
+    /// Finds out whether a later lease on any of the resources has been granted; see
+    /// [`LockGuard::verify`].
     ///
     /// # Errors
     ///

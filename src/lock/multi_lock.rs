@@ -26,8 +26,9 @@ use crate::{
 /// all its resources are free at once. At most 1,000 resources of each quorum make a group: each
 /// node takes all of them in one step, in which it serves nobody else.
 ///
-/// Several quorums are taken one after the other, in an order that all clients share, so that no two groups wait for each
-/// other in a circle; if one of them cannot be had, the others are given back. Each has a lease and a token of its own.
+/// Several quorums are taken one after the other, in an order that all clients share, so that no
+/// two groups wait for each other in a circle; if one of them cannot be had, the others are given
+/// back. Each has a lease and a token of its own.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -49,9 +50,10 @@ pub struct MultiLock {
 impl MultiLock {
     /// Joins locks, of one quorum or of several, into one group.
     ///
-    /// Locks of one client are taken together, with the settings (and the owner) of the first of them. Quorums are
-    /// ordered by their names and the addresses of their nodes: give quorums [names](crate::QuorumBuilder::name) of
-    /// their own, and write addresses alike in all clients, or two groups may wait for each other.
+    /// Locks of one client are taken together, with the settings (and the owner) of the first of
+    /// them. Quorums are ordered by their names and the addresses of their nodes: give quorums
+    /// [names](crate::QuorumBuilder::name) of their own, and write addresses alike in all clients,
+    /// or two groups may wait for each other.
     ///
     /// What is wrong with the group is an error of its first use.
     ///
@@ -86,8 +88,8 @@ impl MultiLock {
         self.each(|claim| claim.settings.ttl = Some(ttl))
     }
 
-    /// As [`RedLock::without_renewal`], for all resources. The ttl of what is taken first runs while the rest is waited
-    /// for.
+    /// As [`RedLock::without_renewal`], for all resources. The ttl of what is taken first runs
+    /// while the rest is waited for.
     pub fn without_renewal(self) -> Self {
         self.each(|claim| claim.settings.is_fixed = true)
     }
@@ -112,14 +114,15 @@ impl MultiLock {
         self.each(|claim| claim.settings.retry = retry)
     }
 
-    /// As [`RedLock::owned_by`], for the group: the owner re-enters the same group. A group of which it holds only some
-    /// resources is another one, and waits for them.
+    /// As [`RedLock::owned_by`], for the group: the owner re-enters the same group. A group of
+    /// which it holds only some resources is another one, and waits for them.
     pub fn owned_by(self, owner: &Owner) -> Self {
         self.each(|claim| claim.reentrancy = Reentrancy::Of(owner.clone()))
     }
 
-    /// Locks all resources, waiting for as long as others hold any of them. It waits in the line of the resource for which it
-    /// was refused, and in no other; beside a steady load of locks on single ones of them it may wait without end.
+    /// Locks all resources, waiting for as long as others hold any of them. It waits in the line of
+    /// the resource for which it was refused, and in no other; beside a steady load of locks on
+    /// single ones of them it may wait without end.
     ///
     /// # Errors
     ///

@@ -8,8 +8,8 @@ use crate::{
     vote::Refusal,
 };
 
-/// What one node said about a resource, from [`Inspection::answers`](crate::Inspection::answers): who holds it there, its
-/// fencing counter, and how long the answer took.
+/// What one node said about a resource, from [`Inspection::answers`](crate::Inspection::answers):
+/// who holds it there, its fencing counter, and how long the answer took.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeInspection {
     address: Arc<str>,
@@ -44,9 +44,9 @@ impl NodeInspection {
         &self.seen
     }
 
-    /// The resource's fencing counter there: the largest vote that the node has given or was raised to. No token that it
-    /// confirmed is above it; it may be above all tokens, as votes of attempts that failed raise it, too. `None` where
-    /// there is none (any more), or the node did not say.
+    /// The resource's fencing counter there: the largest vote that the node has given or was raised
+    /// to. No token that it confirmed is above it; it may be above all tokens, as votes of attempts
+    /// that failed raise it, too. `None` where there is none (any more), or the node did not say.
     #[must_use]
     pub fn counter(&self) -> Option<u64> {
         self.counter
@@ -59,15 +59,18 @@ impl NodeInspection {
         self.abstention.as_ref()
     }
 
-    /// Whether it cannot tell that nobody holds the resource there: it did not say, or may have forgotten.
+    /// Whether it cannot tell that nobody holds the resource there: it did not say, or may have
+    /// forgotten.
     pub(super) fn may_be_held(&self) -> bool {
-        // A node of which no client has made a record yet knows of no lock either, so an empty one counts as free.
+        // A node of which no client has made a record yet knows of no lock either, so an empty one
+        // counts as free.
         let has_forgotten = matches!(self.abstention, Some(Refusal::Quarantined { remaining: Some(_) }));
         matches!(self.seen, Seen::Unknown(_)) || (has_forgotten && self.seen == Seen::Free)
     }
 
-    /// From the question to the node's answer: a round trip, what waited before it on the connection, and what this client had
-    /// to do meanwhile. `None` if the node itself did not answer.
+    /// From the question to the node's answer: a round trip, what waited before it on the
+    /// connection, and what this client had to do meanwhile. `None` if the node itself did not
+    /// answer.
     #[must_use]
     pub fn latency(&self) -> Option<Duration> {
         self.latency

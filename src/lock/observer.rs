@@ -29,7 +29,8 @@ pub(crate) trait Observer: Monitor {
     /// A node has answered, or has been given up.
     fn answered(&self, _node: usize, _question: Question, _answer: &Answer) {}
 
-    /// The attempt was won and becomes a lease. Not in care yet: if this panics, the lease is over by its ttl.
+    /// The attempt was won and becomes a lease. Not in care yet: if this panics, the lease is over
+    /// by its ttl.
     fn lease_granted(&self, _held: &Arc<Held>) {}
 
     /// A renewal of a lease is decided.

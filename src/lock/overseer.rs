@@ -28,7 +28,8 @@ use crate::{
 /// Such a call would hold up everybody behind it: the tasks of this process that wait for their
 /// turn, and other processes that need the votes it has on nodes. A call is overdue when it was
 /// woken and has not been polled since for a hand-over, if other tasks of this client want the same
-/// resources, and otherwise for an attempt timeout. A call that waits and is not woken costs nothing.
+/// resources, and otherwise for an attempt timeout. A call that waits and is not woken costs
+/// nothing.
 #[derive(Default)]
 pub(crate) struct Overseer {
     calls: Mutex<BTreeMap<u64, Arc<dyn Overseen>>>,
@@ -40,7 +41,8 @@ pub(crate) struct Overseer {
 
 /// A call, whatever comes of it.
 trait Overseen: Send + Sync {
-    /// How often it was seen due since it was last polled, this time included; `None` if it is not due.
+    /// How often it was seen due since it was last polled, this time included; `None` if it is not
+    /// due.
     fn seen_due(&self) -> Option<u32>;
 
     fn resources(&self) -> &Resources;
@@ -49,18 +51,21 @@ trait Overseen: Send + Sync {
     fn take_back(&self);
 }
 
-/// A call under way. It is finished by its caller or taken back, never both: its work is taken out under one mutex.
+/// A call under way. It is finished by its caller or taken back, never both: its work is taken out
+/// under one mutex.
 struct Kept<T> {
     core: Arc<Core>,
     resources: Resources,
     /// `None` once it is done or taken back.
     work: Mutex<Option<BoxFuture<'static, T>>>,
     caller: AtomicWaker,
-    /// 0 if it has been polled since it was woken; else 1, and 1 more for each look that saw it due.
+    /// 0 if it has been polled since it was woken; else 1, and 1 more for each look that saw it
+    /// due.
     due: AtomicU32,
 }
 
-/// Does the work of a call on these resources; `None` if it was taken back because this future was kept and not polled.
+/// Does the work of a call on these resources; `None` if it was taken back because this future was
+/// kept and not polled.
 ///
 /// # Cancel safety
 ///
@@ -110,8 +115,8 @@ impl Overseer {
 
     /// Takes back what is overdue. Whether any call could go on.
     ///
-    /// Looks are counted, not time: a process that stood still makes up for one look when it goes on,
-    /// and its calls are polled before the next.
+    /// Looks are counted, not time: a process that stood still makes up for one look when it goes
+    /// on, and its calls are polled before the next.
     fn look(&self, core: &Core) -> bool {
         self.is_armed.store(false, Ordering::SeqCst);
         let calls: Vec<_> = lock(&self.calls).values().cloned().collect();

@@ -28,19 +28,22 @@ tokio::task_local! {
 
 /// Whoever may lock the same resource again while it holds it.
 ///
-/// Re-entrancy is explicit: a lock taken [`owned_by`](crate::RedLock::owned_by) an owner, or inside of its
-/// [`scope`](Self::scope), re-enters the lease that this owner already has on the resource, and waits for it otherwise.
-/// A thread or a task is never taken for an owner.
+/// Re-entrancy is explicit: a lock taken [`owned_by`](crate::RedLock::owned_by) an owner, or inside
+/// of its [`scope`](Self::scope), re-enters the lease that this owner already has on the resource,
+/// and waits for it otherwise. A thread or a task is never taken for an owner.
 ///
-/// Each hold has a guard of its own with the *same* fencing token; guards may be dropped in any order, and the last one
-/// unlocks. Ttl, renewal and `max_hold` are those of the first hold: a re-entry does not extend the lease. Once the
-/// lease is lost, further locks of the owner on it say [`LockError::LeaseLost`] until all its guards are gone.
+/// Each hold has a guard of its own with the *same* fencing token; guards may be dropped in any
+/// order, and the last one unlocks. Ttl, renewal and `max_hold` are those of the first hold: a
+/// re-entry does not extend the lease. Once the lease is lost, further locks of the owner on it say
+/// [`LockError::LeaseLost`] until all its guards are gone.
 ///
-/// An owner lives in one process; a clone is the same owner. Two tasks that use it at once take turns in locking, and
-/// then hold the resource *together*: an owner says who may re-enter, it does not keep its own tasks apart.
+/// An owner lives in one process; a clone is the same owner. Two tasks that use it at once take
+/// turns in locking, and then hold the resource *together*: an owner says who may re-enter, it does
+/// not keep its own tasks apart.
 ///
-/// It re-enters exactly what it holds, one resource or one group: a group of which it holds only a part is another claim,
-/// and waits for that part like anybody else. A re-entry is one renewal by a quorum, without patience.
+/// It re-enters exactly what it holds, one resource or one group: a group of which it holds only a
+/// part is another claim, and waits for that part like anybody else. A re-entry is one renewal by a
+/// quorum, without patience.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -88,8 +91,8 @@ impl Owner {
         CURRENT.scope(self.clone(), future).await
     }
 
-    /// Runs a closure in which every lock that this thread takes by the [blocking API](crate::blocking) is this owner's,
-    /// unless it names another one.
+    /// Runs a closure in which every lock that this thread takes by the [blocking
+    /// API](crate::blocking) is this owner's, unless it names another one.
     #[cfg(feature = "blocking")]
     pub fn sync_scope<T>(&self, work: impl FnOnce() -> T) -> T {
         CURRENT.sync_scope(self.clone(), work)
@@ -128,7 +131,8 @@ impl Slot {
         }
     }
 
-    /// One more hold of the lease that is there: a renewal with the new number of holds that reaches its quorum.
+    /// One more hold of the lease that is there: a renewal with the new number of holds that
+    /// reaches its quorum.
     ///
     /// # Cancel safety
     ///

@@ -10,13 +10,14 @@ use crate::{
     node::{Reply, Resources},
 };
 
-/// The most resources that are remembered. What is forgotten costs its next lock at most what it saves: a round trip.
+/// The most resources that are remembered. What is forgotten costs its next lock at most what it
+/// saves: a round trip.
 const MOST: usize = 4096;
 
 /// The resources for which others wait, by the last word of the nodes that keep their lines.
 ///
-/// Whoever knows of a line asks its node before the others. Without that, a client that is nearer to the other nodes would have
-/// a quorum before that node has said who is first, again and again.
+/// Whoever knows of a line asks its node before the others. Without that, a client that is nearer
+/// to the other nodes would have a quorum before that node has said who is first, again and again.
 #[derive(Debug, Default)]
 pub(crate) struct Queues {
     /// Looked up by resources, never iterated.
@@ -25,8 +26,8 @@ pub(crate) struct Queues {
     silent: Mutex<NodeSet>,
 }
 
-/// What is known of the line of one of some resources: that others are in it, unless a reply says otherwise that is still to
-/// come.
+/// What is known of the line of one of some resources: that others are in it, unless a reply says
+/// otherwise that is still to come.
 #[derive(Debug)]
 struct Known {
     index: usize,
@@ -49,8 +50,8 @@ impl Queues {
         self.keep(resources, Known { index, keeper, reply: Some(reply) });
     }
 
-    /// A node that keeps lines has not answered in time. It is not asked before the others until it has: a free resource would
-    /// cost what it is waited for, again and again.
+    /// A node that keeps lines has not answered in time. It is not asked before the others until it
+    /// has: a free resource would cost what it is waited for, again and again.
     pub(crate) fn passed_over(&self, keeper: usize) {
         lock(&self.silent).insert(keeper);
     }

@@ -13,9 +13,11 @@ use crate::{
     resource::Resource,
 };
 
-/// A client of a quorum of independent nodes. Cheap to clone; all clones share its connections and tasks.
+/// A client of a quorum of independent nodes. Cheap to clone; all clones share its connections and
+/// tasks.
 ///
-/// It works on the tokio runtime that it was built on. When the last clone, lock and guard is gone, its tasks end.
+/// It works on the tokio runtime that it was built on. When the last clone, lock and guard is gone,
+/// its tasks end.
 #[derive(Clone, Debug)]
 pub struct Quorum {
     client: Arc<Client>,
@@ -27,8 +29,8 @@ impl Quorum {
         QuorumBuilder::new()
     }
 
-    /// A quorum of in-memory nodes of its own, for tests, examples and first steps. Time is tokio's, so that a test may
-    /// pause it.
+    /// A quorum of in-memory nodes of its own, for tests, examples and first steps. Time is
+    /// tokio's, so that a test may pause it.
     ///
     /// # Errors
     ///
@@ -56,8 +58,8 @@ impl Quorum {
         MultiLock::of_one(&self.client, resources)
     }
 
-    /// Ends every lease of this client, lets nothing new begin, and waits for the nodes to confirm it, as
-    /// [`shutdown_within`](Self::shutdown_within) does with a grace of three seconds.
+    /// Ends every lease of this client, lets nothing new begin, and waits for the nodes to confirm
+    /// it, as [`shutdown_within`](Self::shutdown_within) does with a grace of three seconds.
     ///
     /// # Cancel safety
     ///
@@ -66,16 +68,20 @@ impl Quorum {
         self.shutdown_within(GRACE).await
     }
 
-    /// Ends every lease of this client, lets nothing new begin, and says which nodes have not confirmed it.
+    /// Ends every lease of this client, lets nothing new begin, and says which nodes have not
+    /// confirmed it.
     ///
-    /// Guards that are alive lose their lease; calls that wait end with [`Closed`](crate::LockError::Closed). Attempts under
-    /// way are taken back, and waited for as long as nobody polls or drops them, at most an attempt timeout.
+    /// Guards that are alive lose their lease; calls that wait end with
+    /// [`Closed`](crate::LockError::Closed). Attempts under way are taken back, and waited for as
+    /// long as nobody polls or drops them, at most an attempt timeout.
     ///
-    /// It returns at once when every unlock is confirmed. Nodes that do not answer are waited for until `grace` is over,
-    /// counted from the call; beyond that, only while a lease may keep others from its resource because no quorum is free of
-    /// it. Such a lease is over by its own ttl, a node timeout after its last renewal.
+    /// It returns at once when every unlock is confirmed. Nodes that do not answer are waited for
+    /// until `grace` is over, counted from the call; beyond that, only while a lease may keep
+    /// others from its resource because no quorum is free of it. Such a lease is over by its own
+    /// ttl, a node timeout after its last renewal.
     ///
-    /// What is open then goes on in the background as long as the runtime runs, for `max_ttl` at most.
+    /// What is open then goes on in the background as long as the runtime runs, for `max_ttl` at
+    /// most.
     ///
     /// # Cancel safety
     ///

@@ -17,12 +17,13 @@ use crate::{
     resource::Resource,
 };
 
-/// A lock on one resource: held by at most one lease at a time among all clients of the quorum, under the assumptions of
-/// the [crate's promises](crate#what-is-promised-and-on-what-it-rests) about clocks and nodes that remember.
+/// A lock on one resource: held by at most one lease at a time among all clients of the quorum,
+/// under the assumptions of the [crate's promises](crate#what-is-promised-and-on-what-it-rests)
+/// about clocks and nodes that remember.
 ///
-/// It is a description, cheap to clone; each successful call gives a guard with a lease and a token of its own. It can
-/// be used again and by several tasks at once. It is not re-entrant (a second `lock` while the first guard lives waits
-/// for it), except for an explicit [`Owner`].
+/// It is a description, cheap to clone; each successful call gives a guard with a lease and a token
+/// of its own. It can be used again and by several tasks at once. It is not re-entrant (a second
+/// `lock` while the first guard lives waits for it), except for an explicit [`Owner`].
 #[derive(Clone, Debug)]
 #[must_use = "a lock does nothing until `lock`, `try_lock` or `try_lock_for` is called"]
 pub struct RedLock {
@@ -38,37 +39,40 @@ impl RedLock {
         self.claim
     }
 
-    /// How long a node keeps the lock without a renewal (default: the quorum's, 30 s). A crashed holder blocks others
-    /// for this long; a longer pause of the network or of a node costs the lease.
+    /// How long a node keeps the lock without a renewal (default: the quorum's, 30 s). A crashed
+    /// holder blocks others for this long; a longer pause of the network or of a node costs the
+    /// lease.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.claim.settings.ttl = Some(ttl);
         self
     }
 
-    /// Leaves the lease to its ttl: it is not renewed and ends on time (default: renewed at a third of its ttl for as
-    /// long as the guard lives).
+    /// Leaves the lease to its ttl: it is not renewed and ends on time (default: renewed at a third
+    /// of its ttl for as long as the guard lives).
     pub fn without_renewal(mut self) -> Self {
         self.claim.settings.is_fixed = true;
         self
     }
 
-    /// The longest that a lease lasts however often it is renewed (default: no limit). Without it, a guard that a hung
-    /// task keeps alive is renewed for ever.
+    /// The longest that a lease lasts however often it is renewed (default: no limit). Without it,
+    /// a guard that a hung task keeps alive is renewed for ever.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
         self.claim.settings.max_hold = Some(max_hold);
         self
     }
 
-    /// How long one node's answer is waited for (default: a tenth of the ttl, at most 1 s; or the quorum's). Only a
-    /// deciding vote is ever waited for. Too short makes faults of slow nodes. A node that leaves a call unanswered for the
-    /// *quorum's* node timeout gets no new ones until it answers, whatever is set here.
+    /// How long one node's answer is waited for (default: a tenth of the ttl, at most 1 s; or the
+    /// quorum's). Only a deciding vote is ever waited for. Too short makes faults of slow nodes. A
+    /// node that leaves a call unanswered for the *quorum's* node timeout gets no new ones until it
+    /// answers, whatever is set here.
     pub fn node_timeout(mut self, node_timeout: Duration) -> Self {
         self.claim.settings.node_timeout = Some(node_timeout);
         self
     }
 
-    /// How long `lock` goes on while no quorum can be asked (default: one ttl, or until the nodes vote again that are in quarantine
-    /// and have told for how long, if that is later). For a resource that is held by others it waits without limit.
+    /// How long `lock` goes on while no quorum can be asked (default: one ttl, or until the nodes
+    /// vote again that are in quarantine and have told for how long, if that is later). For a
+    /// resource that is held by others it waits without limit.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.claim.settings.patience = Some(patience);
         self
@@ -80,8 +84,8 @@ impl RedLock {
         self
     }
 
-    /// Makes the lock re-entrant for this owner: while it holds the resource, its locks re-enter (default: the owner in
-    /// whose [`scope`](Owner::scope) the call is made, or none).
+    /// Makes the lock re-entrant for this owner: while it holds the resource, its locks re-enter
+    /// (default: the owner in whose [`scope`](Owner::scope) the call is made, or none).
     pub fn owned_by(mut self, owner: &Owner) -> Self {
         self.claim.reentrancy = Reentrancy::Of(owner.clone());
         self
@@ -89,24 +93,27 @@ impl RedLock {
 
     /// Locks the resource, waiting for as long as others hold it or were before it.
     ///
-    /// Those who wait are served in the order in which they came, and an unlock wakes one of them. The order is that of
-    /// clients, each with one place for all its tasks. It holds while nodes are well, and not beside other libraries;
-    /// `docs/GUARANTEES.md` of the repository has every exception.
+    /// Those who wait are served in the order in which they came, and an unlock wakes one of them.
+    /// The order is that of clients, each with one place for all its tasks. It holds while nodes
+    /// are well, and not beside other libraries; `docs/GUARANTEES.md` of the repository has every
+    /// exception.
     ///
     /// # Errors
     ///
-    /// [`LockError::Config`] if the settings cannot work; [`LockError::NoQuorum`], or [`LockError::Expired`] if the
-    /// votes kept coming too late, when no quorum could be asked for the patience of this lock; [`LockError::Closed`]
-    /// after a shutdown.
+    /// [`LockError::Config`] if the settings cannot work; [`LockError::NoQuorum`], or
+    /// [`LockError::Expired`] if the votes kept coming too late, when no quorum could be asked for
+    /// the patience of this lock; [`LockError::Closed`] after a shutdown.
     ///
     /// # Cancel safety
     ///
-    /// Dropping it gives up the place in the queue and takes back what was asked of the nodes: nothing of it is left on
-    /// a node after one round trip, or after one ttl on a node that cannot be reached.
+    /// Dropping it gives up the place in the queue and takes back what was asked of the nodes:
+    /// nothing of it is left on a node after one round trip, or after one ttl on a node that cannot
+    /// be reached.
     ///
-    /// Kept and not polled, it holds nobody up: a lock that it was given, and that it does not come for, is given back after an
-    /// eighth of the node timeout if other tasks of this client wait for the resource, and otherwise after the quorum's attempt
-    /// timeout. Polled again, it locks anew.
+    /// Kept and not polled, it holds nobody up: a lock that it was given, and that it does not come
+    /// for, is given back after an eighth of the node timeout if other tasks of this client wait
+    /// for the resource, and otherwise after the quorum's attempt timeout. Polled again, it locks
+    /// anew.
     pub async fn lock(&self) -> Result<LockGuard, LockError> {
         self.claim.lock(None).await
     }
@@ -115,7 +122,8 @@ impl RedLock {
     ///
     /// # Errors
     ///
-    /// [`LockError::TimedOut`] after `wait`, with the last votes; otherwise as [`lock`](Self::lock).
+    /// [`LockError::TimedOut`] after `wait`, with the last votes; otherwise as
+    /// [`lock`](Self::lock).
     ///
     /// # Cancel safety
     ///
@@ -128,8 +136,9 @@ impl RedLock {
     ///
     /// # Errors
     ///
-    /// [`LockError::NoQuorum`] if fewer nodes than a quorum gave an answer, within a node timeout; [`LockError::Expired`] if
-    /// the votes came too late; [`LockError::Config`] and [`LockError::Closed`] as for [`lock`](Self::lock).
+    /// [`LockError::NoQuorum`] if fewer nodes than a quorum gave an answer, within a node timeout;
+    /// [`LockError::Expired`] if the votes came too late; [`LockError::Config`] and
+    /// [`LockError::Closed`] as for [`lock`](Self::lock).
     ///
     /// # Cancel safety
     ///
@@ -140,11 +149,12 @@ impl RedLock {
 
     /// Locks the resource, waiting as [`lock`](Self::lock) does, runs the closure, and unlocks.
     ///
-    /// The lease is renewed while the closure runs. If it is lost, the closure is dropped at the await where it is;
-    /// code between two awaits, and tasks that it spawned, run on and can ask [`Lease::ensure`].
+    /// The lease is renewed while the closure runs. If it is lost, the closure is dropped at the
+    /// await where it is; code between two awaits, and tasks that it spawned, run on and can ask
+    /// [`Lease::ensure`].
     ///
-    /// What the closure returns always comes back, with a problem of the unlock beside it and not instead of it. If the
-    /// closure panics, the panic goes on and the resource is unlocked.
+    /// What the closure returns always comes back, with a problem of the unlock beside it and not
+    /// instead of it. If the closure panics, the panic goes on and the resource is unlocked.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -159,8 +169,8 @@ impl RedLock {
     ///
     /// # Errors
     ///
-    /// [`RunError::Lock`] as for [`lock`](Self::lock), the closure not being called; [`RunError::LeaseLost`] if the lease was lost
-    /// before the closure was done.
+    /// [`RunError::Lock`] as for [`lock`](Self::lock), the closure not being called;
+    /// [`RunError::LeaseLost`] if the lease was lost before the closure was done.
     ///
     /// # Cancel safety
     ///
@@ -169,7 +179,8 @@ impl RedLock {
         closure::run(self.lock().await?, work).await
     }
 
-    /// Asks every node who holds the resource, and reports the quorum's view with each node's answer.
+    /// Asks every node who holds the resource, and reports the quorum's view with each node's
+    /// answer.
     ///
     /// It was so when the nodes answered. To act on it, take the lock.
     ///
@@ -187,9 +198,9 @@ impl RedLock {
     ///
     /// # Errors
     ///
-    /// [`LockError::NoQuorum`] if fewer nodes than a quorum answered within a node timeout: a node that cannot be asked is never
-    /// taken for one where the resource is free. [`LockError::Config`] and [`LockError::Closed`] as for
-    /// [`lock`](Self::lock).
+    /// [`LockError::NoQuorum`] if fewer nodes than a quorum answered within a node timeout: a node
+    /// that cannot be asked is never taken for one where the resource is free.
+    /// [`LockError::Config`] and [`LockError::Closed`] as for [`lock`](Self::lock).
     ///
     /// # Cancel safety
     ///
@@ -200,21 +211,24 @@ impl RedLock {
 
     /// Unlocks the resource whoever holds it, at every node that answers.
     ///
-    /// It is for an operator, when a holder is known to be gone and its ttl is too long to wait for. It does not ask
-    /// for the owner, and that owner may still be working: then there are two, and only the token tells them apart.
+    /// It is for an operator, when a holder is known to be gone and its ttl is too long to wait
+    /// for. It does not ask for the owner, and that owner may still be working: then there are two,
+    /// and only the token tells them apart.
     ///
-    /// The holder learns it at its next renewal (a third of its ttl after the last one), which the nodes refuse from
-    /// now on. A lease that is not renewed is not told before its end.
+    /// The holder learns it at its next renewal (a third of its ttl after the last one), which the
+    /// nodes refuse from now on. A lease that is not renewed is not told before its end.
     ///
     /// # Errors
     ///
-    /// [`LockError::NoQuorum`] if fewer nodes than a quorum have confirmed within a node timeout: the resource may still be
-    /// locked. [`LockError::Config`] and [`LockError::Closed`] as for [`lock`](Self::lock).
+    /// [`LockError::NoQuorum`] if fewer nodes than a quorum have confirmed within a node timeout:
+    /// the resource may still be locked. [`LockError::Config`] and [`LockError::Closed`] as for
+    /// [`lock`](Self::lock).
     ///
     /// # Cancel safety
     ///
-    /// Once polled, the deletion is on its way to all nodes, whether or not it is dropped. What keeps renewals from nodes that
-    /// did not have the key follows when the nodes have said who holds it.
+    /// Once polled, the deletion is on its way to all nodes, whether or not it is dropped. What
+    /// keeps renewals from nodes that did not have the key follows when the nodes have said who
+    /// holds it.
     pub async fn force_unlock(&self) -> Result<Unlocked, LockError> {
         release::force_unlock(self.claim.core(), &self.claim.target()?).await
     }

@@ -32,7 +32,8 @@ pub struct Unlocked {
     pub open: Vec<Arc<str>>,
 }
 
-/// Gives one hold back, and waits until a quorum has confirmed or cannot. With the last one, that is an unlock.
+/// Gives one hold back, and waits until a quorum has confirmed or cannot. With the last one, that
+/// is an unlock.
 ///
 /// # Cancel safety
 ///
@@ -86,7 +87,8 @@ async fn tell_holds(core: &Core, held: &Arc<Held>) -> Result<Unlocked, UnlockErr
     let open = addresses(|vote| *vote != Vote::Granted);
     match told {
         Ok(_) => Ok(Unlocked { confirmed: addresses(|vote| *vote == Vote::Granted), open }),
-        // Whoever else had a hold has given back the last one meanwhile, and that unlock is theirs to report.
+        // Whoever else had a hold has given back the last one meanwhile, and that unlock is theirs
+        // to report.
         Err(RenewError::LeaseLost(LeaseLost { reason: LossReason::Unlocked, .. })) => {
             Ok(Unlocked { confirmed: addresses(|vote| *vote == Vote::Granted), open })
         }
@@ -103,8 +105,9 @@ pub(crate) fn submit_holds(core: &Core, held: &Held) {
 
 /// Unlocks whoever holds the resource, and waits until every node has answered or its time is over.
 ///
-/// A node that lost the key, or cannot be reached now, would take the holder's next renewal. So the owners that any node
-/// names are unlocked by name as well, at every node and as something owed: that leaves a tombstone everywhere.
+/// A node that lost the key, or cannot be reached now, would take the holder's next renewal. So the
+/// owners that any node names are unlocked by name as well, at every node and as something owed:
+/// that leaves a tombstone everywhere.
 pub(crate) async fn force_unlock(core: &Core, target: &Target) -> Result<Unlocked, LockError> {
     let deadline = core.now() + target.settings.node_timeout;
     let asked = ask(core, &target.resource, deadline);
@@ -149,7 +152,8 @@ struct Release {
 }
 
 impl Release {
-    /// Hears answers until `is_enough` of what was heard, or the deadline; and the replies that are still open.
+    /// Hears answers until `is_enough` of what was heard, or the deadline; and the replies that are
+    /// still open.
     async fn heard(
         core: &Core,
         replies: Vec<(usize, Reply)>,
@@ -193,7 +197,8 @@ impl Release {
         }
         match answer {
             Answer::Unlocked { deleted: 0 } => self.absent.insert(node),
-            // Who deleted nothing now may have done so when the unlock was sent before: no evidence of a loss.
+            // Who deleted nothing now may have done so when the unlock was sent before: no evidence
+            // of a loss.
             Answer::Unlocked { .. } | Answer::UnlockedBefore => self.deleted.insert(node),
             _ => {}
         }
@@ -232,7 +237,8 @@ impl Release {
         self.deleted.union(self.absent)
     }
 
-    /// A quorum says that it is not there, one of them that it was; or nobody is left to say anything.
+    /// A quorum says that it is not there, one of them that it was; or nobody is left to say
+    /// anything.
     fn is_decided(&self) -> bool {
         self.open.is_empty()
             || (self.is_confirmed() && !self.deleted.is_empty())

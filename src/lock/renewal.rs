@@ -21,8 +21,8 @@ use crate::{
 
 /// The count of one renewal of one lease.
 ///
-/// A renewal is an acquisition by the same owner, and the same rule applies: a quorum of all configured nodes, inside
-/// the validity, which then counts from the start of this round.
+/// A renewal is an acquisition by the same owner, and the same rule applies: a quorum of all
+/// configured nodes, inside the validity, which then counts from the start of this round.
 #[derive(Debug)]
 pub(crate) struct Renewal {
     pub(crate) held: Arc<Held>,
@@ -123,7 +123,8 @@ impl Renewal {
         self.electorate.is_quorum(self.proofs)
     }
 
-    /// Whether the quorum came inside the old validity; if so, the lease is extended, unless that is not the purpose.
+    /// Whether the quorum came inside the old validity; if so, the lease is extended, unless that
+    /// is not the purpose.
     fn counts(&mut self, clock: &dyn Clock) -> bool {
         if self.extends {
             let left = self.held.remaining(clock.now());
@@ -134,7 +135,8 @@ impl Renewal {
         }
     }
 
-    /// What observers are told of it, once it is decided; nothing of one that only tells the number of holds.
+    /// What observers are told of it, once it is decided; nothing of one that only tells the number
+    /// of holds.
     pub(crate) fn report(&self, now: Instant) -> Option<Renewed> {
         let outcome = self.outcome.filter(|_| self.extends)?;
         Some(Renewed { outcome, took: now.saturating_duration_since(self.start), margin: self.margin })
@@ -145,8 +147,9 @@ impl Renewal {
         self.electorate.is_quorum(self.proofs.union(self.tally.open()))
     }
 
-    /// Whether no renewal can have a quorum any more: so many nodes refuse it for good, or have it for one and the same other
-    /// owner. Several others have split their votes, and are about to take them back.
+    /// Whether no renewal can have a quorum any more: so many nodes refuse it for good, or have it
+    /// for one and the same other owner. Several others have split their votes, and are about to
+    /// take them back.
     fn is_gone(&self) -> bool {
         let of = |one: &Option<OwnerId>| self.taken.iter().filter(|other| *other == one).count();
         let taken = self.taken.iter().map(of).max().unwrap_or(0);
@@ -159,7 +162,8 @@ impl Renewal {
 ///
 /// # Cancel safety
 ///
-/// Dropping it leaves the renewals that were sent; they never shorten a lease, and the unlock takes them back.
+/// Dropping it leaves the renewals that were sent; they never shorten a lease, and the unlock takes
+/// them back.
 pub(crate) async fn renew_now(core: &Core, held: &Arc<Held>, purpose: Purpose) -> Result<bool, RenewError> {
     let start = core.now();
     let electorate = core.settings.electorate;

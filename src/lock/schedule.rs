@@ -26,8 +26,8 @@ pub(crate) struct Schedule {
 struct Due {
     by_time: BTreeSet<(Instant, LeaseId)>,
     by_lease: BTreeMap<LeaseId, Instant>,
-    /// Until when the task sleeps. Left as it is when what it sleeps for is removed: locks that come and go within a ttl
-    /// need not wake it.
+    /// Until when the task sleeps. Left as it is when what it sleeps for is removed: locks that
+    /// come and go within a ttl need not wake it.
     armed: Option<Instant>,
 }
 
@@ -63,8 +63,9 @@ impl Schedule {
         taken
     }
 
-    /// When the task has to look again, to be asked before it sleeps. Where nothing is due any more, it sleeps as long as it
-    /// would have: a lock that is gone before the task runs is mostly followed by another.
+    /// When the task has to look again, to be asked before it sleeps. Where nothing is due any
+    /// more, it sleeps as long as it would have: a lock that is gone before the task runs is mostly
+    /// followed by another.
     pub(crate) fn arm(&self, now: Instant) -> Option<Instant> {
         let mut due = lock(&self.due);
         let before = due.armed.filter(|armed| *armed > now);

@@ -9,8 +9,8 @@ use crate::{algorithm::residue, clock::Instant, lock::core::Core, node::Owed, re
 /// How long [`Quorum::shutdown`](crate::Quorum::shutdown) waits for nodes that no lease depends on.
 pub(crate) const GRACE: Duration = Duration::from_secs(3);
 
-/// While a lease keeps a shutdown waiting beyond its grace, which takes a majority of nodes that do not answer, what they
-/// owe is looked at so often.
+/// While a lease keeps a shutdown waiting beyond its grace, which takes a majority of nodes that do
+/// not answer, what they owe is looked at so often.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// So many resources of a node are named in words.
@@ -18,13 +18,13 @@ const NAMED: usize = 3;
 
 /// What a shutdown has left open.
 ///
-/// No lease is among it: each has been unlocked at a quorum, or its own ttl is over. What is open goes on in the background
-/// while the runtime runs; what is never confirmed ends with its ttl.
+/// No lease is among it: each has been unlocked at a quorum, or its own ttl is over. What is open
+/// goes on in the background while the runtime runs; what is never confirmed ends with its ttl.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Shutdown {
-    /// Nodes that have not confirmed everything, by address, and the resources for which an unlock, or leaving a line, is on
-    /// its way to them.
+    /// Nodes that have not confirmed everything, by address, and the resources for which an unlock,
+    /// or leaving a line, is on its way to them.
     pub open: Vec<(Arc<str>, Vec<Resource>)>,
     /// Attempts that could not be taken back, since nobody has polled or dropped their futures.
     pub attempts: usize,
@@ -69,7 +69,8 @@ impl fmt::Display for Shutdown {
     }
 }
 
-/// Ends every lease, takes back every attempt, and waits as [`Quorum::shutdown_within`](crate::Quorum::shutdown_within) says.
+/// Ends every lease, takes back every attempt, and waits as
+/// [`Quorum::shutdown_within`](crate::Quorum::shutdown_within) says.
 ///
 /// # Cancel safety
 ///
@@ -77,8 +78,8 @@ impl fmt::Display for Shutdown {
 pub(crate) async fn shutdown(core: &Core, grace: Duration) -> Shutdown {
     let patient_until = core.now() + grace;
     core.close();
-    // What is under way has something to take back, and closed nodes would not listen. Calls that wait end by
-    // themselves, if somebody polls them; no attempt is older than this.
+    // What is under way has something to take back, and closed nodes would not listen. Calls that
+    // wait end by themselves, if somebody polls them; no attempt is older than this.
     let patience = core.clock.sleep_until(core.now() + core.settings.attempt_timeout);
     select(pin!(core.attempts.none()), patience).await;
     let mut drained = pin!(drained(core));
@@ -96,7 +97,8 @@ pub(crate) async fn shutdown(core: &Core, grace: Duration) -> Shutdown {
     }
 }
 
-/// Closes the nodes, at the call. Ready when nothing is owed to any of them, or all that is owed is past its time.
+/// Closes the nodes, at the call. Ready when nothing is owed to any of them, or all that is owed is
+/// past its time.
 pub(crate) fn drained(core: &Core) -> impl Future<Output = Vec<()>> {
     join_all(core.nodes.iter().map(|node| node.close()))
 }

@@ -30,8 +30,8 @@ use crate::{
 
 /// The tasks of this client that wait, by what they wait for.
 ///
-/// One of them, the *waiter*, tries; the others queue behind it in FIFO order. What is passed on is the turn to try,
-/// never the lock, for each lease has a token of its own.
+/// One of them, the *waiter*, tries; the others queue behind it in FIFO order. What is passed on is
+/// the turn to try, never the lock, for each lease has a token of its own.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     /// Looked up by resources, never iterated.
@@ -53,7 +53,8 @@ struct Turn {
     hint: u64,
     /// When the first of the attempts began that could ask no quorum; `None` once one could.
     failing_since: Option<Instant>,
-    /// When the quarantines are over for which the last attempt had no quorum, as the nodes told it.
+    /// When the quarantines are over for which the last attempt had no quorum, as the nodes told
+    /// it.
     quarantined_until: Option<Instant>,
     /// Whether an attempt is under way; if nobody makes it any more, it was given up in the middle.
     is_asking: bool,
@@ -74,12 +75,13 @@ struct Place<'a> {
     queue: Arc<Queue>,
 }
 
-/// Locks, waiting as long as it takes: until the resource is free, or no quorum could be asked for the lock's patience,
-/// or the deadline.
+/// Locks, waiting as long as it takes: until the resource is free, or no quorum could be asked for
+/// the lock's patience, or the deadline.
 ///
 /// # Cancel safety
 ///
-/// Dropping it gives up the place in the queue and rolls back the attempt under way, if there is one.
+/// Dropping it gives up the place in the queue and rolls back the attempt under way, if there is
+/// one.
 pub(crate) async fn lock_waiting(
     core: &Core,
     target: &Target,
@@ -134,8 +136,8 @@ async fn take_turns(
 }
 
 impl Lost {
-    /// The error that a lost attempt amounts to when it is not tried again. Contention is none for `try_lock`, which looks
-    /// at the loss first.
+    /// The error that a lost attempt amounts to when it is not tried again. Contention is none for
+    /// `try_lock`, which looks at the loss first.
     pub(crate) fn into_error(self, core: &Core, target: &Target) -> LockError {
         if core.is_closed() {
             return LockError::Closed;
@@ -188,8 +190,9 @@ impl Drop for Place<'_> {
 }
 
 impl Turn {
-    /// Waits for the time of the next attempt, and says how to make it. One is made as soon as quarantines are over for which
-    /// there was no quorum; while none can be asked, the last one is made at the end of the patience.
+    /// Waits for the time of the next attempt, and says how to make it. One is made as soon as
+    /// quarantines are over for which there was no quorum; while none can be asked, the last one is
+    /// made at the end of the patience.
     async fn until_next_attempt(
         &mut self,
         core: &Core,
@@ -238,7 +241,8 @@ impl Turn {
         self.quarantined_until = quarantine.map(|remaining| now + remaining + target.settings.pacing.floor);
         let index = lost.refused.map_or(0, |refused| refused.index);
         match &mut self.waiting {
-            // Who is refused for another resource waits for that one: in both lines, it would keep others from what is free.
+            // Who is refused for another resource waits for that one: in both lines, it would keep
+            // others from what is free.
             Some(waiting) if is_elsewhere(waiting, lost.refused) => {
                 let mut other = Waiting::begin(core, target, index, bell);
                 other.line.instead_of(&waiting.line);
@@ -254,8 +258,8 @@ impl Turn {
         }
     }
 
-    /// Asks all nodes who holds the resource, where the node that keeps the line may be wrong. Silent ones are waited for no
-    /// longer than a silent arbiter.
+    /// Asks all nodes who holds the resource, where the node that keeps the line may be wrong.
+    /// Silent ones are waited for no longer than a silent arbiter.
     async fn look(&mut self, core: &Core, target: &Target, refused: Option<Refused>) {
         let Some(Waiting { queueing, line, .. }) = &mut self.waiting else { return };
         if !queueing.wants_look() {
@@ -271,8 +275,8 @@ impl Turn {
         queueing.looked(&sightings, now.saturating_duration_since(start), now);
     }
 
-    /// When a task that began at `start` has waited for a quorum as long as it may, if there is none at present. By default that is
-    /// not before the nodes will vote that have told when.
+    /// When a task that began at `start` has waited for a quorum as long as it may, if there is
+    /// none at present. By default that is not before the nodes will vote that have told when.
     fn end_of_patience(&self, start: Instant, settings: &CheckedLock) -> Option<Instant> {
         let end = self.failing_since?.max(start) + settings.patience;
         let until = self.quarantined_until.filter(|_| !settings.is_patience_set);
@@ -344,7 +348,8 @@ impl Waiting {
     }
 }
 
-/// Whether it is certain that a waiter is refused for another resource than the one that it waits for.
+/// Whether it is certain that a waiter is refused for another resource than the one that it waits
+/// for.
 fn is_elsewhere(waiting: &Waiting, refused: Option<Refused>) -> bool {
     refused.is_some_and(|refused| refused.is_sure && refused.index != waiting.line.index())
 }

@@ -32,7 +32,8 @@ const RETRY_SHARE: u32 = 12;
 
 /// Renews the leases of one client, each at a third of its ttl, until it is dropped.
 ///
-/// Every node has a lane of its own with at most one renewal call under way, so a slow node delays nobody else.
+/// Every node has a lane of its own with at most one renewal call under way, so a slow node delays
+/// nobody else.
 pub(crate) async fn run(core: Arc<Core>) {
     let mut lanes: Vec<Lane> = core.nodes.iter().map(|_| Lane::default()).collect();
     loop {
@@ -65,7 +66,8 @@ pub(crate) async fn run(core: Arc<Core>) {
 #[derive(Debug)]
 struct Batch {
     renewals: Mutex<Vec<Renewal>>,
-    /// By then the next renewal of its leases is due, and a node that has not come to this one is too slow to be asked.
+    /// By then the next renewal of its leases is due, and a node that has not come to this one is
+    /// too slow to be asked.
     stale_at: Instant,
 }
 

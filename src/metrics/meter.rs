@@ -21,7 +21,8 @@ use crate::{
 
 /// Tells the recorder in use what a client does.
 ///
-/// The recorder is looked up each time: one that is there for a part of the program alone is told of what happens in it.
+/// The recorder is looked up each time: one that is there for a part of the program alone is told
+/// of what happens in it.
 #[derive(Debug)]
 pub(crate) struct Meter {
     quorum: Arc<str>,

@@ -1,13 +1,16 @@
-//! What a client does, as counters, gauges and histograms of the `metrics` [facade](https://docs.rs/metrics).
+//! What a client does, as counters, gauges and histograms of the `metrics`
+//! [facade](https://docs.rs/metrics).
 //!
-//! Every quorum that is connected while the feature is on is measured. The figures go to the recorder that the program has
-//! installed, such as that of `metrics-exporter-prometheus`; without one they go nowhere, and cost a look. Install it
-//! before the first quorum is connected: gauges count up and down from there, and what a metric is, is told then.
+//! Every quorum that is connected while the feature is on is measured. The figures go to the
+//! recorder that the program has installed, such as that of `metrics-exporter-prometheus`; without
+//! one they go nowhere, and cost a look. Install it before the first quorum is connected: gauges
+//! count up and down from there, and what a metric is, is told then.
 //!
-//! A label is the name of the quorum ([`QuorumBuilder::name`](crate::QuorumBuilder::name)), the address of a node, or one of a few
-//! words; so their number is bounded. The resource is **no** label: names of resources are made by programs, one for each
-//! invoice, and every value of a label is a series of its own that an exporter keeps for ever. What happens to one resource is in
-//! the [traces](https://docs.rs/tracing), which carry resource, owner and token.
+//! A label is the name of the quorum ([`QuorumBuilder::name`](crate::QuorumBuilder::name)), the
+//! address of a node, or one of a few words; so their number is bounded. The resource is **no**
+//! label: names of resources are made by programs, one for each invoice, and every value of a label
+//! is a series of its own that an exporter keeps for ever. What happens to one resource is in the
+//! [traces](https://docs.rs/tracing), which carry resource, owner and token.
 //!
 //! All clients of a process that have a quorum of the same name add to the same figures.
 //!
@@ -22,8 +25,9 @@
 //! assert!(figures.render().contains(won));
 //! ```
 //!
-//! In the repository, `docs/OBSERVABILITY.md` says what to alert on, `docs/grafana-dashboard.json` is a
-//! dashboard, and `cargo run -p redquorum-recipes --bin metrics` serves the figures to Prometheus.
+//! In the repository, `docs/OBSERVABILITY.md` says what to alert on, `docs/grafana-dashboard.json`
+//! is a dashboard, and `cargo run -p redquorum-recipes --bin metrics` serves the figures to
+//! Prometheus.
 
 mod label;
 mod meter;
@@ -80,8 +84,8 @@ pub const OWED: &str = "redquorum_unlocks_owed";
 /// Everything that is measured.
 pub const ALL: &[Metric] = metric::ALL;
 
-/// Tells the recorder in use what everything is. Every client that connects does so; a recorder that is installed later
-/// needs it.
+/// Tells the recorder in use what everything is. Every client that connects does so; a recorder
+/// that is installed later needs it.
 pub fn describe() {
     ALL.iter().for_each(Metric::describe);
 }

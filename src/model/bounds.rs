@@ -19,11 +19,13 @@ pub(super) enum Promise {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) promise: Promise,
-    /// Whether a search begins with the first client holding the resource, its votes from two nodes just heard.
+    /// Whether a search begins with the first client holding the resource, its votes from two nodes
+    /// just heard.
     pub(super) is_held_at_start: bool,
     /// Of each client.
     pub(super) attempts: [u8; CLIENTS],
-    /// Renewal rounds of each lease, by client; where proofs are searched, each of them is a verification.
+    /// Renewal rounds of each lease, by client; where proofs are searched, each of them is a
+    /// verification.
     pub(super) renewals: [u8; CLIENTS],
     /// Requests that a node executes twice.
     pub(super) duplicates: u8,
@@ -33,7 +35,8 @@ pub(super) struct Bounds {
     pub(super) starts: &'static [[u64; NODES]],
     /// What each client tells the nodes of counters that it has seen, or 0.
     pub(super) hints: [u64; CLIENTS],
-    /// Whether somebody else is in line at one of the nodes. Then clients ask as newcomers first, which it refuses.
+    /// Whether somebody else is in line at one of the nodes. Then clients ask as newcomers first,
+    /// which it refuses.
     pub(super) is_queued: bool,
     /// How often a client asks nodes again that have refused, as one whose turn it is.
     pub(super) repeats: u8,
@@ -93,14 +96,15 @@ impl Bounds {
         }
     }
 
-    /// Whether the promise speaks of tokens. Where it does not, all counters stand still: there are far fewer states.
+    /// Whether the promise speaks of tokens. Where it does not, all counters stand still: there are
+    /// far fewer states.
     pub(super) fn are_tokens_counted(&self) -> bool {
         matches!(self.promise, Promise::TokensAreUniqueAndGrow | Promise::ProofsHold)
     }
 
-    /// Whether everything has to be delivered in the end. Only there do tombstones matter, and whom an unlock is sent to:
-    /// elsewhere a request that a tombstone refuses, and an unlock that is not sent, are as if they were never delivered,
-    /// and that is searched anyway.
+    /// Whether everything has to be delivered in the end. Only there do tombstones matter, and whom
+    /// an unlock is sent to: elsewhere a request that a tombstone refuses, and an unlock that is
+    /// not sent, are as if they were never delivered, and that is searched anyway.
     pub(super) fn is_all_delivered(&self) -> bool {
         self.promise == Promise::NothingIsLeftBehind
     }
@@ -110,8 +114,8 @@ impl Bounds {
         self.promise == Promise::ProofsHold || self.timing.is_some()
     }
 
-    /// Whether it makes a difference that a client gives up its last attempt. It frees keys, which adds nothing where they
-    /// may expire anyway.
+    /// Whether it makes a difference that a client gives up its last attempt. It frees keys, which
+    /// adds nothing where they may expire anyway.
     pub(super) fn is_last_rollback_of_use(&self) -> bool {
         self.expiries != Expiries::Any
     }

@@ -34,7 +34,8 @@ fn without_a_rollback_where_it_did_not_answer_a_node_keeps_a_key() {
     shortest_break(ALONE, Rules::without(Mutation::RollbackSkipsSilent));
 }
 
-/// A connection delivers nothing twice, and a request that a new connection repeats is repeated before its unlock.
+/// A connection delivers nothing twice, and a request that a new connection repeats is repeated
+/// before its unlock.
 #[test]
 fn a_lock_that_arrives_again_after_it_was_answered_and_unlocked_leaves_a_key() {
     shortest_break(Bounds { duplicates: 1, ..ALONE }, Rules::WHOLE);

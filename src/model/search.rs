@@ -23,8 +23,8 @@ pub(super) fn assert_holds(bounds: Bounds, rules: Rules) {
     }
 }
 
-/// Searches breadth first for a shortest way in which the promise is broken, prints it, and returns its length. Fails if
-/// there is none.
+/// Searches breadth first for a shortest way in which the promise is broken, prints it, and returns
+/// its length. Fails if there is none.
 pub(super) fn shortest_break(bounds: Bounds, rules: Rules) -> usize {
     let search = Protocol::new(bounds, rules).checker().spawn_bfs().join();
     let found = trace(&search);
@@ -34,7 +34,8 @@ pub(super) fn shortest_break(bounds: Bounds, rules: Rules) -> usize {
     steps
 }
 
-/// As [`shortest_break`], but a quick search goes depth first, and takes the first way that it finds.
+/// As [`shortest_break`], but a quick search goes depth first, and takes the first way that it
+/// finds.
 pub(super) fn assert_breaks(bounds: Bounds, rules: Rules) {
     if full_or(true, false) {
         shortest_break(bounds, rules);

@@ -22,13 +22,14 @@ use crate::{
     },
 };
 
-/// What a node is called by itself. A restart is a flush here: what tells runs apart is not in question.
+/// What a node is called by itself. A restart is a flush here: what tells runs apart is not in
+/// question.
 pub(super) const RUN: &str = "";
 
 /// One node, what is in flight to and from it, and what each client's attempt has heard of it.
 ///
-/// Together in one value, so that nodes can change places: nothing in the protocol tells one from another, and of
-/// states that differ only in that the search visits one.
+/// Together in one value, so that nodes can change places: nothing in the protocol tells one from
+/// another, and of states that differ only in that the search visits one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Site {
     node: NodeState,
@@ -184,7 +185,8 @@ impl Site {
             let time = self.time(now);
             let enrol = Enrol { new_nodes: NewNodes::Quarantine, time: time.since_epoch() };
             self.node.apply(terms, &Entry::Enrol(enrol), time);
-            // Where tokens are not looked at, the floor would only make more states, and so would what `init` asks for.
+            // Where tokens are not looked at, the floor would only make more states, and so would
+            // what `init` asks for.
             let record = self.node.record().cloned();
             self.node.set_record(record.map(|record| Record { floor: 0, ..record }));
             self.node.set_new(None);
@@ -208,7 +210,8 @@ fn remembered(value: u64) -> Counter {
     Counter { value, expires_at: NodeTime::from_epoch(3_600_000) }
 }
 
-/// A site and its digest, by which sites are sorted and states told apart without looking at all of it again.
+/// A site and its digest, by which sites are sorted and states told apart without looking at all of
+/// it again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sealed {
     digest: u64,

@@ -137,8 +137,8 @@ impl World {
         self.clients[client] = Client { begun, phase: Phase::Idle, start: 0, floor: 0 };
     }
 
-    /// Whether hearing this changes anything. A node's first answer stands; and what comes after a decision matters only
-    /// where it tells an unlock whether to leave a tombstone.
+    /// Whether hearing this changes anything. A node's first answer stands; and what comes after a
+    /// decision matters only where it tells an unlock whether to leave a tombstone.
     pub(super) fn is_of_use(&self, model: &Protocol, site: usize, Reply { to, say }: Reply) -> bool {
         let standing = self.sites[site].standing[to.client];
         let is_voting = standing.lock == Ballot::Unanswered;
@@ -199,7 +199,8 @@ impl World {
         }
     }
 
-    /// Whether the promise can neither be kept nor broken by what is to come, so that it need not be visited.
+    /// Whether the promise can neither be kept nor broken by what is to come, so that it need not
+    /// be visited.
     pub(super) fn is_decided(&self, model: &Protocol) -> bool {
         let may_begin = |client: usize| self.clients[client].begun < model.bounds.attempts[client];
         let is_trying = |client: usize| match self.clients[client].phase {

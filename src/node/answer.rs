@@ -18,25 +18,31 @@ pub(crate) enum Answer {
     Granted { vote: u64 },
     /// Lock, renewal: another owner has one of the resources.
     Held(Holder),
-    /// Line up: it is not this waiter's turn. Lock: others are in line here, or are to be let go first.
+    /// Line up: it is not this waiter's turn. Lock: others are in line here, or are to be let go
+    /// first.
     Queued(Queued),
     /// Withdrawal: it is not in the line (any more).
     Withdrawn,
     /// Lock, renewal: this owner was unlocked here before; its tombstone says so.
     Gone,
-    /// Any but the unlocks, inspection and observation: the node belongs to a quorum of another configuration.
+    /// Any but the unlocks, inspection and observation: the node belongs to a quorum of another
+    /// configuration.
     Foreign { fingerprint: Fingerprint },
     /// Raise: the counters now stand at the token.
     Raised,
-    /// Raise: not the owner's, or a counter is above the token already. The largest counter, 0 if none.
+    /// Raise: not the owner's, or a counter is above the token already. The largest counter, 0 if
+    /// none.
     NotRaised { counter: u64 },
-    /// Renewal: ours, for another ttl. `proves`: no token above the lease's own was given here before.
+    /// Renewal: ours, for another ttl. `proves`: no token above the lease's own was given here
+    /// before.
     Renewed { proves: bool },
     /// Unlock, force unlock: how many of the resources were deleted; the others were not ours.
     Unlocked { deleted: u32 },
-    /// Granted, renewed or unlocked as it says, at a node where others are in line for one of the resources.
+    /// Granted, renewed or unlocked as it says, at a node where others are in line for one of the
+    /// resources.
     Awaited(Box<Self>),
-    /// Unlock, sent again after its connection broke: nothing was there, or it was deleted the first time.
+    /// Unlock, sent again after its connection broke: nothing was there, or it was deleted the
+    /// first time.
     UnlockedBefore,
     /// Lock, raise: the node must not vote, for it may have forgotten votes.
     Abstains(Abstention),
@@ -69,7 +75,8 @@ impl Answer {
         if let Self::Awaited(answer) = self { answer } else { self }
     }
 
-    /// Of an unlock that may have been executed before, when its connection broke: that nothing was there says nothing.
+    /// Of an unlock that may have been executed before, when its connection broke: that nothing was
+    /// there says nothing.
     pub(crate) fn may_have_been_before(&mut self) {
         match self {
             Self::Unlocked { deleted: 0 } => *self = Self::UnlockedBefore,
@@ -78,7 +85,8 @@ impl Answer {
         }
     }
 
-    /// What it says of the request alone, and whether others are in line; `None` where that is not known.
+    /// What it says of the request alone, and whether others are in line; `None` where that is not
+    /// known.
     pub(crate) fn into_parts(self) -> (Self, Option<bool>) {
         let is_awaited = self.is_awaited();
         (if let Self::Awaited(answer) = self { *answer } else { self }, is_awaited)
@@ -122,8 +130,8 @@ pub(crate) struct Enrolment {
 /// Whoever stands in the way of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Holder {
-    /// Which of the asked resources, by index: of those held by others, the one that is held longest (the first
-    /// of them if they tie).
+    /// Which of the asked resources, by index: of those held by others, the one that is held
+    /// longest (the first of them if they tie).
     pub(crate) resource: usize,
     /// `None` if the key has more than one field: a lock of some other kind.
     pub(crate) owner: Option<OwnerId>,
@@ -139,11 +147,11 @@ pub(crate) struct Queued {
     pub(crate) resource: usize,
     /// The larger, the later its turn; 0 if it did not enter the line.
     pub(crate) ticket: u64,
-    /// How many are before it in line. For a lock: 1 if anybody is in line, 0 if nobody is and it is to let others go first all the
-    /// same.
+    /// How many are before it in line. For a lock: 1 if anybody is in line, 0 if nobody is and it
+    /// is to let others go first all the same.
     pub(crate) rank: u32,
-    /// When to come back uncalled: when the holder's ttl ends if it is the first of the line, otherwise when the place of
-    /// whoever is before it does.
+    /// When to come back uncalled: when the holder's ttl ends if it is the first of the line,
+    /// otherwise when the place of whoever is before it does.
     pub(crate) patience: Duration,
     /// Who holds the resource; `None` if nothing but the line is in the way.
     pub(crate) holder: Option<Holder>,

@@ -47,13 +47,16 @@ pub enum Fault {
     /// `NOPERM`: the ACL user lacks a permission.
     #[error("permission missing: {0}")]
     NoPermission(Arc<str>),
-    /// The ACL user may not call `INFO`, from which the restart guard knows one run of a server from another.
+    /// The ACL user may not call `INFO`, from which the restart guard knows one run of a server
+    /// from another.
     #[error("the user may not call INFO, which the restart guard needs (`+info`)")]
     RunIdForbidden,
-    /// The node belongs to a quorum that is configured otherwise: this is that quorum's configuration.
+    /// The node belongs to a quorum that is configured otherwise: this is that quorum's
+    /// configuration.
     #[error("the node belongs to another quorum ({0})")]
     OtherQuorum(Fingerprint),
-    /// The address leads to a server to which this client is connected by another one: it has one vote.
+    /// The address leads to a server to which this client is connected by another one: it has one
+    /// vote.
     #[error("the same server as {other}")]
     SameServer {
         /// The other address.
@@ -61,7 +64,8 @@ pub enum Fault {
         /// What gave it away.
         run: Arc<str>,
     },
-    /// The server is part of a Redis Cluster: a system that moves keys and promotes replicas, and would be one vote at most.
+    /// The server is part of a Redis Cluster: a system that moves keys and promotes replicas, and
+    /// would be one vote at most.
     #[error(
         "the server is part of a Redis Cluster, which moves keys and promotes replicas and so cannot vote: expected a \
          standalone master (`cluster-enabled no`)"
@@ -73,7 +77,8 @@ pub enum Fault {
          watches under that name"
     )]
     SentinelMode,
-    /// No Sentinel could name the master of the set that the node is: this is what each of them said.
+    /// No Sentinel could name the master of the set that the node is: this is what each of them
+    /// said.
     #[error("no Sentinel names a master: {0}")]
     NoMaster(Arc<str>),
     /// TLS came to nothing: mostly, one side does not trust the other's certificate.

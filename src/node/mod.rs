@@ -1,7 +1,7 @@
 //! One node of the quorum, as the lock sees it.
 //!
-//! [`Node`] is the seam: everything above it decides and never knows what is below, a Redis server, a map in memory
-//! or a simulated machine behind a bad network.
+//! [`Node`] is the seam: everything above it decides and never knows what is below, a Redis server,
+//! a map in memory or a simulated machine behind a bad network.
 
 use std::{fmt, sync::Arc};
 
@@ -54,11 +54,12 @@ pub(crate) trait Node: fmt::Debug + Send + Sync {
     /// # Invariants
     ///
     /// 1. The order of calls is the order of execution on one connection.
-    /// 2. What is accepted is sent whether or not the reply is polled or dropped, unless its time is over first or the
-    ///    connection breaks; an unlock and a withdrawal survive even that, until their time is over.
+    /// 2. What is accepted is sent whether or not the reply is polled or dropped, unless its time
+    ///    is over first or the connection breaks; an unlock and a withdrawal survive even that,
+    ///    until their time is over.
     /// 3. Neither of those is ever refused for want of room.
-    /// 4. Every reply resolves: with an answer, or with a fault at the latest when the quorum is shut down. It does
-    ///    *not* resolve for a node that is silent: the asker has the deadlines.
+    /// 4. Every reply resolves: with an answer, or with a fault at the latest when the quorum is
+    ///    shut down. It does *not* resolve for a node that is silent: the asker has the deadlines.
     fn call(&self, request: Request) -> Reply;
 
     /// Sends the release notices of a resource to `listener` until the subscription is dropped.
@@ -67,8 +68,8 @@ pub(crate) trait Node: fmt::Debug + Send + Sync {
     /// The unlocks and withdrawals that are not confirmed yet, and whose time is not over.
     fn owed(&self) -> Vec<Owed>;
 
-    /// Takes no new requests but unlocks, sends what is owed, and ends. Ready when nothing is owed any more or all that
-    /// is owed is past its time.
+    /// Takes no new requests but unlocks, sends what is owed, and ends. Ready when nothing is owed
+    /// any more or all that is owed is past its time.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
@@ -81,13 +82,13 @@ pub(crate) trait Listener: fmt::Debug + Send + Sync {
 /// What a subscription says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
-    /// From now on no release goes unnoticed: first time, or again after a broken connection, in which case releases
-    /// may have been missed.
+    /// From now on no release goes unnoticed: first time, or again after a broken connection, in
+    /// which case releases may have been missed.
     Subscribed,
     /// The connection is broken: until the next [`Subscribed`](Self::Subscribed), nothing is heard.
     Interrupted,
-    /// A lock that had its quorum was unlocked; or, of a leader's topic, there is another leader or value; or, of a waiter's
-    /// turn, it has come.
+    /// A lock that had its quorum was unlocked; or, of a leader's topic, there is another leader or
+    /// value; or, of a waiter's turn, it has come.
     Released,
 }
 

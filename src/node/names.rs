@@ -1,7 +1,8 @@
 //! The names of keys and channels on a node. The scripts derive the same ones for themselves.
 //!
-//! The lock itself is the key with the resource's own name. Names that are derived from it are Redisson's or follow
-//! its rule: `{...}` round the resource, so that a cluster keeps them together, unless the resource has a `{` already.
+//! The lock itself is the key with the resource's own name. Names that are derived from it are
+//! Redisson's or follow its rule: `{...}` round the resource, so that a cluster keeps them
+//! together, unless the resource has a `{` already.
 
 use crate::{owner_id::OwnerId, resource::Resource};
 
@@ -37,9 +38,11 @@ pub(crate) fn tombstone(resource: &Resource, owner: &OwnerId) -> Vec<u8> {
     name
 }
 
-/// The key of what a leader says of itself, which is also the topic on which changes of it are told.
+/// The key of what a leader says of itself, which is also the topic on which changes of it are
+/// told.
 ///
-/// Always in braces: `a` and `{a}` are two elections, and cannot share a record as they share a counter.
+/// Always in braces: `a` and `{a}` are two elections, and cannot share a record as they share a
+/// counter.
 pub(crate) fn leader(resource: &Resource) -> Resource {
     Resource::internal([b"redquorum:leader:{", resource.as_bytes(), b"}"].concat())
 }
@@ -49,13 +52,14 @@ pub(crate) fn turn(resource: &Resource, waiter: &OwnerId) -> Resource {
     Resource::internal([b"redquorum:turn:{", resource.as_bytes(), b"}:", waiter.as_bytes()].concat())
 }
 
-/// The topic on which a waiter is told that it is one of the first two in line: these listen for releases, too.
+/// The topic on which a waiter is told that it is one of the first two in line: these listen for
+/// releases, too.
 pub(crate) fn next(resource: &Resource, waiter: &OwnerId) -> Resource {
     Resource::internal([b"redquorum:next:{", resource.as_bytes(), b"}:", waiter.as_bytes()].concat())
 }
 
-/// The key of a resource's waiters, in the order of their tickets. Always in braces, as a leader's is: who waits for `a`
-/// must not keep `{a}` from anybody.
+/// The key of a resource's waiters, in the order of their tickets. Always in braces, as a leader's
+/// is: who waits for `a` must not keep `{a}` from anybody.
 #[cfg(test)]
 pub(crate) fn line(resource: &Resource) -> Vec<u8> {
     [b"redquorum:line:{", resource.as_bytes(), b"}"].concat()
@@ -79,7 +83,8 @@ pub(crate) fn lives(resource: &Resource) -> Vec<u8> {
     [b"redquorum:lives:{", resource.as_bytes(), b"}"].concat()
 }
 
-/// The resource that stands for all those with the same derived names: `a` for itself and for `{a}`.
+/// The resource that stands for all those with the same derived names: `a` for itself and for
+/// `{a}`.
 ///
 /// Two locks that share a counter skip some numbers of it, which harms nobody.
 pub(crate) fn namesake(resource: &Resource) -> Resource {

@@ -14,7 +14,8 @@ pub(crate) struct Proclamation {
     pub(crate) owner: OwnerId,
     /// The lock's fencing token.
     pub(crate) term: u64,
-    /// Grows with every value of one leader: what arrives late does not replace what was said after it.
+    /// Grows with every value of one leader: what arrives late does not replace what was said after
+    /// it.
     pub(crate) number: u64,
     pub(crate) value: Arc<[u8]>,
     /// When it was elected, by its own time of day since the epoch.

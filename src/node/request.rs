@@ -12,7 +12,8 @@ use crate::{
 /// Resources that are taken all or none: sorted, without repetition, never empty.
 pub(crate) type Resources = Arc<[Resource]>;
 
-/// The most entries that travel in one call, so that no call keeps a server busy for more than a few milliseconds.
+/// The most entries that travel in one call, so that no call keeps a server busy for more than a
+/// few milliseconds.
 pub(crate) const MOST_ENTRIES: usize = 64;
 
 /// The most resources that the entries of one call name, for the same reason: each takes a server
@@ -47,11 +48,11 @@ impl Load {
 pub(crate) struct Request {
     /// Shared by all nodes that are asked the same. One to [`MOST_ENTRIES`].
     pub(crate) entries: Arc<[Entry]>,
-    /// Until when the request is of use. What is still unsent by then is dropped; an unlock is owed (kept over
-    /// reconnections) until then.
+    /// Until when the request is of use. What is still unsent by then is dropped; an unlock is owed
+    /// (kept over reconnections) until then.
     pub(crate) until: Instant,
-    /// Until when that which an unlock deletes may be there without it, by its own ttl: a shutdown waits so long where a
-    /// quorum is not free of it. `None` if no shutdown need wait.
+    /// Until when that which an unlock deletes may be there without it, by its own ttl: a shutdown
+    /// waits so long where a quorum is not free of it. `None` if no shutdown need wait.
     pub(crate) blocks_until: Option<Instant>,
 }
 
@@ -84,7 +85,8 @@ impl Request {
 pub(crate) enum Entry {
     /// Take all resources for the first time, or none.
     Lock(Lock),
-    /// Raise the counters of all resources to `token` if they are `owner`'s and none is above it, or of none.
+    /// Raise the counters of all resources to `token` if they are `owner`'s and none is above it,
+    /// or of none.
     Raise(Raise),
     /// Keep all resources, taking again those that the node lost, or none.
     Renew(Renew),
@@ -102,7 +104,8 @@ pub(crate) enum Entry {
     Proclaim(Proclaim),
     /// Tell who holds a resource, and what a leader has said there.
     Observe(Observe),
-    /// Tell which run of the server this is; if it is not the one of the record, begin a quarantine.
+    /// Tell which run of the server this is; if it is not the one of the record, begin a
+    /// quarantine.
     Enrol(Enrol),
     /// Become a node of a new quorum, unless the node belongs to one or may have forgotten one.
     Init(Init),
@@ -117,7 +120,8 @@ pub(crate) struct Lock {
     pub(crate) ttl: Duration,
     /// One more than the largest counter the waiter has seen, or 0: brings counters back in step.
     pub(crate) hint: u64,
-    /// Whether it is this owner's turn, as the node says that keeps the line: so it need not let those go first who wait.
+    /// Whether it is this owner's turn, as the node says that keeps the line: so it need not let
+    /// those go first who wait.
     pub(crate) is_called: bool,
 }
 
@@ -142,23 +146,26 @@ pub(crate) struct Renew {
 pub(crate) struct Unlock {
     pub(crate) resources: Resources,
     pub(crate) owner: OwnerId,
-    /// Whether the attempt had its quorum. Only then is the release told to those who listen for it, and passed on as a
-    /// mark; the first in line is called in any case.
+    /// Whether the attempt had its quorum. Only then is the release told to those who listen for
+    /// it, and passed on as a mark; the first in line is called in any case.
     pub(crate) real: bool,
     pub(crate) leave: Leave,
-    /// Whether the node that keeps the line has said that others wait: newcomers are to let them go first.
+    /// Whether the node that keeps the line has said that others wait: newcomers are to let them go
+    /// first.
     pub(crate) is_awaited: bool,
 }
 
-/// Whether an unlock leaves a tombstone, which refuses what lands later: whatever of the owner this node has not answered.
+/// Whether an unlock leaves a tombstone, which refuses what lands later: whatever of the owner this
+/// node has not answered.
 ///
 /// The script knows them by their numbers; of two that are merged, the larger counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Leave {
     /// Nothing is unanswered.
     Nothing = 0,
-    /// A lock is, and nothing else of the owner was ever sent there: where the unlock finds all that it is to delete, it
-    /// has landed already. That is the usual case, of a short critical section at one of the slower nodes.
+    /// A lock is, and nothing else of the owner was ever sent there: where the unlock finds all
+    /// that it is to delete, it has landed already. That is the usual case, of a short critical
+    /// section at one of the slower nodes.
     UnlessDeleted = 1,
     /// A renewal may be: what the unlock deletes may have come of an earlier request.
     Always = 2,
@@ -176,7 +183,8 @@ pub(crate) struct LineUp {
     pub(crate) ticket: u64,
     /// How long it keeps its place unless it asks again. `None`: it does not enter the line.
     pub(crate) life: Option<Duration>,
-    /// Whether it only keeps its place, and takes nothing: the node knows nothing of the lease that a quorum holds.
+    /// Whether it only keeps its place, and takes nothing: the node knows nothing of the lease that
+    /// a quorum holds.
     pub(crate) only_waits: bool,
 }
 
@@ -211,7 +219,8 @@ pub(crate) struct Observe {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Enrol {
     pub(crate) new_nodes: NewNodes,
-    /// The client's time of day, since the epoch. A node that is far off would spoil floors and counters.
+    /// The client's time of day, since the epoch. A node that is far off would spoil floors and
+    /// counters.
     pub(crate) time: Duration,
 }
 

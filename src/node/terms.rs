@@ -12,18 +12,21 @@ pub(crate) struct Terms {
     /// The life of a fencing counter after its last use; at least `max_ttl`.
     pub(crate) counter_ttl: Duration,
     pub(crate) quarantine: QuarantineTerms,
-    /// For how long newcomers let those go first who waited for what was unlocked: about as long as a call may be on its way to
-    /// whoever is first in line, and its locks to the nodes.
+    /// For how long newcomers let those go first who waited for what was unlocked: about as long as
+    /// a call may be on its way to whoever is first in line, and its locks to the nodes.
     pub(crate) hand_over: Duration,
-    /// The run of the server that the connection has enrolled in; `None` before, and where no node is asked.
+    /// The run of the server that the connection has enrolled in; `None` before, and where no node
+    /// is asked.
     pub(crate) run: Option<Run>,
 }
 
-/// Tells one life of a server's data from another: its `run_id`, new with every start, and its replication id, new with
-/// every promotion. `<run_id>/<replication id>`, or whatever tells the runs of a node in memory apart.
+/// Tells one life of a server's data from another: its `run_id`, new with every start, and its
+/// replication id, new with every promotion. `<run_id>/<replication id>`, or whatever tells the
+/// runs of a node in memory apart.
 pub(crate) type Run = Arc<str>;
 
-/// How long a node that may have forgotten votes stays out of them. By its own clock, so longer than what it waits for.
+/// How long a node that may have forgotten votes stays out of them. By its own clock, so longer
+/// than what it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QuarantineTerms {
     /// Until every lease is over that it may have forgotten.
@@ -34,20 +37,23 @@ pub(crate) struct QuarantineTerms {
 
 /// When a node is asked whether it may have forgotten votes.
 ///
-/// A node that restarted without its last votes, was flushed, or is a promoted replica would let a second lease in beside
-/// one that it has forgotten. So it must not vote until every lease that it may have forgotten is over.
+/// A node that restarted without its last votes, was flushed, or is a promoted replica would let a
+/// second lease in beside one that it has forgotten. So it must not vote until every lease that it
+/// may have forgotten is over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RestartGuard {
-    /// On every connection (the default), and whenever its record is missing or not the one that the connection knows. What it
-    /// does not see: a server that becomes a replica of *its own* replica and a master again under a connection that asks
-    /// nothing meanwhile, and a proxy that goes on with a promoted replica on the same connection.
+    /// On every connection (the default), and whenever its record is missing or not the one that
+    /// the connection knows. What it does not see: a server that becomes a replica of *its own*
+    /// replica and a master again under a connection that asks nothing meanwhile, and a proxy that
+    /// goes on with a promoted replica on the same connection.
     #[default]
     PerConnection,
     /// In every call: for such proxies. The server spends some microseconds more on each call.
     PerVote,
-    /// Never. For servers that keep every vote: standalone, with `appendonly yes`, `appendfsync always` and
-    /// `aof-load-truncated no`. A replica that is promoted, or a restored backup, breaks exclusion unseen.
+    /// Never. For servers that keep every vote: standalone, with `appendonly yes`, `appendfsync
+    /// always` and `aof-load-truncated no`. A replica that is promoted, or a restored backup,
+    /// breaks exclusion unseen.
     Off,
 }
 

@@ -1,4 +1,5 @@
-//! The seam between the queue of a remote node and whatever carries its calls: a Redis connection, or a simulated one.
+//! The seam between the queue of a remote node and whatever carries its calls: a Redis connection,
+//! or a simulated one.
 
 use std::{
     fmt,
@@ -24,7 +25,8 @@ pub(crate) trait Transport: fmt::Debug + Send + Sync {
         late(patience)
     }
 
-    /// Whether the next dial may lead to another server, so that a connection to what has become a replica is of no use.
+    /// Whether the next dial may lead to another server, so that a connection to what has become a
+    /// replica is of no use.
     fn follows_master(&self) -> bool {
         false
     }
@@ -39,7 +41,8 @@ pub(crate) fn late(patience: Duration) -> Fault {
 ///
 /// # Invariants
 ///
-/// 1. What is sent is put on the wire in the order of these calls; no dropped or unpolled future takes it back.
+/// 1. What is sent is put on the wire in the order of these calls; no dropped or unpolled future
+///    takes it back.
 /// 2. Calls are answered in that order.
 /// 3. It never reconnects: after [`LinkEvent::Closed`] it is of no use.
 pub(crate) trait Link: fmt::Debug + Send {
@@ -58,7 +61,8 @@ pub(crate) trait Link: fmt::Debug + Send {
     /// Asks for no more of them.
     fn unsubscribe(&mut self, resource: &Resource);
 
-    /// What happened next. Nothing moves on the connection unless this is polled until it is pending.
+    /// What happened next. Nothing moves on the connection unless this is polled until it is
+    /// pending.
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<LinkEvent>;
 }
 

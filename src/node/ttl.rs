@@ -5,7 +5,8 @@ use std::time::Duration;
 /// The longest ttl in milliseconds, 3,000 years: a server adds it to its own time without overflow.
 const LONGEST: u64 = 100_000_000_000_000;
 
-/// A ttl in whole milliseconds, rounded up: rounded down, a key could end before the lease that it supports.
+/// A ttl in whole milliseconds, rounded up: rounded down, a key could end before the lease that it
+/// supports.
 ///
 /// Never 0, which servers refuse or take for a deletion.
 pub(crate) fn whole_milliseconds(ttl: Duration) -> u64 {

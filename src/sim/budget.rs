@@ -10,7 +10,8 @@ use crate::{
 /// How far a node's clock may be stepped forward while a lease lives: the margin of the validity.
 const LARGEST_STEP: i64 = 2;
 
-/// How long it takes at most until a connection is given up and replaced, where node timeouts are a second or less.
+/// How long it takes at most until a connection is given up and replaced, where node timeouts are a
+/// second or less.
 const REDIAL: Duration = Duration::from_secs(6);
 
 /// The promises that a schedule leaves standing, by the assumption that each fault breaks.
@@ -25,7 +26,8 @@ pub(crate) fn promises(schedule: &Schedule, drift: f64, guard: RestartGuard) -> 
             Fault::Freeze { lasts, .. } if *lasts > Duration::ZERO => {
                 promises = promises.without(Promise::Exclusion);
             }
-            // Votes are forgotten, and counters with them: without a restart guard, nothing is promised of either.
+            // Votes are forgotten, and counters with them: without a restart guard, nothing is
+            // promised of either.
             Fault::Crash { memory: Memory::Lost | Memory::AsOf(_), .. } | Fault::Flush { .. }
                 if guard == RestartGuard::Off =>
             {
@@ -81,7 +83,8 @@ impl Schedule {
         calm.saturating_add(self.delays(client, node))
     }
 
-    /// How late a request of a client may come to a node, if everything that holds it up comes one after the other.
+    /// How late a request of a client may come to a node, if everything that holds it up comes one
+    /// after the other.
     pub(crate) fn longest_delay(&self, client: usize, node: usize) -> Duration {
         let between = self.faults.iter().filter(|timed| timed.fault.stands_between(client, node));
         between.fold(self.delays(client, node), |sum, timed| sum.saturating_add(timed.fault.lasts()))

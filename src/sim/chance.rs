@@ -19,10 +19,11 @@ pub(crate) enum Purpose {
     Store,
 }
 
-/// A number for a purpose and its `parts`. It does not depend on how many others were asked for before.
+/// A number for a purpose and its `parts`. It does not depend on how many others were asked for
+/// before.
 ///
-/// It is the same on every machine and with every toolchain, so that a kept case stays the case that it was: hence no
-/// hasher of the standard library.
+/// It is the same on every machine and with every toolchain, so that a kept case stays the case
+/// that it was: hence no hasher of the standard library.
 pub(crate) fn hash_of<const N: usize>(seed: u64, purpose: Purpose, parts: [u64; N]) -> u64 {
     // Kept cases depend on these.
     let purpose = match purpose {

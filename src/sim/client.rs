@@ -102,7 +102,8 @@ impl Client {
         self.look_at(&guard.lease())
     }
 
-    /// As [`look`](Self::look), of whatever has the lease, such as a [`Leadership`](crate::Leadership).
+    /// As [`look`](Self::look), of whatever has the lease, such as a
+    /// [`Leadership`](crate::Leadership).
     #[must_use]
     pub fn look_at(&self, lease: &Lease) -> bool {
         let is_valid = lease.is_valid();
@@ -120,7 +121,8 @@ impl Client {
         self.loss_of(&guard.lease()).await;
     }
 
-    /// As [`lost`](Self::lost), of whatever has the lease, such as a [`Leadership`](crate::Leadership).
+    /// As [`lost`](Self::lost), of whatever has the lease, such as a
+    /// [`Leadership`](crate::Leadership).
     ///
     /// # Cancel safety
     ///
@@ -133,8 +135,8 @@ impl Client {
         }
     }
 
-    /// Notes that an owner entered the lease of `outer` again, and was given `inner`: another token breaks
-    /// [`Promise::Reentry`](super::history::Promise::Reentry).
+    /// Notes that an owner entered the lease of `outer` again, and was given `inner`: another token
+    /// breaks [`Promise::Reentry`](super::history::Promise::Reentry).
     pub fn reentered(&self, outer: &LockGuard, inner: &LockGuard) {
         self.note(Event::Reentered { attempt: outer.lease().attempt(), token: inner.fencing_token() });
     }
@@ -207,8 +209,9 @@ impl Client {
 }
 
 impl QuorumBuilder {
-    /// A client of a simulation's nodes, as one of its processes; urls are not looked at. It runs by that process's clock, and is paused and
-    /// killed with it. Returns at once; the connections are made while time passes.
+    /// A client of a simulation's nodes, as one of its processes; urls are not looked at. It runs
+    /// by that process's clock, and is paused and killed with it. Returns at once; the connections
+    /// are made while time passes.
     ///
     /// # Errors
     ///

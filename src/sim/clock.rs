@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// A clock with a rate of its own: local time as a function of global time, both in whole microseconds.
+/// A clock with a rate of its own: local time as a function of global time, both in whole
+/// microseconds.
 ///
 /// ```text
 /// local(global) = base_local + (global - base_global) * (1 + rate)
@@ -19,7 +20,8 @@ pub(crate) struct Rated {
 const PPM: i64 = 1_000_000;
 
 impl Rated {
-    /// A clock that shows `local` at the beginning. A rate that is off by more than a half is taken for a half.
+    /// A clock that shows `local` at the beginning. A rate that is off by more than a half is taken
+    /// for a half.
     pub(crate) fn new(local: Duration, rate: i32) -> Self {
         let rate = i64::from(rate).clamp(-PPM / 2, PPM / 2);
         Self { rate, base_local: micros(local), base_global: 0, is_frozen: false }
@@ -34,7 +36,8 @@ impl Rated {
         self.base_local.saturating_add(u64::try_from(counted).unwrap_or(u64::MAX))
     }
 
-    /// The first global time at which the clock shows `local` or more; `None` while it stands still before that.
+    /// The first global time at which the clock shows `local` or more; `None` while it stands still
+    /// before that.
     pub(crate) fn global(&self, local: u64) -> Option<u64> {
         let ahead = u128::from(local.saturating_sub(self.base_local));
         if ahead == 0 {

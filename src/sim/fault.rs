@@ -10,8 +10,8 @@ use crate::sim::Direction;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Fault {
-    /// A client stands still while its clock counts on: a garbage collector, a blocked executor, `SIGSTOP`, or a
-    /// suspended machine with a clock that counts suspends.
+    /// A client stands still while its clock counts on: a garbage collector, a blocked executor,
+    /// `SIGSTOP`, or a suspended machine with a clock that counts suspends.
     Pause {
         /// Which client.
         client: usize,
@@ -19,7 +19,8 @@ pub enum Fault {
         #[serde(with = "crate::sim::micros")]
         lasts: Duration,
     },
-    /// A client stands still, and its clock with it: a virtual machine that is paused without knowing.
+    /// A client stands still, and its clock with it: a virtual machine that is paused without
+    /// knowing.
     Freeze {
         /// Which client.
         client: usize,
@@ -78,8 +79,8 @@ pub enum Fault {
         /// Forward, or back if negative.
         by: i64,
     },
-    /// Nothing gets through between a client and a node. What is sent meanwhile arrives afterwards, as the network keeps
-    /// trying.
+    /// Nothing gets through between a client and a node. What is sent meanwhile arrives afterwards,
+    /// as the network keeps trying.
     Partition {
         /// Which client.
         client: usize,
@@ -118,7 +119,8 @@ pub enum Way {
 }
 
 impl Fault {
-    /// How long it lasts: zero for what happens in an instant, [`Duration::MAX`] for what never ends.
+    /// How long it lasts: zero for what happens in an instant, [`Duration::MAX`] for what never
+    /// ends.
     #[must_use]
     pub fn lasts(&self) -> Duration {
         match self {
@@ -132,8 +134,8 @@ impl Fault {
         }
     }
 
-    /// Whether it is over before it begins. A crash never is: even if it takes no time, what comes up again is another
-    /// run of the server.
+    /// Whether it is over before it begins. A crash never is: even if it takes no time, what comes
+    /// up again is another run of the server.
     pub(crate) fn is_nothing(&self) -> bool {
         match self {
             Self::Pause { lasts, .. }

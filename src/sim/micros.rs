@@ -1,4 +1,5 @@
-//! Durations in schedules that are printed: whole microseconds, which is what simulated time counts.
+//! Durations in schedules that are printed: whole microseconds, which is what simulated time
+//! counts.
 //!
 //! The largest number is [`Duration::MAX`]: for ever.
 

@@ -1,8 +1,10 @@
-//! A quorum that misbehaves on purpose: to test critical sections and elections, and this crate itself.
+//! A quorum that misbehaves on purpose: to test critical sections and elections, and this crate
+//! itself.
 //!
-//! A [`Simulation`] runs any number of clients, each with the real code of this crate, over simulated nodes, in virtual
-//! time and on one thread. All that goes wrong is a [`Schedule`], which is data; the same schedule always gives the same
-//! run. What happened is a [`History`](history::History) in global time, which is held to the promises.
+//! A [`Simulation`] runs any number of clients, each with the real code of this crate, over
+//! simulated nodes, in virtual time and on one thread. All that goes wrong is a [`Schedule`], which
+//! is data; the same schedule always gives the same run. What happened is a
+//! [`History`](history::History) in global time, which is held to the promises.
 
 mod budget;
 mod campaign;

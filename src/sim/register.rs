@@ -4,11 +4,13 @@ use crate::algorithm::fencing::FencingToken;
 
 /// A number that refuses whoever comes with a smaller token than it has seen.
 ///
-/// This is what a lock needs on the other side. The first access of a lease *claims* the register, a read included: if
-/// only writes did, a holder that was paused could write after its successor has read, and the successor would go on
-/// with a stale value. Tokens are compared with `>=`, since one lease comes more than once.
+/// This is what a lock needs on the other side. The first access of a lease *claims* the register,
+/// a read included: if only writes did, a holder that was paused could write after its successor
+/// has read, and the successor would go on with a stale value. Tokens are compared with `>=`, since
+/// one lease comes more than once.
 ///
-/// The accesses without a token are what careless code does. Nothing refuses them, and updates are lost.
+/// The accesses without a token are what careless code does. Nothing refuses them, and updates are
+/// lost.
 ///
 /// # Examples
 ///
@@ -44,7 +46,8 @@ impl Register {
         self.claim(token).then_some(self.value)
     }
 
-    /// Whether the value was written, which it is unless a larger token was here. Claims the register.
+    /// Whether the value was written, which it is unless a larger token was here. Claims the
+    /// register.
     #[must_use = "a write under an old token is refused"]
     pub fn write(&mut self, token: FencingToken, value: u64) -> bool {
         let is_accepted = self.claim(token);

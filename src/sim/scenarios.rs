@@ -1,6 +1,7 @@
 //! The scenarios of `docs/SIMULATION.md`, each as a schedule made by hand and a small program.
 //!
-//! Where a scenario says that something breaks, the run has to show it: a checker that never finds anything proves nothing.
+//! Where a scenario says that something breaks, the run has to show it: a checker that never finds
+//! anything proves nothing.
 
 use std::time::Duration;
 
@@ -34,7 +35,8 @@ const DRIFT: f64 = 0.01;
 /// How long a lease of [`TTL`] is valid.
 const VALIDITY: Duration = Duration::from_millis(9_898);
 
-/// The longest fallback poll with its jitter, and a little: by then a waiter has seen what no notice told it.
+/// The longest fallback poll with its jitter, and a little: by then a waiter has seen what no
+/// notice told it.
 const POLL: Duration = Duration::from_secs(8);
 
 const fn millis(millis: u64) -> Duration {
@@ -58,8 +60,8 @@ fn steady(nodes: usize, clients: usize) -> Schedule {
     schedule
 }
 
-/// Five nodes, of which client 0 reaches the first three. So if it holds the lock, then by these; and client 1, which
-/// reaches all, needs node 2 beside the last two.
+/// Five nodes, of which client 0 reaches the first three. So if it holds the lock, then by these;
+/// and client 1, which reaches all, needs node 2 beside the last two.
 fn meeting_at_node_2(seed: u64) -> Schedule {
     let schedule = Schedule::calm(seed, 5, 2);
     cut(schedule, 0, &[3, 4], Way::Both, Duration::ZERO, 60 * SECOND)
@@ -99,8 +101,8 @@ fn unguarded(client: &Client) -> Quorum {
     builder.restart_guard(RestartGuard::Off).simulated(client).unwrap()
 }
 
-/// Client 0 reads, holds its lease to the end, and writes; client 1 comes after two seconds, and reads and writes as
-/// soon as it has the lock.
+/// Client 0 reads, holds its lease to the end, and writes; client 1 comes after two seconds, and
+/// reads and writes as soon as it has the lock.
 fn two_holders(schedule: Schedule) -> Report {
     two_holders_of(schedule, quorum)
 }

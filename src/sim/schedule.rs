@@ -1,9 +1,9 @@
 //! All that goes wrong in one run, as data.
 //!
-//! Nothing here depends on what the code under test does. The faults of messages are told by *which* message they meet
-//! (the 14th request from client 0 to node 2), and the delays of all other messages follow from the seed and the same
-//! numbers. So one fault can be taken out of a schedule without moving the others, which is what makes a failing
-//! schedule shrink.
+//! Nothing here depends on what the code under test does. The faults of messages are told by
+//! *which* message they meet (the 14th request from client 0 to node 2), and the delays of all
+//! other messages follow from the seed and the same numbers. So one fault can be taken out of a
+//! schedule without moving the others, which is what makes a failing schedule shrink.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -28,7 +28,8 @@ pub struct Schedule {
     pub clients: usize,
     /// How long a message takes, one way, if nothing is wrong.
     pub latency: Latency,
-    /// How far the rate of each client's clock is off, in millionths; clients beyond the list are exact.
+    /// How far the rate of each client's clock is off, in millionths; clients beyond the list are
+    /// exact.
     #[serde(default)]
     pub client_rates: Vec<i32>,
     /// The same for the nodes.
@@ -113,8 +114,8 @@ pub enum Verdict {
 pub enum Budget {
     /// What the lock tolerates: every promise holds.
     Tolerated,
-    /// More than it tolerates: clocks off by more than the drift, nodes that forget. Leases may overlap, and what is
-    /// promised all the same still holds.
+    /// More than it tolerates: clocks off by more than the drift, nodes that forget. Leases may
+    /// overlap, and what is promised all the same still holds.
     Beyond,
 }
 
@@ -155,8 +156,8 @@ impl Schedule {
         self
     }
 
-    /// From when on nothing changes any more, the faults of messages apart. What never ends has changed everything by its
-    /// beginning.
+    /// From when on nothing changes any more, the faults of messages apart. What never ends has
+    /// changed everything by its beginning.
     #[must_use]
     pub fn calm_from(&self) -> Duration {
         let last_change = |timed: &TimedFault| match timed.until() {
@@ -166,7 +167,8 @@ impl Schedule {
         self.faults.iter().map(last_change).max().unwrap_or_default()
     }
 
-    /// Which promises hold under this schedule, with clocks that may be off by `drift` and this restart guard.
+    /// Which promises hold under this schedule, with clocks that may be off by `drift` and this
+    /// restart guard.
     #[must_use]
     pub fn promises(&self, drift: f64, guard: RestartGuard) -> Promises {
         budget::promises(self, drift, guard)

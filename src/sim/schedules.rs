@@ -8,9 +8,11 @@ use crate::sim::{
     Budget, Direction, Fault, Latency, Memory, MessageFault, Schedule, TimedFault, Verdict, Way,
 };
 
-/// Schedules drawn at random, as a proptest strategy: each shrinks to fewer and shorter faults that still fail.
+/// Schedules drawn at random, as a proptest strategy: each shrinks to fewer and shorter faults that
+/// still fail.
 ///
-/// A fault lasts at most 25 s: give locks a ttl of 20 s or less, or a lease is hardly ever outlasted.
+/// A fault lasts at most 25 s: give locks a ttl of 20 s or less, or a lease is hardly ever
+/// outlasted.
 ///
 /// # Examples
 ///
@@ -55,7 +57,8 @@ impl Schedules {
         Self::within_budget(Budget::Tolerated)
     }
 
-    /// Schedules that break an assumption of the lock; see [`Schedule::promises`] for what holds all the same.
+    /// Schedules that break an assumption of the lock; see [`Schedule::promises`] for what holds
+    /// all the same.
     pub fn beyond() -> Self {
         Self::within_budget(Budget::Beyond)
     }
@@ -73,7 +76,8 @@ impl Schedules {
         }
     }
 
-    /// How many nodes: one of these (default: 1, 2, 3, 4, 5 or 7). From an empty list nothing can be drawn.
+    /// How many nodes: one of these (default: 1, 2, 3, 4, 5 or 7). From an empty list nothing can
+    /// be drawn.
     pub fn nodes(mut self, nodes: impl IntoIterator<Item = usize>) -> Self {
         self.nodes = nodes.into_iter().collect();
         self
@@ -97,8 +101,8 @@ impl Schedules {
         self
     }
 
-    /// By how much the clocks may be off (default: 0.01, as a quorum's drift): half of it on each side within the
-    /// tolerated budget, all of it on each side beyond.
+    /// By how much the clocks may be off (default: 0.01, as a quorum's drift): half of it on each
+    /// side within the tolerated budget, all of it on each side beyond.
     pub fn drift(mut self, drift: f64) -> Self {
         self.drift = drift;
         self
@@ -288,7 +292,8 @@ fn way() -> impl Strategy<Value = Way> + Clone {
     prop_oneof![Just(Way::Requests), Just(Way::Replies), Just(Way::Both)]
 }
 
-/// Some milliseconds, some seconds, or more than the ttl of 20 s or less that a lock under test should have.
+/// Some milliseconds, some seconds, or more than the ttl of 20 s or less that a lock under test
+/// should have.
 fn lasts() -> impl Strategy<Value = Duration> + Clone {
     prop_oneof![1_u64..=50, 50_u64..=3_000, 3_000_u64..=25_000].prop_map(Duration::from_millis)
 }

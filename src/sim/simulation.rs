@@ -42,25 +42,27 @@ impl Simulation {
         Self { schedule: Arc::new(schedule), horizon: Duration::from_secs(3600), budget: 1_000_000 }
     }
 
-    /// When the run ends, in simulated time: whoever waits then has waited too long (default: one hour).
+    /// When the run ends, in simulated time: whoever waits then has waited too long (default: one
+    /// hour).
     pub fn horizon(mut self, horizon: Duration) -> Self {
         self.horizon = horizon;
         self
     }
 
-    /// How many events and polls of tasks there may be: more is taken for a busy loop (default: a million).
+    /// How many events and polls of tasks there may be: more is taken for a busy loop (default: a
+    /// million).
     pub fn budget(mut self, budget: u64) -> Self {
         self.budget = budget;
         self
     }
 
-    /// Runs `program` once in every process. The run is over when all of them are done and nothing is under way any
-    /// more.
+    /// Runs `program` once in every process. The run is over when all of them are done and nothing
+    /// is under way any more.
     ///
-    /// A program is real code; only [`Client`] is not. It must not wait for anything outside of the simulation, and its
-    /// time passes by [`Client::sleep`]: one millisecond of tokio's is one microsecond here. A panic in any task of a
-    /// process ends the run, and [`Report::check`] says so; one in a destructor, when its process is killed or the run is
-    /// over, does not.
+    /// A program is real code; only [`Client`] is not. It must not wait for anything outside of the
+    /// simulation, and its time passes by [`Client::sleep`]: one millisecond of tokio's is one
+    /// microsecond here. A panic in any task of a process ends the run, and [`Report::check`] says
+    /// so; one in a destructor, when its process is killed or the run is over, does not.
     ///
     /// # Panics
     ///

@@ -9,12 +9,12 @@ use crate::{
     },
 };
 
-/// A store that all processes of a simulation share: a [`Register`](super::register::Register) at the other end of a
-/// network.
+/// A store that all processes of a simulation share: a [`Register`](super::register::Register) at
+/// the other end of a network.
 ///
-/// Every access takes a round trip and happens at its middle, so it may be overtaken by the accesses of others, and by
-/// the end of the lease under which it was sent. Once sent, it arrives, even if its process stands still or is killed
-/// meanwhile. All of them are noted, for
+/// Every access takes a round trip and happens at its middle, so it may be overtaken by the
+/// accesses of others, and by the end of the lease under which it was sent. Once sent, it arrives,
+/// even if its process stands still or is killed meanwhile. All of them are noted, for
 /// [`Promise::Register`](super::history::Promise::Register) to be checked.
 #[derive(Clone, Debug)]
 pub struct Store {

@@ -86,14 +86,16 @@ pub enum Ending {
     Unlock,
     /// Drops the guard.
     Drop,
-    /// Keeps the guard until the lease is lost: only where it is not renewed, otherwise as [`Unlock`](Self::Unlock).
+    /// Keeps the guard until the lease is lost: only where it is not renewed, otherwise as
+    /// [`Unlock`](Self::Unlock).
     Overstay,
 }
 
 /// The ttl of the locks of a case.
 const TTL: Duration = Duration::from_secs(20);
 
-/// Longer than a waiter may sleep without cause: the longest fallback poll with its jitter, and a ttl.
+/// Longer than a waiter may sleep without cause: the longest fallback poll with its jitter, and a
+/// ttl.
 const TURN: Duration = Duration::from_secs(30);
 
 const DRIFT: f64 = 0.01;

@@ -102,7 +102,8 @@ fn an_executor_other_than_tokio() {
     finishes(|| futures::executor::block_on(async { everything() }));
 }
 
-/// Tokio lets a task that has used up its budget see nothing as ready until it yields, and a call that blocks never does.
+/// Tokio lets a task that has used up its budget see nothing as ready until it yields, and a call
+/// that blocks never does.
 #[test]
 fn a_task_that_has_used_up_its_budget() {
     let work = async {

@@ -22,8 +22,8 @@ use super::{SOON, made, refusal};
 /// How much the memory of this process may grow, however much two nodes send.
 const MOST_GROWTH: u64 = 20 << 20;
 
-/// What a connection is flooded with at most: a client that takes all of it fails the test, and does
-/// not take down the machine.
+/// What a connection is flooded with at most: a client that takes all of it fails the test, and
+/// does not take down the machine.
 const FLOOD: usize = 256 << 20;
 
 /// Longer than a lock takes on a machine under load, and no longer than a node timeout.

@@ -1,5 +1,5 @@
-//! An ACL user with exactly the rules that `docs/REDIS.md` lists: with them everything works, and without any one of them
-//! something does not.
+//! An ACL user with exactly the rules that `docs/REDIS.md` lists: with them everything works, and
+//! without any one of them something does not.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -27,8 +27,8 @@ fn commands() -> Vec<String> {
     documented().into_iter().filter_map(|rule| rule.strip_prefix('+').map(str::to_owned)).collect()
 }
 
-/// Makes the user anew, by the rules of the page but this one, on a server without anything else. Servers before 7 can take no
-/// subcommand away, so it is not given in the first place.
+/// Makes the user anew, by the rules of the page but this one, on a server without anything else.
+/// Servers before 7 can take no subcommand away, so it is not given in the first place.
 async fn set_user(server: &Server, missing: &str) -> String {
     let rules = documented();
     let rules = rules.iter().map(String::as_str).filter(|rule| *rule != missing);

@@ -73,14 +73,15 @@ async fn vote_of_the_set(quorum: &Quorum) -> Vote {
     vote(&guard)
 }
 
-/// A Sentinel that changes a server's role closes all of its connections, those of the test as well.
+/// A Sentinel that changes a server's role closes all of its connections, those of the test as
+/// well.
 async fn is_promoted(server: &Server) -> bool {
     let info = server.try_query::<String>(redis::cmd("INFO").arg("replication")).await;
     info.is_ok_and(|info| info.contains("role:master"))
 }
 
-/// The lease is held by the other two nodes; the promoted replica, which may lack its last votes, abstains for as long as a
-/// lease may live.
+/// The lease is held by the other two nodes; the promoted replica, which may lack its last votes,
+/// abstains for as long as a lease may live.
 async fn is_held_throughout(scene: &Scene, fail: impl AsyncFnOnce(&Scene)) {
     scene.builder().init().await.unwrap();
     let (holder, other) =
@@ -154,8 +155,8 @@ async fn what_sentinels_name_is_not_taken_for_a_master_if_it_is_a_replica() {
     .await;
 }
 
-/// What the page asks of the servers, for the case that the old master is cut off from the Sentinels alone: it has to give
-/// no votes beside the promoted one.
+/// What the page asks of the servers, for the case that the old master is cut off from the
+/// Sentinels alone: it has to give no votes beside the promoted one.
 #[tokio::test]
 async fn a_master_that_was_replaced_unseen_stops_voting_when_it_must_have_a_replica() {
     let scene = Scene::start().await;
@@ -175,8 +176,8 @@ async fn a_master_that_was_replaced_unseen_stops_voting_when_it_must_have_a_repl
     .await;
 }
 
-/// It was cut off, and nobody told it of the failover. The server that it names swallows what it is sent, so that a dial to it
-/// never fails by itself.
+/// It was cut off, and nobody told it of the failover. The server that it names swallows what it is
+/// sent, so that a dial to it never fails by itself.
 #[tokio::test]
 async fn a_sentinel_that_names_a_dead_master_does_not_keep_the_node_from_the_living_one() {
     let options = ServerOptions::default().config("repl-diskless-sync-delay", "0");

@@ -24,7 +24,8 @@ struct Sample {
     value: f64,
 }
 
-/// Runs a test on a runtime of one thread, with all tasks that it spawns, and a recorder that sees nothing else.
+/// Runs a test on a runtime of one thread, with all tasks that it spawns, and a recorder that sees
+/// nothing else.
 pub(crate) fn measured<T>(runtime: &Runtime, test: impl AsyncFnOnce(Figures) -> T) -> T {
     let recorder = PrometheusBuilder::new().build_recorder();
     let figures = Figures(recorder.handle());
@@ -32,7 +33,8 @@ pub(crate) fn measured<T>(runtime: &Runtime, test: impl AsyncFnOnce(Figures) -> 
 }
 
 impl Figures {
-    /// The sum of everything of this name with these labels among its labels; of a histogram, ask for `_count` or `_sum`.
+    /// The sum of everything of this name with these labels among its labels; of a histogram, ask
+    /// for `_count` or `_sum`.
     pub(crate) fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         let has_label = |sample: &Sample| {
             labels.iter().all(|(key, value)| sample.labels.get(*key).is_some_and(|is| is == value))

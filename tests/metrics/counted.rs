@@ -46,7 +46,8 @@ fn a_lock_and_its_unlock_are_one_attempt_one_call_and_one_lease() {
     });
 }
 
-/// Else, the first loss of a process would be a series that begins at 1, in which nobody sees an increase.
+/// Else, the first loss of a process would be a series that begins at 1, in which nobody sees an
+/// increase.
 #[test]
 fn whatever_may_be_counted_is_there_from_the_start_as_nothing() {
     measure(async |figures| {

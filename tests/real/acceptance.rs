@@ -18,7 +18,8 @@ const CLIENTS: usize = 16;
 const ROUNDS: usize = 100;
 const LOCKS: u64 = 1_600;
 
-/// The counter is read and written in two steps with a pause between them: without the lock, increments get lost.
+/// The counter is read and written in two steps with a pause between them: without the lock,
+/// increments get lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sixteen_clients_with_a_hundred_rounds_each_count_to_1600_with_tokens_that_only_rise() {
     let cluster = Cluster::start(5).await;

@@ -64,7 +64,8 @@ async fn the_value_of_a_closure_comes_back_though_no_server_confirms_its_unlock(
     have_holds(cluster.servers(), "r", 0).await;
 }
 
-/// Row Q: that the lease was over when the closure returned is said of the unlock, not instead of the value.
+/// Row Q: that the lease was over when the closure returned is said of the unlock, not instead of
+/// the value.
 #[tokio::test]
 async fn the_value_of_a_closure_that_saw_its_lease_end_comes_back_with_the_loss_beside_it() {
     let cluster = Cluster::start(1).await;

@@ -95,7 +95,8 @@ async fn a_leader_that_resigns_is_followed_within_some_round_trips() {
     assert!(*shortest < *round_trip * 20, "{vacancies:?}, where a round trip takes {round_trips:?}");
 }
 
-/// The leader's process is gone as far as the servers can tell: nothing of it reaches them, no unlock either.
+/// The leader's process is gone as far as the servers can tell: nothing of it reaches them, no
+/// unlock either.
 #[tokio::test]
 async fn a_leader_that_crashes_is_followed_within_its_ttl_and_a_poll() {
     let cluster = Cluster::start(5).await;
@@ -195,7 +196,8 @@ async fn observers_see_leaders_and_their_values() {
     assert!(leader.term() > term);
 }
 
-/// Neither a poll nor the end of the ttl comes within this test: only a new subscription makes the observer look.
+/// Neither a poll nor the end of the ttl comes within this test: only a new subscription makes the
+/// observer look.
 #[tokio::test]
 async fn an_observer_catches_up_when_its_connections_are_back() {
     let cluster = Cluster::start(3).await;

@@ -113,7 +113,8 @@ async fn a_client_that_was_killed_is_passed_over_at_once() {
     nothing_is_left(&cluster).await;
 }
 
-/// Its connections stay open, so nobody knows; but the second in line does not wait for it for long.
+/// Its connections stay open, so nobody knows; but the second in line does not wait for it for
+/// long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_stands_still_is_passed_over_by_the_second_in_line() {
     let cluster = Cluster::start(3).await;
@@ -245,7 +246,8 @@ async fn a_shutdown_leaves_the_line() {
     nothing_is_left(&cluster).await;
 }
 
-/// Eight clients that come again at once: each has as many turns as any other, and nobody waits for much longer.
+/// Eight clients that come again at once: each has as many turns as any other, and nobody waits for
+/// much longer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_that_come_again_and_again_have_equally_many_turns() {
     const CLIENTS: usize = 8;

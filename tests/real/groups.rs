@@ -78,7 +78,8 @@ async fn a_group_of_which_another_holds_one_resource_is_refused_and_nothing_of_i
     nothing_left(cluster.servers(), &["a", "c"]).await;
 }
 
-/// Row V: when one of several resources is gone, its siblings are unlocked all the same, each on every node that has it.
+/// Row V: when one of several resources is gone, its siblings are unlocked all the same, each on
+/// every node that has it.
 #[tokio::test]
 async fn unlocking_a_group_frees_every_resource_that_is_still_ours_when_others_are_gone() {
     let cluster = Cluster::start(3).await;
@@ -103,7 +104,8 @@ async fn unlocking_a_group_frees_every_resource_that_is_still_ours_when_others_a
     nothing_left(cluster.servers(), &GROUP).await;
 }
 
-/// Row AB: what somebody else holds by now is never extended by the renewal of a group it was once part of.
+/// Row AB: what somebody else holds by now is never extended by the renewal of a group it was once
+/// part of.
 #[tokio::test]
 async fn a_group_never_extends_what_another_holds_by_now_and_is_lost_with_it() {
     let ttl = Duration::from_secs(3);
@@ -139,7 +141,8 @@ async fn a_group_never_extends_what_another_holds_by_now_and_is_lost_with_it() {
     }
 }
 
-/// Row AB, where it costs nothing: what another holds on a minority is not extended, and the group goes on without that node.
+/// Row AB, where it costs nothing: what another holds on a minority is not extended, and the group
+/// goes on without that node.
 #[tokio::test]
 async fn a_group_goes_on_without_a_minority_where_another_holds_part_of_it() {
     let theirs = Duration::from_secs(20);
@@ -194,7 +197,8 @@ async fn nothing_left(servers: &[Server], resources: &[&str]) {
     }
 }
 
-/// Every server has executed one more request, and no second one: what a decision did not wait for arrives after it.
+/// Every server has executed one more request, and no second one: what a decision did not wait for
+/// arrives after it.
 async fn are_asked_once_more(cluster: &Cluster, asked: &mut [u64]) {
     for (server, asked) in cluster.servers().iter().zip(asked) {
         *asked += 1;

@@ -1,6 +1,8 @@
-//! The restart guard: a node that may have forgotten votes gives none until every lease is over that it may have forgotten.
+//! The restart guard: a node that may have forgotten votes gives none until every lease is over
+//! that it may have forgotten.
 //!
-//! Each scene is played without the guard, too, and goes wrong there: otherwise it would show nothing.
+//! Each scene is played without the guard, too, and goes wrong there: otherwise it would show
+//! nothing.
 
 use std::time::Duration;
 
@@ -21,7 +23,8 @@ mod rolling;
 /// Far longer than anything that happens at once takes on a machine under load.
 const SOON: Duration = Duration::from_secs(10);
 
-/// The ttl of locks and the longest there is: long enough to restart servers in, short enough to wait for its end.
+/// The ttl of locks and the longest there is: long enough to restart servers in, short enough to
+/// wait for its end.
 const TTL: Duration = Duration::from_secs(3);
 
 /// Long enough for healthy servers under load, and well below [`TTL`].
@@ -33,8 +36,8 @@ fn builder<S: Into<String>>(urls: impl IntoIterator<Item = S>) -> QuorumBuilder 
     builder.attempt_timeout(ATTEMPT_TIMEOUT).node_timeout(ATTEMPT_TIMEOUT)
 }
 
-/// A quorum of which node 1 alone keeps others away: the holder's lock is on nodes 0 and 1, because what the holder says to
-/// node 2 is lost.
+/// A quorum of which node 1 alone keeps others away: the holder's lock is on nodes 0 and 1, because
+/// what the holder says to node 2 is lost.
 #[derive(Debug)]
 struct Scene {
     /// The nodes, and servers that are none yet.
@@ -91,7 +94,8 @@ impl Scene {
         let guard = had(&self.contender).await;
         let is_beside = held.is_valid();
         assert!(guard.is_valid());
-        // Nothing holds any more once somebody got in: both tokens may have begun at the same second.
+        // Nothing holds any more once somebody got in: both tokens may have begun at the same
+        // second.
         assert!(is_beside || guard.fencing_token() > held.fencing_token());
         is_beside
     }
@@ -112,7 +116,8 @@ async fn had(lock: &RedLock) -> LockGuard {
     tokio::time::timeout(TTL + SOON, trying).await.expect("the lock is had in the end")
 }
 
-/// Plays a scene under every guard, where it tells whether somebody got in beside the holder: these let it come to that.
+/// Plays a scene under every guard, where it tells whether somebody got in beside the holder: these
+/// let it come to that.
 async fn broken_under(expected: &[RestartGuard], play: impl AsyncFn(RestartGuard) -> bool) {
     let guards = [RestartGuard::PerConnection, RestartGuard::PerVote, RestartGuard::Off];
     let plays = join_all(guards.map(|guard| play(guard))).await;

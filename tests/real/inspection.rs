@@ -67,7 +67,8 @@ async fn inspection_says_the_same_with_a_minority_silent() {
     assert_eq!(inspect(&quorum).await.state(), LockState::Free);
 }
 
-/// Row R: where no quorum can be asked there is an error with every node's answer, and never a resource that is free.
+/// Row R: where no quorum can be asked there is an error with every node's answer, and never a
+/// resource that is free.
 #[tokio::test]
 async fn inspection_without_a_quorum_is_an_error_and_never_free() {
     let cluster = Cluster::start(3).await;
@@ -87,7 +88,8 @@ async fn inspection_without_a_quorum_is_an_error_and_never_free() {
     drop(guard);
 }
 
-/// Row R: votes of contenders are no lock; silent nodes that decide are no answer; keys of another kind are no vote.
+/// Row R: votes of contenders are no lock; silent nodes that decide are no answer; keys of another
+/// kind are no vote.
 #[tokio::test]
 async fn inspection_tells_free_held_and_unclear_apart() {
     let cluster = Cluster::start(5).await;

@@ -22,10 +22,12 @@ mod endings;
 /// Redisson's default, and ours: nothing here lasts as long.
 const LEASE: Duration = Duration::from_secs(30);
 
-/// A hand-over that takes no longer was neither a ttl's end nor a fallback poll, the first of which is after half a second.
+/// A hand-over that takes no longer was neither a ttl's end nor a fallback poll, the first of which
+/// is after half a second.
 const AT_ONCE: Duration = Duration::from_millis(400);
 
-/// Names as they come, and as clusters want them: with braces, the names derived from them are others.
+/// Names as they come, and as clusters want them: with braces, the names derived from them are
+/// others.
 const RESOURCES: [&str; 3] = ["invoice:42", "{orders}:7", "half{open"];
 
 #[tokio::test]
@@ -201,8 +203,8 @@ fn wait_of_ours(lock: RedLock) -> JoinHandle<Instant> {
     })
 }
 
-/// When it had the lock, which it keeps, and what woke it.
-/// Returns once it sleeps: a release that comes between its subscription and its second try wakes nobody.
+/// When it had the lock, which it keeps, and what woke it. Returns once it sleeps: a release that
+/// comes between its subscription and its second try wakes nobody.
 async fn wait_of_theirs(lock: RLock) -> JoinHandle<(Instant, Wake)> {
     let waiter = lock.clone();
     let waiting = tokio::spawn(async move {

@@ -67,7 +67,8 @@ async fn a_re_entry_that_found_no_quorum_leaves_the_hold_before_it_everywhere() 
     for server in cluster.some(0..2) {
         server.thaw().await;
     }
-    // What the frozen servers had of the re-entry they execute now; never is the hold before it gone.
+    // What the frozen servers had of the re-entry they execute now; never is the hold before it
+    // gone.
     eventually(SOON, "one hold is left everywhere", async || {
         let holds = holds(cluster.servers(), "r").await;
         assert!(!holds.contains(&0), "a failed re-entry dropped the hold before it: {holds:?}");
@@ -200,7 +201,8 @@ async fn entered(lock: RedLock) -> LockGuard {
     lock.lock().await.unwrap()
 }
 
-/// The servers that [`holds_count_up_and_down_on_every_server_that_can_be_reached_under_one_token`] leaves alive.
+/// The servers that [`holds_count_up_and_down_on_every_server_that_can_be_reached_under_one_token`]
+/// leaves alive.
 async fn have_alive_holds(cluster: &Cluster, count: u32) {
     have_holds(cluster.some(0..1), "r", count).await;
     have_holds(cluster.some(2..3), "r", count).await;

@@ -6,8 +6,8 @@ use redis::cmd;
 use redquorum::{Quorum, QuorumBuilder, RetryPolicy};
 use redquorum_tests::{Cluster, Server, eventually};
 
-/// Far longer than anything here takes on a machine under load, and shorter than the default ttl: what is gone by then was taken
-/// away, and did not end by itself.
+/// Far longer than anything here takes on a machine under load, and shorter than the default ttl:
+/// what is gone by then was taken away, and did not end by itself.
 pub(super) const SOON: Duration = Duration::from_secs(10);
 
 /// Longer than any test.
@@ -43,7 +43,8 @@ pub(super) async fn holds(servers: &[Server], resource: &str) -> Vec<u32> {
     holds
 }
 
-/// Waits until the only owner has so many holds on each of these servers, or for 0 until there is none.
+/// Waits until the only owner has so many holds on each of these servers, or for 0 until there is
+/// none.
 pub(super) async fn have_holds(servers: &[Server], resource: &str, count: u32) {
     let what = format!("{resource} has {count} holds on {} servers", servers.len());
     let is_so = async || holds(servers, resource).await.iter().all(|holds| *holds == count);

@@ -11,10 +11,12 @@ use super::reaper::Reaper;
 use super::server::Server;
 use super::stale;
 
-/// Independent Redis servers, which are gone with their data when this is dropped or the test process ends.
+/// Independent Redis servers, which are gone with their data when this is dropped or the test
+/// process ends.
 #[derive(Debug)]
 pub struct Cluster {
-    // Before the reaper, because fields are dropped in this order and the reaper removes the directories.
+    // Before the reaper, because fields are dropped in this order and the reaper removes the
+    // directories.
     servers: Vec<Server>,
     kind: Kind,
     reaper: Reaper,
@@ -51,7 +53,8 @@ impl Cluster {
         Self { servers, kind, reaper }
     }
 
-    /// Where servers that run as processes keep their files, each in a directory that is called as its port.
+    /// Where servers that run as processes keep their files, each in a directory that is called as
+    /// its port.
     pub fn directory(&self) -> &Path {
         self.reaper.directory()
     }

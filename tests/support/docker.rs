@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-/// Every container of the fixture carries it, with the [identity](super::stale::Identity) of its test process.
+/// Every container of the fixture carries it, with the [identity](super::stale::Identity) of its
+/// test process.
 pub(super) const PROCESS_LABEL: &str = "redquorum.test-process";
 
 /// Every container of the fixture carries it, with the name of its cluster.

@@ -5,9 +5,11 @@ use std::time::Duration;
 /// How long to leave a condition alone between two looks at it.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Polls `condition` until it holds, and panics with `what` when it does not hold within `deadline`.
+/// Polls `condition` until it holds, and panics with `what` when it does not hold within
+/// `deadline`.
 ///
-/// The condition itself may wait, but not past the deadline: one that hangs counts as one that does not hold.
+/// The condition itself may wait, but not past the deadline: one that hangs counts as one that does
+/// not hold.
 #[track_caller]
 pub fn eventually<F, C>(deadline: Duration, what: &str, mut condition: C) -> impl Future<Output = ()>
 where

@@ -9,7 +9,8 @@ use super::docker::{docker, output};
 use super::lock_file;
 use super::program::{HOW_TO_GET_ONE, find_server};
 
-/// The top-level domain `.invalid` is reserved (RFC 2606), so no registry can ever serve an image of this name.
+/// The top-level domain `.invalid` is reserved (RFC 2606), so no registry can ever serve an image
+/// of this name.
 pub(super) const NAME: &str = "redquorum.invalid/test-redis";
 
 /// An image that the engine has.
@@ -24,7 +25,8 @@ impl Image {
     }
 }
 
-/// Returns the image of the installed server, built if the engine does not have it, by one test process at a time.
+/// Returns the image of the installed server, built if the engine does not have it, by one test
+/// process at a time.
 ///
 /// # Errors
 ///
@@ -61,7 +63,8 @@ fn tag_of(program: &Path) -> Result<String, String> {
     Ok(format!("{}-{}", field("v="), field("build=")))
 }
 
-/// Makes an image of the server, its shared libraries and its loader, all under the paths they have here.
+/// Makes an image of the server, its shared libraries and its loader, all under the paths they have
+/// here.
 fn import(program: &Path, tag: &str) -> Result<(), String> {
     let libraries = shared_libraries(program)?;
     let folders: BTreeSet<_> =

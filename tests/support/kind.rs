@@ -12,11 +12,13 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind that `REDQUORUM_TEST_SERVERS` names; without it containers where Docker can run them, else processes.
+    /// The kind that `REDQUORUM_TEST_SERVERS` names; without it containers where Docker can run
+    /// them, else processes.
     ///
     /// # Panics
     ///
-    /// The variable holds something else, or neither kind can be had; the message says how to get one.
+    /// The variable holds something else, or neither kind can be had; the message says how to get
+    /// one.
     pub fn choose() -> Self {
         match std::env::var("REDQUORUM_TEST_SERVERS").as_deref() {
             Ok("processes") => Self::Processes,

@@ -2,7 +2,8 @@
 
 use std::fs::File;
 
-/// Opens the lock of this name, which all test processes of a user share; the system unlocks it for a killed one.
+/// Opens the lock of this name, which all test processes of a user share; the system unlocks it for
+/// a killed one.
 ///
 /// # Errors
 ///

@@ -10,8 +10,8 @@
 //! Proxy                                        a TCP hop that holds back, swallows or delays one direction
 //! ```
 //!
-//! A test starts with [`Cluster::start`]; `REDQUORUM_TEST_SERVERS` set to `processes` or `containers` says what the
-//! servers run as, see [`Kind::choose`].
+//! A test starts with [`Cluster::start`]; `REDQUORUM_TEST_SERVERS` set to `processes` or
+//! `containers` says what the servers run as, see [`Kind::choose`].
 #![allow(clippy::disallowed_methods, reason = "real servers need real time, and ports that nobody has")]
 #![allow(
     clippy::exhaustive_enums,

@@ -2,8 +2,8 @@
 
 /// The configuration of one server, given on its command line.
 ///
-/// Without further words a server keeps nothing on disk: after a crash it comes back empty, as a Redis without
-/// persistence does.
+/// Without further words a server keeps nothing on disk: after a crash it comes back empty, as a
+/// Redis without persistence does.
 #[derive(Debug, Clone, Default)]
 pub struct ServerOptions {
     config: Vec<(String, String)>,
@@ -30,7 +30,8 @@ impl ServerOptions {
         self.config("requirepass", password)
     }
 
-    /// Says that data outlives a crash, for options that arrange this by their own config lines (`save 1 1`, say).
+    /// Says that data outlives a crash, for options that arrange this by their own config lines
+    /// (`save 1 1`, say).
     pub fn keeping_data(mut self) -> Self {
         self.is_persistent = true;
         self
@@ -56,7 +57,8 @@ impl ServerOptions {
     }
 }
 
-/// One config line as Redis wants it on the command line: every word an argument, an empty value an empty argument.
+/// One config line as Redis wants it on the command line: every word an argument, an empty value an
+/// empty argument.
 fn argument(name: &str, value: &str) -> Vec<String> {
     let words = if value.is_empty() { vec![value] } else { value.split_whitespace().collect() };
     let name = std::iter::once(format!("--{name}"));

@@ -13,14 +13,16 @@ const FIRST_EPHEMERAL_PORT: u16 = 32768;
 /// Below it live the well-known services of a developer's machine.
 const LOWEST_PORT: u16 = 15000;
 
-/// A port on which nothing listens, reserved among the test processes of this machine until this process ends.
+/// A port on which nothing listens, reserved among the test processes of this machine until this
+/// process ends.
 ///
-/// The port lies outside the range from which the system takes the local ends of connections. One from that range
-/// would be lost now and then while its server is killed: to another test's listener, or to a client that reconnects
-/// to the dead server and happens to be given the very same port as its own end, so that it connects to itself.
+/// The port lies outside the range from which the system takes the local ends of connections. One
+/// from that range would be lost now and then while its server is killed: to another test's
+/// listener, or to a client that reconnects to the dead server and happens to be given the very
+/// same port as its own end, so that it connects to itself.
 ///
-/// No port is reserved twice while the process lives: clients of an earlier server go on dialling its address, and would enrol
-/// with whatever comes after it, in this process or another.
+/// No port is reserved twice while the process lives: clients of an earlier server go on dialling
+/// its address, and would enrol with whatever comes after it, in this process or another.
 #[derive(Debug)]
 pub struct Port {
     number: u16,
@@ -46,7 +48,8 @@ impl Port {
     }
 
     fn try_reserve(number: u16) -> Option<Self> {
-        /// Files that are locked as long as they are open, so the system frees the reservations of a killed test process.
+        /// Files that are locked as long as they are open, so the system frees the reservations of
+        /// a killed test process.
         static RESERVED: Mutex<BTreeMap<u16, File>> = Mutex::new(BTreeMap::new());
         let reservation = lock_file::open(&format!("port-{number}")).expect("temporary files can be written");
         reservation.try_lock().ok()?;

@@ -114,8 +114,9 @@ fn spawn(directory: &Path, arguments: &[String]) -> Child {
     on_lasting_thread(command)
 }
 
-/// Spawns on a thread that lives as long as the process: a parent death signal comes with the death of the *thread*
-/// that started the child, and the threads of a test and of its runtime come and go.
+/// Spawns on a thread that lives as long as the process: a parent death signal comes with the death
+/// of the *thread* that started the child, and the threads of a test and of its runtime come and
+/// go.
 fn on_lasting_thread(command: Command) -> Child {
     type Request = (Command, Sender<std::io::Result<Child>>);
     static SPAWNER: OnceLock<Mutex<Sender<Request>>> = OnceLock::new();

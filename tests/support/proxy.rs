@@ -39,7 +39,8 @@ enum Gate {
 
 /// Forwards connections to a server, both ways until told otherwise.
 ///
-/// Faults apply to all connections, present and future, and to bytes that are under way in the proxy.
+/// Faults apply to all connections, present and future, and to bytes that are under way in the
+/// proxy.
 #[derive(Debug)]
 pub struct Proxy {
     url: String,
@@ -84,17 +85,20 @@ impl Proxy {
         &self.url
     }
 
-    /// Leads connections that come from now on to another server; those that are there stay where they are.
+    /// Leads connections that come from now on to another server; those that are there stay where
+    /// they are.
     pub fn lead_to(&self, server: &Server) {
         self.target.store(server.port(), Ordering::Relaxed);
     }
 
-    /// Keeps bytes back until the direction is [opened](Self::open); they arrive then, even if their sender has hung up.
+    /// Keeps bytes back until the direction is [opened](Self::open); they arrive then, even if
+    /// their sender has hung up.
     pub fn hold(&self, direction: Direction) {
         self.flow(direction).send_modify(|flow| flow.gate = Gate::Held);
     }
 
-    /// Swallows bytes, those held back too, while the connections stay up: what a network does that loses every packet.
+    /// Swallows bytes, those held back too, while the connections stay up: what a network does that
+    /// loses every packet.
     pub fn cut(&self, direction: Direction) {
         self.flow(direction).send_modify(|flow| flow.gate = Gate::Cut);
     }
@@ -139,7 +143,8 @@ async fn listen(
         let (requests, replies) = (requests.clone(), replies.clone());
         let server = target.load(Ordering::Relaxed);
         connections.lock().await.spawn(async move {
-            // A server that is down refuses the connection, and so the client finds this one closed.
+            // A server that is down refuses the connection, and so the client finds this one
+            // closed.
             let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, server)).await else { return };
             client.set_nodelay(true).and_then(|()| server.set_nodelay(true)).ok();
             let (from_client, to_client) = client.into_split();
@@ -172,7 +177,8 @@ async fn pump(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut flow: watch::
                 return;
             }
         }
-        // A sender that hung up while its bytes were held back or cut must not be noticed before they are let through.
+        // A sender that hung up while its bytes were held back or cut must not be noticed before
+        // they are let through.
         if flow.wait_for(|flow| flow.gate == Gate::Open).await.is_ok() {
             to.shutdown().await.ok();
         }

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::docker::CLUSTER_LABEL;
 
-/// Waits for the end of its standard input, then removes all that belongs to the cluster of that name.
+/// Waits for the end of its standard input, then removes all that belongs to the cluster of that
+/// name.
 const SCRIPT: &str = r#"
 cat >/dev/null
 if [ "$3" = containers ]; then
@@ -16,11 +17,12 @@ fi
 rm -rf "$2"
 "#;
 
-/// A process beside the test that removes the data and the containers of one cluster when the test lets go of it.
+/// A process beside the test that removes the data and the containers of one cluster when the test
+/// lets go of it.
 ///
-/// It waits on a pipe whose other end only this test process holds, so it also learns of a test that was killed with
-/// SIGKILL and had no chance to clean up. It runs in a process group of its own, out of the reach of a Ctrl-C and of a
-/// test runner that ends the whole group of a slow test.
+/// It waits on a pipe whose other end only this test process holds, so it also learns of a test
+/// that was killed with SIGKILL and had no chance to clean up. It runs in a process group of its
+/// own, out of the reach of a Ctrl-C and of a test runner that ends the whole group of a slow test.
 #[derive(Debug)]
 pub(super) struct Reaper {
     process: Child,

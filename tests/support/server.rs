@@ -13,7 +13,8 @@ use super::port::Port;
 use super::process::ServerProcess;
 use super::reaper::Reaper;
 
-/// Long enough for a slow machine under load, short enough to end before the test runner loses its patience.
+/// Long enough for a slow machine under load, short enough to end before the test runner loses its
+/// patience.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How often a server may lose the race for its port before the fixture gives up.
@@ -87,7 +88,8 @@ impl Server {
         }
     }
 
-    /// Stops the server where it stands: the system still accepts connections for it, but all of them hang.
+    /// Stops the server where it stands: the system still accepts connections for it, but all of
+    /// them hang.
     pub async fn freeze(&self) {
         match &*self.host.lock().await {
             Host::Process(process) => process.freeze().await,
@@ -111,7 +113,8 @@ impl Server {
         }
     }
 
-    /// Crashes the server if it still runs, and starts it again at the same address without any data.
+    /// Crashes the server if it still runs, and starts it again at the same address without any
+    /// data.
     pub async fn restart_empty(&self) {
         let mut host = self.host.lock().await;
         match &mut *host {
@@ -121,7 +124,8 @@ impl Server {
         self.answers(&mut host).await.expect("the server starts again");
     }
 
-    /// Crashes the server if it still runs, and starts it again at the same address with what it has on disk.
+    /// Crashes the server if it still runs, and starts it again at the same address with what it
+    /// has on disk.
     ///
     /// # Panics
     ///
@@ -139,14 +143,15 @@ impl Server {
         self.answers(&mut host).await.expect("the server starts again");
     }
 
-    /// Makes writes wait for so long while reads are answered (`CLIENT PAUSE ... WRITE`, also blocks scripts that may
-    /// write).
+    /// Makes writes wait for so long while reads are answered (`CLIENT PAUSE ... WRITE`, also
+    /// blocks scripts that may write).
     pub async fn pause_writes(&self, duration: Duration) {
         let milliseconds = duration.as_millis().to_string();
         self.command(&["CLIENT", "PAUSE", &milliseconds, "WRITE"]).await;
     }
 
-    /// Runs a command on a connection of its own, for the eyes of the test alone, and returns the reply.
+    /// Runs a command on a connection of its own, for the eyes of the test alone, and returns the
+    /// reply.
     ///
     /// # Errors
     ///

@@ -2,7 +2,8 @@
 
 use super::docker::{PROCESS_LABEL, docker};
 
-/// Names one process of this machine for all time: process ids are given out again, but not with the same start.
+/// Names one process of this machine for all time: process ids are given out again, but not with
+/// the same start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Identity {
     pid: u32,
@@ -18,7 +19,8 @@ impl Identity {
     fn of(pid: u32) -> Option<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-        // The second field is the program's name in brackets and may hold blanks; the start time is the 22nd field.
+        // The second field is the program's name in brackets and may hold blanks; the start time is
+        // the 22nd field.
         let ticks = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?;
         Some(Self { pid, started: format!("{ticks}@{}", boot.trim()) })
     }
@@ -39,8 +41,9 @@ impl std::fmt::Display for Identity {
     }
 }
 
-/// Removes the containers of test processes that no longer run and whose [`Reaper`](super::reaper::Reaper) could not
-/// do it, because the machine or the engine went down with them.
+/// Removes the containers of test processes that no longer run and whose
+/// [`Reaper`](super::reaper::Reaper) could not do it, because the machine or the engine went down
+/// with them.
 pub(super) fn sweep() {
     let format = format!("{{{{.ID}}}} {{{{.Label {PROCESS_LABEL:?}}}}}");
     let filter = format!("label={PROCESS_LABEL}");

@@ -1,4 +1,5 @@
-//! Settings and arguments that cannot work: an error that names the value and what would be right, before anything is sent.
+//! Settings and arguments that cannot work: an error that names the value and what would be right,
+//! before anything is sent.
 
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use redquorum::{
 
 const URLS: [&str; 3] = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
 
-/// What a quorum is refused for; the addresses lead nowhere, so a refusal that came late would show.
+/// What a quorum is refused for; the addresses lead nowhere, so a refusal that came late would
+/// show.
 async fn refused(builder: QuorumBuilder) -> ConfigError {
     let outcome = tokio::time::timeout(Duration::from_secs(1), builder.connect()).await;
     match outcome.expect("refused before anything is sent") {

@@ -1,4 +1,5 @@
-//! Every time that can be given, at its extremes: it works, or it is refused with an error that names it, and nothing panics.
+//! Every time that can be given, at its extremes: it works, or it is refused with an error that
+//! names it, and nothing panics.
 
 use std::{fmt::Debug, time::Duration};
 
@@ -22,7 +23,8 @@ fn named(error: &ConfigError, given: Duration) {
     assert!(error.to_string().contains(&format!("{given:?}")), "{given:?}: {error}");
 }
 
-/// That it was not refused without a reason. Other errors are fair: of a node timeout of a nanosecond there may be no quorum.
+/// That it was not refused without a reason. Other errors are fair: of a node timeout of a
+/// nanosecond there may be no quorum.
 fn fair<T: Debug>(outcome: Result<T, LockError>, given: Duration) {
     if let Err(LockError::Config(error)) = outcome {
         named(&error, given);
@@ -132,7 +134,8 @@ async fn no_time_of_an_election_panics() {
     }
 }
 
-/// A node that refuses is asked again until the time is over: for ever, where there is no end of it.
+/// A node that refuses is asked again until the time is over: for ever, where there is no end of
+/// it.
 #[tokio::test]
 async fn no_time_to_connect_panics() {
     for given in EXTREMES {

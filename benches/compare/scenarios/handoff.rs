@@ -15,8 +15,8 @@ use crate::{
     },
 };
 
-/// How long a holder keeps what the other waits for: long enough that ours has subscribed, and of a random length, or it
-/// would be in step with rslock's retries, which are up to 200 ms apart.
+/// How long a holder keeps what the other waits for: long enough that ours has subscribed, and of a
+/// random length, or it would be in step with rslock's retries, which are up to 200 ms apart.
 const HOLD: Duration = Duration::from_millis(30);
 const HOLD_RANGE: Duration = Duration::from_millis(60);
 
@@ -70,8 +70,8 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     Ok(section)
 }
 
-/// Milliseconds for each lock alone, one round trip to all nodes, after as long a pause as before a hand-off: whatever slept
-/// meanwhile, processors and caches, is slow to wake for both.
+/// Milliseconds for each lock alone, one round trip to all nodes, after as long a pause as before a
+/// hand-off: whatever slept meanwhile, processors and caches, is slow to wake for both.
 async fn floor_rounds(floor: &Floor, rounds: usize) -> Result<Sample, Problem> {
     let mut task = floor.task("floor:handed");
     let mut sample = Sample::default();

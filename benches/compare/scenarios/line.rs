@@ -20,7 +20,8 @@ const CLIENTS: [usize; 3] = [2, 8, 32];
 /// What our clients send; a server counts what runs inside of scripts apart.
 const COMMANDS: [&str; 3] = ["evalsha", "subscribe", "unsubscribe"];
 
-/// How much more a grant may cost where 32 wait than where two do: nothing but what a few attempts take that met another.
+/// How much more a grant may cost where 32 wait than where two do: nothing but what a few attempts
+/// take that met another.
 const FLAT: f64 = 1.5;
 
 pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
@@ -46,7 +47,8 @@ async fn commands_per_grant(clients: usize, lasts: Duration) -> Result<f64, Prob
         quorums.push(servers.ours().await?);
     }
     let lock = |quorum: &Quorum| quorum.red_lock("r");
-    // All have come once before it counts: a first wait begins with a subscription and a look at every node.
+    // All have come once before it counts: a first wait begins with a subscription and a look at
+    // every node.
     let begin = Instant::now();
     try_join_all(quorums.iter().map(|quorum| until(begin, lock(quorum)))).await?;
     let before = servers.calls(&COMMANDS).await?;

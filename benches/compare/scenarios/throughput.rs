@@ -16,8 +16,9 @@ use crate::{
     },
 };
 
-/// How many tasks, for how many milliseconds in a quick round, and how many times rslock's pairs per second ours should be. The
-/// more tasks, the longer each of them takes for a pair, and what is under way when a round ends does not count.
+/// How many tasks, for how many milliseconds in a quick round, and how many times rslock's pairs
+/// per second ours should be. The more tasks, the longer each of them takes for a pair, and what is
+/// under way when a round ends does not count.
 const LEVELS: [(usize, u64, Option<f64>); 3] =
     [(64, 100, None), (256, 200, Some(1.5)), (1024, 350, Some(2.0))];
 

@@ -41,7 +41,8 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     Ok(section)
 }
 
-/// Lets each contestant lock and unlock `pairs` times in each round. Who begins changes with the round.
+/// Lets each contestant lock and unlock `pairs` times in each round. Who begins changes with the
+/// round.
 pub(super) async fn by_turns(
     contestants: &[Contestant],
     rounds: usize,

@@ -60,7 +60,8 @@ async fn ours(effort: Effort, number: impl Fn(usize) -> usize) -> Result<f64, Pr
         let lock = clients[waiter % CLIENTS].red_lock(number(waiter).to_string());
         waiting.spawn(async move { lock.lock().await.map(drop) });
     }
-    // A wait begins with a subscription and polls that grow rarer: what counts is what it costs from then on.
+    // A wait begins with a subscription and polls that grow rarer: what counts is what it costs
+    // from then on.
     tokio::time::sleep(effort.pick(Duration::from_millis(3500), Duration::from_secs(10))).await;
     let rate = rate(&servers, &OURS, effort.pick(4, 15)).await?;
     if waiting.try_join_next().is_some() || !held.iter().all(LockGuard::is_valid) {

@@ -89,7 +89,8 @@ async fn take(quorum: &Quorum, leases: usize) -> Result<Arc<[LockGuard]>, Proble
     Ok(guards.into())
 }
 
-/// How long after it was due, at a third of the ttl, any lease was renewed at the latest, in one period.
+/// How long after it was due, at a third of the ttl, any lease was renewed at the latest, in one
+/// period.
 async fn latest_renewal(guards: &[LockGuard], ttl: Duration) -> Duration {
     // What is left of a fresh lease: the ttl but for drift and margin.
     let fresh = ttl.mul_f64(0.99) - Duration::from_millis(2);

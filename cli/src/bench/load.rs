@@ -23,7 +23,8 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Locks and unlocks in a task for each of these resources, until `is_over`, on nodes where tombstones last so long.
+    /// Locks and unlocks in a task for each of these resources, until `is_over`, on nodes where
+    /// tombstones last so long.
     ///
     /// # Errors
     ///

@@ -12,10 +12,11 @@ use crate::{dial::Line, settings::Settings, stopwatch};
 /// How many keys one command deletes, so that none keeps a server for long.
 const AT_ONCE: usize = 500;
 
-/// Tombstones that nodes may have. They end by themselves after a while, and are forgotten here as well.
+/// Tombstones that nodes may have. They end by themselves after a while, and are forgotten here as
+/// well.
 ///
-/// An unlock leaves one where it finds no key though the node was sent the lock and has not answered it: rarely, so that most of
-/// these names are of none.
+/// An unlock leaves one where it finds no key though the node was sent the lock and has not
+/// answered it: rarely, so that most of these names are of none.
 #[derive(Debug)]
 pub(crate) struct Residue {
     lasts: Duration,
@@ -46,7 +47,8 @@ impl Residue {
         self.tombstones.extend(other.tombstones);
     }
 
-    /// Deletes these, and the fencing counters of these resources. What is on a node that is not reached ends by itself.
+    /// Deletes these, and the fencing counters of these resources. What is on a node that is not
+    /// reached ends by itself.
     pub(crate) async fn delete(self, settings: &Settings, resources: &[String]) {
         let counters = resources.iter().map(|resource| format!("redisson_lock_token:{}", braced(resource)));
         let names: Vec<String> = counters.chain(self.tombstones.into_iter().map(|(_, name)| name)).collect();

@@ -27,7 +27,8 @@ pub(crate) struct Doctor {
     /// Take warnings for failures
     #[arg(long)]
     strict: bool,
-    /// How long to watch whether the clocks of nodes run as they should; the longer, the more exactly; 0 does not
+    /// How long to watch whether the clocks of nodes run as they should; the longer, the more
+    /// exactly; 0 does not
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "1s")]
     watch: Duration,
 }

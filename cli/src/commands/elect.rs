@@ -21,15 +21,16 @@ use crate::{
     waiting::Waiting,
 };
 
-/// How long after its end a command is not started again, so that one which fails at once is no busy loop.
+/// How long after its end a command is not started again, so that one which fails at once is no
+/// busy loop.
 const REST: Duration = Duration::from_secs(1);
 
 /// Run a command while leading
 ///
-/// Campaigns until it leads, and then runs the command. When the leadership is lost, the command is stopped and the campaign
-/// begins again; when the command ends by itself, the leadership is given up and redquorum ends with its exit status. The
-/// command finds REDQUORUM_RESOURCE (the election's name), REDQUORUM_TERM and, the same, REDQUORUM_FENCING_TOKEN in its
-/// environment.
+/// Campaigns until it leads, and then runs the command. When the leadership is lost, the command is
+/// stopped and the campaign begins again; when the command ends by itself, the leadership is given
+/// up and redquorum ends with its exit status. The command finds REDQUORUM_RESOURCE (the election's
+/// name), REDQUORUM_TERM and, the same, REDQUORUM_FENCING_TOKEN in its environment.
 #[derive(Args, Debug)]
 pub(crate) struct Elect {
     /// The election
@@ -40,8 +41,9 @@ pub(crate) struct Elect {
     /// How long the nodes keep a leader that they do not hear of [default: the file's, or 30s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     ttl: Option<Duration>,
-    /// How long to go on while no quorum of nodes can be asked, or connected [default: the ttl, or until the nodes vote again
-    /// that are in quarantine, if that is later; the file's connect_timeout, or 5s]
+    /// How long to go on while no quorum of nodes can be asked, or connected [default: the ttl, or
+    /// until the nodes vote again that are in quarantine, if that is later; the file's
+    /// connect_timeout, or 5s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     patience: Option<Duration>,
     /// What becomes of the command when the leadership is about to end
@@ -58,7 +60,8 @@ pub(crate) struct Elect {
     command: Vec<OsString>,
 }
 
-/// [`OnLoss`] for a leader: the command of one who was deposed cannot run on beside that of its own next term.
+/// [`OnLoss`] for a leader: the command of one who was deposed cannot run on beside that of its own
+/// next term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum OnDeposition {
     /// SIGTERM, and SIGKILL before the leadership ends

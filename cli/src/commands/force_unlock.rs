@@ -16,9 +16,10 @@ use crate::{app::App, counted::counted, exit::Exit, failure::Failure, sight::Sig
 
 /// End a lock, whoever holds it
 ///
-/// For a holder that is known to be gone, whose ttl is too long to wait for. A holder that is alive goes on until it
-/// learns of it, at its next renewal: until then there may be two, and only their fencing tokens tell them apart. Shows who
-/// holds it, and asks; where there is no terminal to ask on, it wants `--yes`.
+/// For a holder that is known to be gone, whose ttl is too long to wait for. A holder that is alive
+/// goes on until it learns of it, at its next renewal: until then there may be two, and only their
+/// fencing tokens tell them apart. Shows who holds it, and asks; where there is no terminal to ask
+/// on, it wants `--yes`.
 #[derive(Args, Debug)]
 pub(crate) struct ForceUnlock {
     /// What is locked

@@ -10,16 +10,18 @@ use crate::{app::App, exit::Exit, failure::Failure, narration::narrate_connectin
 
 /// Make a quorum of new nodes
 ///
-/// An administrator's act, once: it tells new nodes from nodes that have lost everything, which no client can. All nodes have to
-/// be up, and none may have been in a quorum before; otherwise nothing is changed. Without it, new nodes vote for nobody at
-/// first, for `max_ttl` and a little more.
+/// An administrator's act, once: it tells new nodes from nodes that have lost everything, which no
+/// client can. All nodes have to be up, and none may have been in a quorum before; otherwise
+/// nothing is changed. Without it, new nodes vote for nobody at first, for `max_ttl` and a little
+/// more.
 ///
-/// With --if-needed, nodes that are this quorum already are a success. That is for a deployment job, not for the start of each
-/// service: if there is one node, or if all have lost their data at once, nothing tells them from new ones, and they would vote
-/// beside leases that are still held.
+/// With --if-needed, nodes that are this quorum already are a success. That is for a deployment
+/// job, not for the start of each service: if there is one node, or if all have lost their data at
+/// once, nothing tells them from new ones, and they would vote beside leases that are still held.
 #[derive(Args, Debug)]
 pub(crate) struct Init {
-    /// Do nothing if the nodes are this quorum already; those that know nothing join after a quarantine
+    /// Do nothing if the nodes are this quorum already; those that know nothing join after a
+    /// quarantine
     #[arg(long)]
     if_needed: bool,
 }

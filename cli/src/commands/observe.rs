@@ -10,8 +10,9 @@ use crate::{app::App, exit::Exit, failure::Failure, name};
 
 /// Follow the leaders of an election
 ///
-/// Prints the present leader, if there is one, and then every change of leader or value: a line with the term, when it was
-/// elected (by its own clock), and the value. When nobody leads any more, nothing is printed.
+/// Prints the present leader, if there is one, and then every change of leader or value: a line
+/// with the term, when it was elected (by its own clock), and the value. When nobody leads any
+/// more, nothing is printed.
 #[derive(Args, Debug)]
 pub(crate) struct Observe {
     /// The election
@@ -47,8 +48,8 @@ impl Observe {
                 app.output.print(&Shown::new(&leader.ok_or_else(nobody)?))?;
                 return Ok(Exit::Success);
             }
-            // Signals do what they do to anybody: it holds nothing that would have to be given back, and while nobody reads what
-            // it prints, it would not hear them.
+            // Signals do what they do to anybody: it holds nothing that would have to be given
+            // back, and while nobody reads what it prints, it would not hear them.
             let mut leaders = election.observe()?;
             while let Some(leader) = leaders.next().await {
                 app.output.print(&Shown::new(&leader))?;

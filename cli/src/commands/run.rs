@@ -27,9 +27,10 @@ use crate::{
 
 /// Run a command while holding a lock
 ///
-/// Takes the lock, runs the command in a process group of its own while renewing the lease, and gives the lock back when the
-/// command has ended. The command finds REDQUORUM_RESOURCE (the names, one to a line) and REDQUORUM_FENCING_TOKEN in its
-/// environment. Signals are passed on to it, and its exit status is passed back.
+/// Takes the lock, runs the command in a process group of its own while renewing the lease, and
+/// gives the lock back when the command has ended. The command finds REDQUORUM_RESOURCE (the names,
+/// one to a line) and REDQUORUM_FENCING_TOKEN in its environment. Signals are passed on to it, and
+/// its exit status is passed back.
 #[derive(Args, Debug)]
 pub(crate) struct Run {
     /// What to lock; several are locked together, all or none
@@ -41,8 +42,9 @@ pub(crate) struct Run {
     /// How long to wait while others hold it; 0 tries once [default: without limit]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     wait: Option<Duration>,
-    /// How long to go on while no quorum of nodes can be asked, or connected [default: the ttl, or until the nodes vote again
-    /// that are in quarantine, if that is later; the file's connect_timeout, or 5s, or --wait if that is shorter]
+    /// How long to go on while no quorum of nodes can be asked, or connected [default: the ttl, or
+    /// until the nodes vote again that are in quarantine, if that is later; the file's
+    /// connect_timeout, or 5s, or --wait if that is shorter]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     patience: Option<Duration>,
     /// What becomes of the command when the lease is about to end
@@ -127,7 +129,8 @@ impl Run {
         }
     }
 
-    /// What the command finds in its environment: one token, as several names of one quorum are one lease.
+    /// What the command finds in its environment: one token, as several names of one quorum are one
+    /// lease.
     fn variables(&self, guard: &MultiLockGuard) -> Vec<(&'static str, OsString)> {
         let names: Vec<&[u8]> = self.names.iter().map(|name| name.as_bytes()).collect();
         let token = self.names.first().and_then(|name| guard.token_of(name.as_bytes()));

@@ -8,7 +8,8 @@ use serde::Deserialize;
 use super::security::Security;
 use crate::{duration::Written, exit::Exit, failure::Failure};
 
-/// What the file may say. Whatever it leaves out has the library's default; what it says and nobody knows is an error.
+/// What the file may say. Whatever it leaves out has the library's default; what it says and nobody
+/// knows is an error.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct File {
@@ -42,7 +43,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// [`Exit::Io`] if it cannot be read, [`Exit::Config`] if it cannot be understood, with the line.
+    /// [`Exit::Io`] if it cannot be read, [`Exit::Config`] if it cannot be understood, with the
+    /// line.
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
         let text = std::fs::read_to_string(path).map_err(|error| Failure::file(path, &error))?;
         Self::parse(&text).map_err(|error| Failure::new(Exit::Config, format!("{}: {error}", path.display())))

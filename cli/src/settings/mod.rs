@@ -29,7 +29,8 @@ const LEAST_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const DEFAULT_DRIFT: f64 = 0.01;
 const MOST_NODE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Which quorum, with which settings: what the command line says, or else the environment, or else the file.
+/// Which quorum, with which settings: what the command line says, or else the environment, or else
+/// the file.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     nodes: Vec<String>,
@@ -43,8 +44,8 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// [`Exit::Config`](crate::exit::Exit::Config) if the file cannot be understood, or nobody names a node;
-    /// [`Exit::Io`](crate::exit::Exit::Io) if it cannot be read.
+    /// [`Exit::Config`](crate::exit::Exit::Config) if the file cannot be understood, or nobody
+    /// names a node; [`Exit::Io`](crate::exit::Exit::Io) if it cannot be read.
     pub(crate) fn gather(
         general: &General,
         environment: impl Fn(&str) -> Option<OsString>,
@@ -79,7 +80,8 @@ impl Settings {
         if self.admits_new_nodes { builder.admit_new_nodes() } else { builder }
     }
 
-    /// The quorum, for a command that goes on for so long while no quorum can be asked, if it says so.
+    /// The quorum, for a command that goes on for so long while no quorum can be asked, if it says
+    /// so.
     pub(crate) fn patient_builder(&self, patience: Option<Duration>) -> QuorumBuilder {
         let builder = self.builder();
         match patience {

@@ -7,7 +7,8 @@ use serde::Deserialize;
 
 use crate::{exit::Exit, failure::Failure};
 
-/// Files with certificates, as PEM. A path that is not absolute begins where the configuration file is.
+/// Files with certificates, as PEM. A path that is not absolute begins where the configuration file
+/// is.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Security {

@@ -31,11 +31,12 @@ pub(crate) enum Change {
 }
 
 impl Child {
-    /// Starts the command: in a group of its own, killed if this process dies (on Linux), and in the foreground of the terminal if
-    /// `is_foreground`.
+    /// Starts the command: in a group of its own, killed if this process dies (on Linux), and in
+    /// the foreground of the terminal if `is_foreground`.
     ///
-    /// Between fork and exec only unsafe code could arrange that. So the process begins as this program once more, which
-    /// [does it](exec_child) and then becomes the command; it also tells if there is no such command.
+    /// Between fork and exec only unsafe code could arrange that. So the process begins as this
+    /// program once more, which [does it](exec_child) and then becomes the command; it also tells
+    /// if there is no such command.
     ///
     /// # Errors
     ///

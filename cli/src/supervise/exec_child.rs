@@ -13,8 +13,8 @@ use nix::unistd::{Pid, getppid};
 
 use crate::{exit::Exit, failure::Failure, supervise::terminal};
 
-/// The first argument by which this program knows that it is to become a command. It is for itself alone, so it is no
-/// subcommand, which help and completions would know of.
+/// The first argument by which this program knows that it is to become a command. It is for itself
+/// alone, so it is no subcommand, which help and completions would know of.
 pub(crate) const NAME: &str = "exec-child";
 
 /// What it is told.

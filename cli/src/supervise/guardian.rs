@@ -16,12 +16,13 @@ use crate::{exit::Exit, failure::Failure, supervise::child::this_program};
 /// The first argument by which this program knows that it is a guardian.
 const NAME: &str = "guard-group";
 
-/// A process beside the command that waits for the end of this one, and then kills the command's group: whoever is killed with
-/// SIGKILL can do nothing any more, and the group would work on without a lock.
+/// A process beside the command that waits for the end of this one, and then kills the command's
+/// group: whoever is killed with SIGKILL can do nothing any more, and the group would work on
+/// without a lock.
 ///
-/// It hears of that end by a pipe which only this process holds. So it needs nobody to tell it, and dropping this without
-/// [`dismiss`](Self::dismiss) kills the group as well. It is in a group of its own and hears no signals but SIGKILL: what ends
-/// all of a session must not end it first.
+/// It hears of that end by a pipe which only this process holds. So it needs nobody to tell it, and
+/// dropping this without [`dismiss`](Self::dismiss) kills the group as well. It is in a group of
+/// its own and hears no signals but SIGKILL: what ends all of a session must not end it first.
 #[derive(Debug)]
 pub(crate) struct Guardian {
     process: Child,
@@ -73,7 +74,8 @@ fn guard() -> io::Result<()> {
     let mut group = String::new();
     pipe.read_line(&mut group)?;
     io::copy(&mut pipe, &mut io::sink())?;
-    // Nothing was said if the other end was gone before there was a group; 0 and 1 would be other groups than meant.
+    // Nothing was said if the other end was gone before there was a group; 0 and 1 would be other
+    // groups than meant.
     match group.trim().parse() {
         Ok(group) if group > 1 => Ok(killpg(Pid::from_raw(group), Signal::SIGKILL)?),
         _ => Ok(()),

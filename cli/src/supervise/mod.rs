@@ -1,7 +1,8 @@
 //! Running a command for as long as a lease lasts, and not longer.
 //!
-//! [`Rule`](rule::Rule) decides when the command has to end; what is here performs. Nothing in the loop waits for anything but
-//! time, the command and signals: a slow terminal or disk must not put a signal off.
+//! [`Rule`](rule::Rule) decides when the command has to end; what is here performs. Nothing in the
+//! loop waits for anything but time, the command and signals: a slow terminal or disk must not put
+//! a signal off.
 
 use std::{ffi::OsString, time::Duration};
 
@@ -45,12 +46,13 @@ pub(crate) struct Ended {
 }
 
 impl Job<'_> {
-    /// Runs the command and returns when it has ended. If its lease is about to end, it is stopped before, as the rule says.
+    /// Runs the command and returns when it has ended. If its lease is about to end, it is stopped
+    /// before, as the rule says.
     ///
     /// # Errors
     ///
-    /// [`Exit::LeaseLost`] if so little is left of the lease that it is not even started; [`Exit::Internal`] if no process can
-    /// be.
+    /// [`Exit::LeaseLost`] if so little is left of the lease that it is not even started;
+    /// [`Exit::Internal`] if no process can be.
     ///
     /// # Cancel safety
     ///
@@ -91,7 +93,8 @@ impl Job<'_> {
                     (Ok(Change::Ended(exit)), _) => break Ok(exit),
                     (Err(failure), _) => break Err(failure),
                     (Ok(Change::Stopped(by)), Some(terminal)) => terminal.stopped(child.group(), by),
-                    // Nobody waits for a job to stop: it may be continued at any time, and the lease is kept for it.
+                    // Nobody waits for a job to stop: it may be continued at any time, and the
+                    // lease is kept for it.
                     (Ok(Change::Stopped(_)), None) => {}
                 },
                 signal = signals.next() => {
@@ -118,7 +121,8 @@ impl Job<'_> {
         }
         let is_stopped = rule.has_intervened();
         if is_stopped {
-            // Others are going to have the lock: whatever the command has left behind in its group must not work on.
+            // Others are going to have the lock: whatever the command has left behind in its group
+            // must not work on.
             child.signal(Signal::SIGKILL);
         }
         let exit = ended?;

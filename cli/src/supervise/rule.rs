@@ -26,8 +26,8 @@ pub(crate) enum OnLoss {
 pub(crate) struct Marks {
     /// From SIGTERM to SIGKILL.
     pub(crate) grace: Duration,
-    /// From SIGKILL to the end: for timers, for the way of the signal, and for what the kernel still does for a process that is
-    /// killed.
+    /// From SIGKILL to the end: for timers, for the way of the signal, and for what the kernel
+    /// still does for a process that is killed.
     pub(crate) margin: Duration,
 }
 
@@ -37,13 +37,14 @@ impl Marks {
 
     /// The marks for a ttl, with a grace of a sixth of it if none is given.
     ///
-    /// Renewals are due at every third of the ttl, so a lease that is in order always has about two thirds of it left, and one
-    /// that failed is tried again after a twelfth and a node timeout: with the default grace, three have failed before anything is
-    /// done.
+    /// Renewals are due at every third of the ttl, so a lease that is in order always has about two
+    /// thirds of it left, and one that failed is tried again after a twelfth and a node timeout:
+    /// with the default grace, three have failed before anything is done.
     ///
     /// # Errors
     ///
-    /// A grace above half of the ttl less the margin: a lease in perfect order would come near that.
+    /// A grace above half of the ttl less the margin: a lease in perfect order would come near
+    /// that.
     pub(crate) fn new(ttl: Duration, grace: Option<Duration>) -> Result<Self, String> {
         let margin = (ttl / 20).min(Self::LONGEST_MARGIN);
         let grace = grace.unwrap_or(ttl / 6);
@@ -70,14 +71,15 @@ pub(crate) enum Step {
 
 /// When a command has to end because of its lease.
 ///
-/// It is told what is left of the validity, and says what to do. Time goes by outside: it is asked again when no more is left
-/// than [`mark`](Self::mark).
+/// It is told what is left of the validity, and says what to do. Time goes by outside: it is asked
+/// again when no more is left than [`mark`](Self::mark).
 ///
 /// # Invariants
 ///
 /// 1. With no more left than the margin, [`Step::Kill`] has been said, unless losses are ignored.
 /// 2. Each step is said once, and none after `Kill`.
-/// 3. A renewal takes nothing back: whoever was asked to end is going to. It only puts the `Kill` off.
+/// 3. A renewal takes nothing back: whoever was asked to end is going to. It only puts the `Kill`
+///    off.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
     on_loss: OnLoss,
@@ -138,7 +140,8 @@ mod tests {
         Rule::new(on_loss, Marks::new(TTL, None).unwrap())
     }
 
-    /// What is said as the time that is left becomes these numbers of milliseconds, one after the other.
+    /// What is said as the time that is left becomes these numbers of milliseconds, one after the
+    /// other.
     fn said(rule: &mut Rule, left: &[u64]) -> Vec<(u64, Step)> {
         let at = |left: &u64| rule.at(Duration::from_millis(*left)).map(|step| (*left, step));
         left.iter().filter_map(at).collect()

@@ -78,8 +78,8 @@ impl Signals {
     }
 }
 
-/// Whether it is a demand to end also where the command has survived it: others reload by SIGHUP, or show their threads by
-/// SIGQUIT, and go on.
+/// Whether it is a demand to end also where the command has survived it: others reload by SIGHUP,
+/// or show their threads by SIGQUIT, and go on.
 pub(crate) fn demands_end(signal: Signal) -> bool {
     matches!(signal, Signal::SIGINT | Signal::SIGTERM)
 }

@@ -12,9 +12,10 @@ use nix::{
 
 /// The terminal in whose foreground this process was started, as a job of a shell.
 ///
-/// The command has a process group of its own, and only the foreground group may read from a terminal. So where standard input
-/// and output are the terminal, the command's group is put there, and what is typed (Ctrl-C, Ctrl-Z) goes to it directly. In a
-/// pipeline the terminal stays with those whom the shell gave it to: a pager behind the command reads from it too.
+/// The command has a process group of its own, and only the foreground group may read from a
+/// terminal. So where standard input and output are the terminal, the command's group is put there,
+/// and what is typed (Ctrl-C, Ctrl-Z) goes to it directly. In a pipeline the terminal stays with
+/// those whom the shell gave it to: a pager behind the command reads from it too.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     tty: File,
@@ -51,11 +52,12 @@ impl Terminal {
         }
     }
 
-    /// Does to the whole job what has been done to the command: stops this process, and whoever the shell has started with it,
-    /// and returns when somebody continues it.
+    /// Does to the whole job what has been done to the command: stops this process, and whoever the
+    /// shell has started with it, and returns when somebody continues it.
     ///
-    /// Where there is nobody who would, a Ctrl-Z is undone: the system has none in a group without a shell that waits for it, but
-    /// takes us for the shell of the command. Whoever was stopped in any other way waits for whoever has stopped it.
+    /// Where there is nobody who would, a Ctrl-Z is undone: the system has none in a group without
+    /// a shell that waits for it, but takes us for the shell of the command. Whoever was stopped in
+    /// any other way waits for whoever has stopped it.
     pub(crate) fn stopped(&self, group: Pid, by: Signal) {
         if !self.has_shell() {
             if by == Signal::SIGTSTP {
@@ -65,17 +67,19 @@ impl Terminal {
             return;
         }
         self.take_back(group);
-        // Not SIGTSTP: our own handler would get it, and whoever waits for us as a script does has to be stopped as well.
+        // Not SIGTSTP: our own handler would get it, and whoever waits for us as a script does has
+        // to be stopped as well.
         killpg(self.own_group, Signal::SIGSTOP).ok();
     }
 
-    /// Whether somebody waits for this job to stop: a shell with job control, which is in our session and gives each job a group
-    /// of its own. The first group of a session is no job, and a parent in another session (or none, as process 1 has) is no
-    /// shell of ours.
+    /// Whether somebody waits for this job to stop: a shell with job control, which is in our
+    /// session and gives each job a group of its own. The first group of a session is no job, and a
+    /// parent in another session (or none, as process 1 has) is no shell of ours.
     fn has_shell(&self) -> bool {
         let Ok(session) = getsid(None) else { return false };
         let parent = getppid();
-        // 0: a parent that cannot be seen from here; asked of it, the system would tell of ourselves.
+        // 0: a parent that cannot be seen from here; asked of it, the system would tell of
+        // ourselves.
         self.own_group != session && parent.as_raw() != 0 && getsid(Some(parent)) == Ok(session)
     }
 }

@@ -66,7 +66,8 @@ async fn a_sound_quorum_is_told_so_in_a_line_and_line_by_line_if_that_is_asked_f
     let doctor = output(plainly(&cluster, ["doctor", "--all"])).await;
     assert_eq!((code(&doctor), stderr(&doctor)), (0, String::new()), "{}", stdout(&doctor));
     let text = stdout(&doctor);
-    // These servers are on one machine, and nothing else is worth a warning but what a machine under load does to latency.
+    // These servers are on one machine, and nothing else is worth a warning but what a machine
+    // under load does to latency.
     let odd = text.lines().filter(|line| !line.starts_with("ok ") && !line.contains("  latency "));
     let odd: Vec<&str> = odd.filter(|line| !line.contains("  drift ")).collect();
     assert_eq!(odd.len(), 2, "{text}");
@@ -145,7 +146,8 @@ async fn a_dead_node_and_a_hung_one_are_found() {
     finds(&doctor, "quorum", None, "fail", "1 of 3 nodes votes, 2 needed");
 }
 
-/// The user of docs/REDIS.md, who may not read settings, and with one thing after the other taken away.
+/// The user of docs/REDIS.md, who may not read settings, and with one thing after the other taken
+/// away.
 #[tokio::test]
 async fn what_the_user_may_not_do_is_found() {
     const RULES: &[&str] = &[

@@ -161,7 +161,8 @@ async fn output_that_nobody_reads_ends_quietly() {
     let mut observer = on(&cluster, ["observe", "e"]);
     let mut observer = observer.spawn().unwrap();
     drop(observer.stdout.take());
-    // The line that is there may have gone into the pipe before it was closed: then the next leader is what cannot be told.
+    // The line that is there may have gone into the pipe before it was closed: then the next leader
+    // is what cannot be told.
     drop(leader);
     let next =
         on(&cluster, ["elect", "e", "--value", "w", "--ttl", "1s", "--", "sleep", "1000"]).spawn().unwrap();

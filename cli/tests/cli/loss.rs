@@ -27,8 +27,8 @@ async fn remaining(server: &Server, resource: &str) -> Duration {
     Duration::from_millis(remaining.try_into().unwrap_or(0))
 }
 
-/// Freezes two of three servers just after a renewal. Returns when the validity ends at the latest: that of the keys which the
-/// frozen servers had then, less the drift.
+/// Freezes two of three servers just after a renewal. Returns when the validity ends at the latest:
+/// that of the keys which the frozen servers had then, less the drift.
 async fn freeze_a_majority(cluster: &Cluster, resource: &str) -> Duration {
     let [first, second] = [cluster.server(0), cluster.server(1)];
     let before = Cell::new(remaining(first, resource).await);
@@ -47,7 +47,8 @@ async fn freeze_a_majority(cluster: &Cluster, resource: &str) -> Duration {
     end - EARLIER
 }
 
-/// A command that notes every few milliseconds that it is there, whatever it does when it is asked to end.
+/// A command that notes every few milliseconds that it is there, whatever it does when it is asked
+/// to end.
 fn noting(scratch: &Scratch, on_term: &str) -> String {
     format!("trap '{on_term}' TERM; while :; do date +%s%N >> {}; sleep 0.005; done", scratch.file("notes"))
 }

@@ -14,7 +14,8 @@ use tokio::process::{Child, Command};
 /// Longer than anything here takes on a machine under load.
 pub(super) const SOON: Duration = Duration::from_secs(20);
 
-/// The command with these arguments: without anything of the tester's environment or terminal, ended with the test.
+/// The command with these arguments: without anything of the tester's environment or terminal,
+/// ended with the test.
 pub(super) fn redquorum<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_redquorum"));
     command.args(arguments).kill_on_drop(true).process_group(0);
@@ -39,7 +40,8 @@ pub(super) fn plainly<S: AsRef<OsStr>>(cluster: &Cluster, arguments: impl IntoIt
     command
 }
 
-/// `redquorum run` with these arguments on the nodes of a cluster, and a script of the shell as its command.
+/// `redquorum run` with these arguments on the nodes of a cluster, and a script of the shell as its
+/// command.
 pub(super) fn run(cluster: &Cluster, arguments: &[&str], script: &str) -> Command {
     let mut command = on(cluster, ["run"]);
     command.args(arguments).args(["--", "sh", "-c", script]);
@@ -87,8 +89,8 @@ pub(super) fn send(pid: u32, signal: Signal) {
     kill_process(pid, signal).unwrap();
 }
 
-/// The letter that the system has for what a process does: `S` for sleeping, `T` for stopped; `None` if it is gone or waits to
-/// be buried.
+/// The letter that the system has for what a process does: `S` for sleeping, `T` for stopped;
+/// `None` if it is gone or waits to be buried.
 pub(super) fn state(pid: u32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit(')').next()?.trim_start().chars().next().filter(|state| *state != 'Z')

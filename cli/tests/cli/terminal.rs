@@ -150,9 +150,10 @@ async fn without_a_shell_that_would_continue_it_a_job_does_not_stop() {
     let cluster = Cluster::start(1).await;
     for script in [r#"exec "$0" "$@""#, r#""$0" "$@"; exit $?"#] {
         let scratch = Scratch::new();
-        // It tells of each time that it was continued. It starts no process: one that is stopped between vfork and exec would
-        // hold it up, so that it would not stop itself, and nobody would know. And it waits for nothing: a signal that comes
-        // just before a shell waits is not acted on until the wait is over.
+        // It tells of each time that it was continued. It starts no process: one that is stopped
+        // between vfork and exec would hold it up, so that it would not stop itself, and nobody
+        // would know. And it waits for nothing: a signal that comes just before a shell waits is
+        // not acted on until the wait is over.
         let command = format!(
             "trap 'echo >> {}' CONT; echo $$ > {}; while :; do :; done",
             scratch.file("continued"),

@@ -5,13 +5,15 @@ use std::time::Duration;
 use super::{Attempt, Ballot, HEDGE_SHARE, Plan, Step};
 use crate::{algorithm::node_set::NodeSet, clock::Instant};
 
-/// Whoever has its turn and is refused asks again after no less than this share of what it has for that.
+/// Whoever has its turn and is refused asks again after no less than this share of what it has for
+/// that.
 const SHORTEST_PAUSE_SHARE: u32 = 64;
 
 impl Attempt {
-    /// Whoever has its turn and is refused asks again, instead of giving its turn back: the votes in the way are most likely those
-    /// of a lease whose unlock is on its way there, or of others who are about to give theirs back. The first time at once, and
-    /// then less and less often; not for longer than a silent arbiter is waited for, nor if a quorum names one owner both times.
+    /// Whoever has its turn and is refused asks again, instead of giving its turn back: the votes
+    /// in the way are most likely those of a lease whose unlock is on its way there, or of others
+    /// who are about to give theirs back. The first time at once, and then less and less often; not
+    /// for longer than a silent arbiter is waited for, nor if a quorum names one owner both times.
     pub(super) fn ask_again(&mut self, now: Instant) -> Option<Step> {
         let until = self.start + self.hedge();
         let is_vain = self.is_refused_elsewhere || (self.is_held && self.repeats > 0);
@@ -36,7 +38,8 @@ impl Attempt {
         Some(self.repeat(refused, now))
     }
 
-    /// Nodes that put us off are asked as one whose turn it is, once the node that keeps the line has granted.
+    /// Nodes that put us off are asked as one whose turn it is, once the node that keeps the line
+    /// has granted.
     pub(super) fn ask_put_off(&mut self, now: Instant) -> Option<Step> {
         let put_off = self.nodes_that(|ballot| ballot == Ballot::PutOff);
         let goes = (self.turn.is_some() || self.is_line_lost(now)) && !self.is_refused_elsewhere;
@@ -50,8 +53,8 @@ impl Attempt {
         Step::Lock { nodes, is_called: true }
     }
 
-    /// A first contact that has no votes, or was put off, is lost when the node that keeps the line has said so, too, if that is
-    /// soon: it may grant.
+    /// A first contact that has no votes, or was put off, is lost when the node that keeps the line
+    /// has said so, too, if that is soon: it may grant.
     pub(super) fn wait_for_keeper(&self, now: Instant) -> Option<Step> {
         let Plan::First(keeper) = self.rules.plan else { return None };
         let until = self.start + self.hedge();
@@ -61,7 +64,8 @@ impl Attempt {
         (is_open && may_win && now < until).then(|| Step::Wait(until.min(self.end())))
     }
 
-    /// Whether nobody says that others are in line: the node that keeps the line cannot, and no other has one.
+    /// Whether nobody says that others are in line: the node that keeps the line cannot, and no
+    /// other has one.
     fn is_line_lost(&self, now: Instant) -> bool {
         let Plan::First(keeper) = self.rules.plan else { return false };
         !self.is_line_elsewhere && self.is_gone(keeper, now)
@@ -95,7 +99,8 @@ impl Attempt {
         all.filter_map(|(node, ballot)| is_wanted(*ballot).then_some(node)).collect()
     }
 
-    /// Whether the last arbiter's word was that the resource is held, so that nobody else needs to be asked.
+    /// Whether the last arbiter's word was that the resource is held, so that nobody else needs to
+    /// be asked.
     pub(super) fn arbiter_refused(&self) -> bool {
         self.rules.plan.arbiters().is_some()
             && self.lock.granted().is_empty()

@@ -45,11 +45,13 @@ pub(crate) struct Standing {
     /// Locks and renewals that it may execute yet: it has not answered them, or with an error that
     /// may be a proxy's.
     pub(crate) unanswered: u32,
-    /// Whether a renewal was sent there: then it may have the key and yet execute something that it has not answered.
+    /// Whether a renewal was sent there: then it may have the key and yet execute something that it
+    /// has not answered.
     pub(crate) was_renewed: bool,
     /// When the last renewal was submitted that was sent there or may yet be.
     pub(crate) renewed_at: Option<Instant>,
-    /// The same of those of which something was heard: what `renewed_at` goes back to if the next was not sent.
+    /// The same of those of which something was heard: what `renewed_at` goes back to if the next
+    /// was not sent.
     pub(crate) sent_at: Option<Instant>,
 }
 

@@ -84,7 +84,8 @@ impl Run<'_> {
         Sighting::Held { owner: owner.clone(), remaining: *remaining }
     }
 
-    /// A node has refused a lock because others are to go first. That of the node that keeps their line counts for all.
+    /// A node has refused a lock because others are to go first. That of the node that keeps their
+    /// line counts for all.
     fn hear_put_off(&mut self, node: usize, queued: &Queued) -> Ballot {
         self.blocked = Some(queued.resource);
         if queued.resource != self.keeper.index() {
@@ -98,7 +99,8 @@ impl Run<'_> {
         Ballot::PutOff
     }
 
-    /// Where whoever was refused as a first contact goes: to the line of what it was refused for, whose node may not have answered.
+    /// Where whoever was refused as a first contact goes: to the line of what it was refused for,
+    /// whose node may not have answered.
     pub(super) fn to_the_line(&self) -> Option<Deferral> {
         let index = self.blocked.unwrap_or_default();
         let node = Keeper::of(self.core, self.target, index).node?;

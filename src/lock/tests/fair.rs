@@ -120,7 +120,8 @@ async fn whoever_gives_up_leaves_the_line_and_the_next_is_woken() {
     drop(second.await.unwrap().unwrap());
 }
 
-/// Dropped between the call and the attempt that it asks for: nothing else would wake the next for a while.
+/// Dropped between the call and the attempt that it asks for: nothing else would wake the next for
+/// a while.
 #[tokio::test(start_paused = true)]
 async fn whoever_is_called_and_gives_up_wakes_the_next() {
     let cluster = MemoryCluster::new(5);
@@ -139,7 +140,8 @@ async fn whoever_is_called_and_gives_up_wakes_the_next() {
     assert_eq!(total(&cluster), 0);
 }
 
-/// Dropped when the node that keeps the line has voted for it: the vote is given back, and that wakes nobody by itself.
+/// Dropped when the node that keeps the line has voted for it: the vote is given back, and that
+/// wakes nobody by itself.
 #[tokio::test(start_paused = true)]
 async fn whoever_has_the_vote_of_the_keeper_and_gives_up_wakes_the_next() {
     let cluster = MemoryCluster::new(5);

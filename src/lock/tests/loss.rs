@@ -61,7 +61,8 @@ async fn a_renewed_lease_outlives_many_ttls_and_stops_being_renewed_with_its_gua
     }
 }
 
-/// Row C: the end of a lease has a timer of its own, which a renewal task that died cannot take along.
+/// Row C: the end of a lease has a timer of its own, which a renewal task that died cannot take
+/// along.
 #[tokio::test(start_paused = true)]
 async fn loss_is_announced_by_the_deadline_even_if_the_watchdog_is_gone() {
     let cluster = MemoryCluster::new(5);
@@ -238,7 +239,8 @@ async fn renewals_that_a_slow_node_has_not_come_to_are_dropped_instead_of_piling
     for number in 0..LEASES {
         guards.push(quorum.red_lock(format!("r{number}")).ttl(TTL).lock().await.unwrap());
     }
-    // One call takes a node timeout now: sixteen of them take longer than the time between two renewals.
+    // One call takes a node timeout now: sixteen of them take longer than the time between two
+    // renewals.
     server(&cluster, 0).behave(Behaviour::Hanging);
     pass(TTL * 10).await;
     assert!(guards.iter().all(|guard| guard.is_valid()));

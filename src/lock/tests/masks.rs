@@ -76,7 +76,8 @@ async fn one_node_with_every_behaviour() {
     try_lock_under_every_mask_of(1).await;
 }
 
-/// Row I: with an even number of nodes, halves that vote against each other are decided at once too.
+/// Row I: with an even number of nodes, halves that vote against each other are decided at once
+/// too.
 #[tokio::test(start_paused = true)]
 async fn two_nodes_with_every_mixture_of_behaviours() {
     try_lock_under_every_mask_of(2).await;
@@ -87,7 +88,8 @@ async fn three_nodes_with_every_mixture_of_behaviours() {
     try_lock_under_every_mask_of(3).await;
 }
 
-/// Row I: with an even number of nodes, halves that vote against each other are decided at once too.
+/// Row I: with an even number of nodes, halves that vote against each other are decided at once
+/// too.
 #[tokio::test(start_paused = true)]
 async fn four_nodes_with_every_mixture_of_behaviours() {
     try_lock_under_every_mask_of(4).await;

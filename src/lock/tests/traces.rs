@@ -28,8 +28,8 @@ use crate::{Fault, LockGuard, LossReason, MemoryCluster, mutex, node::memory::Be
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// With fewer than two subscribers in the process, whoever reaches a callsite first decides for all threads whether it
-/// is of interest, and the threads of other tests have no subscriber.
+/// With fewer than two subscribers in the process, whoever reaches a callsite first decides for all
+/// threads whether it is of interest, and the threads of other tests have no subscriber.
 static OTHERS: LazyLock<[Dispatch; 2]> =
     LazyLock::new(|| [(); 2].map(|()| Dispatch::new(Registry::default().with(Collector::default()))));
 
@@ -480,7 +480,8 @@ impl Subscriber for Off {
     fn exit(&self, _: &span::Id) {}
 }
 
-/// `tracing` formats the values of an event on their way to a subscriber: what is never handed over is not formatted.
+/// `tracing` formats the values of an event on their way to a subscriber: what is never handed over
+/// is not formatted.
 #[tokio::test(start_paused = true)]
 async fn a_subscriber_that_wants_nothing_is_handed_no_event_and_no_span() {
     LazyLock::force(&OTHERS);

@@ -104,7 +104,8 @@ async fn lock_gives_up_when_no_quorum_could_be_asked_for_its_patience() {
     }
 }
 
-/// Rows P and AC: no failure is fast enough to make a waiter spin; rounds keep a floor between them.
+/// Rows P and AC: no failure is fast enough to make a waiter spin; rounds keep a floor between
+/// them.
 #[tokio::test(start_paused = true)]
 async fn nodes_that_fail_at_once_do_not_make_a_busy_loop() {
     let cluster = MemoryCluster::new(3);
@@ -218,7 +219,8 @@ async fn a_patience_that_was_set_ends_before_a_quarantine_and_the_error_has_what
     assert!(remaining > Duration::from_secs(55), "{remaining:?}");
 }
 
-/// A future is polled until it waits for nodes, and then kept: its votes and its turn are taken back.
+/// A future is polled until it waits for nodes, and then kept: its votes and its turn are taken
+/// back.
 #[tokio::test(start_paused = true)]
 async fn a_future_that_nobody_polls_keeps_neither_votes_nor_its_turn() {
     let cluster = MemoryCluster::new(3);

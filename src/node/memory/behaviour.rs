@@ -42,7 +42,8 @@ struct State {
 }
 
 impl Switch {
-    /// Gives the request back if it is to be executed. What is executed, refused or failed is logged.
+    /// Gives the request back if it is to be executed. What is executed, refused or failed is
+    /// logged.
     pub(super) fn meet(
         &self,
         terms: &Terms,
@@ -105,8 +106,8 @@ impl MemoryServer {
         mutex::lock(&self.behaviour.state).behaviour = behaviour;
     }
 
-    /// Does its work from now on, and first what it swallowed, in order: whether or not anybody still waits, as a
-    /// process does that was stopped.
+    /// Does its work from now on, and first what it swallowed, in order: whether or not anybody
+    /// still waits, as a process does that was stopped.
     pub(crate) fn thaw(&self) {
         let swallowed = {
             let mut state = mutex::lock(&self.behaviour.state);

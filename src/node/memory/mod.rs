@@ -1,4 +1,5 @@
-//! In-memory nodes: the pure node behind a mutex, for tests, examples and quorums within one process.
+//! In-memory nodes: the pure node behind a mutex, for tests, examples and quorums within one
+//! process.
 
 use std::sync::{
     Arc, Mutex,
@@ -31,7 +32,8 @@ mod probe;
 #[cfg(test)]
 mod tests;
 
-/// After so many entries what is over is forgotten, so that a server that lives long does not grow for ever.
+/// After so many entries what is over is forgotten, so that a server that lives long does not grow
+/// for ever.
 const SWEEP_AFTER: u32 = 1024;
 
 /// One independent "server": what several clients share.
@@ -51,7 +53,8 @@ struct Memory {
 }
 
 impl MemoryServer {
-    /// An empty server. `run` tells this run of it from others and comes from the caller's generator.
+    /// An empty server. `run` tells this run of it from others and comes from the caller's
+    /// generator.
     pub(crate) fn new(clock: Arc<dyn Clock>, run: u64) -> Arc<Self> {
         let state = NodeState::new(&format!("{run:040x}"));
         Arc::new(Self {

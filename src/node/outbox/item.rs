@@ -50,7 +50,8 @@ impl Item {
         self.owed.is_some()
     }
 
-    /// Whether it is about more than what this client has, or wants, at the node. Of unlocks, those of what others have.
+    /// Whether it is about more than what this client has, or wants, at the node. Of unlocks, those
+    /// of what others have.
     pub(super) fn is_for_others(&self) -> bool {
         let is_for_others = |entry: &Entry| match entry {
             Entry::ForceUnlock(_) | Entry::Init(_) | Entry::Reconfigure(_) => true,
@@ -141,7 +142,8 @@ impl Item {
         self.responder.fault(fault);
     }
 
-    /// Answers what is not sent (any more): with this fault, unless a connection broke over it before.
+    /// Answers what is not sent (any more): with this fault, unless a connection broke over it
+    /// before.
     pub(super) fn refuse(self, fault: &Fault) {
         let fault = if self.was_sent { &Fault::Disconnected } else { fault };
         self.fault(fault);

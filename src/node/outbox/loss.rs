@@ -24,11 +24,11 @@ impl Outbox {
         self.drop_unsent(&fault);
     }
 
-    /// The connection is broken, or given up. Unlocks go back to their places; whatever else was sent is answered as
-    /// possibly executed, and what was not, as not sent.
+    /// The connection is broken, or given up. Unlocks go back to their places; whatever else was
+    /// sent is answered as possibly executed, and what was not, as not sent.
     ///
-    /// A node that was mute before, or has sent what it must not, is taken for down until it is heard
-    /// of again; otherwise calls wait for the next connection.
+    /// A node that was mute before, or has sent what it must not, is taken for down until it is
+    /// heard of again; otherwise calls wait for the next connection.
     pub(crate) fn disconnected(&mut self, fault: Fault, now: Instant) {
         let is_violation = fault.is_violation();
         let fault = unreachable(fault);
@@ -54,8 +54,8 @@ impl Outbox {
         }
     }
 
-    /// The node did not execute a call because it had lost the script. Whether the script is to be loaded now: not
-    /// if that is under way.
+    /// The node did not execute a call because it had lost the script. Whether the script is to be
+    /// loaded now: not if that is under way.
     pub(crate) fn not_loaded(&mut self, batch: BatchId, now: Instant) -> bool {
         let Some(batch) = self.flight.take(batch) else { return false };
         let starts = self.loading.is_none();
@@ -116,8 +116,8 @@ impl Outbox {
         self.earliest = self.queue.iter().map(|(_, item)| item.until).min();
     }
 
-    /// By owner, the last request that makes sending an earlier one again wrong: an unlock, wherever it is, or
-    /// whatever is in flight, for it may have been executed.
+    /// By owner, the last request that makes sending an earlier one again wrong: an unlock,
+    /// wherever it is, or whatever is in flight, for it may have been executed.
     fn superseding(&self, items: &[(Place, Item)]) -> HashMap<OwnerId, Place> {
         let mut last = HashMap::new();
         let mut note = |owner: &OwnerId, place: Place| {

@@ -32,34 +32,37 @@ mod queue;
 #[cfg(test)]
 mod tests;
 
-/// The most calls that are under way at once. Two keep a connection busy; a few more hide the client's own pauses;
-/// and a server that freezes swallows no more than these.
+/// The most calls that are under way at once. Two keep a connection busy; a few more hide the
+/// client's own pauses; and a server that freezes swallows no more than these.
 pub(crate) const IN_FLIGHT: usize = 4;
 
-/// The most entries, other than unlocks, that wait for one node or are under way to it: some tens of milliseconds of
-/// a server's work, beyond which waiting is of no use to anybody.
+/// The most entries, other than unlocks, that wait for one node or are under way to it: some tens
+/// of milliseconds of a server's work, beyond which waiting is of no use to anybody.
 pub(crate) const MOST_WAITING: usize = 4096;
 
 /// How many node timeouts without an answer make a connection be given up.
 const SILENT_TIMEOUTS: u32 = 4;
 
-/// A connection is given up after no less than this: a server that loads or forks pauses for a second or two.
+/// A connection is given up after no less than this: a server that loads or forks pauses for a
+/// second or two.
 const SHORTEST_SILENCE: Duration = Duration::from_secs(3);
 
 /// What was accepted for one node and is not answered yet.
 ///
 /// # Invariants
 ///
-/// 1. Requests are sent in the order of submission, on whatever connection: a request keeps its place when it is put
-///    back. In particular no unlock overtakes an earlier lock or renewal of its owner, and what is owed from a broken
-///    connection goes first, being older than all else.
+/// 1. Requests are sent in the order of submission, on whatever connection: a request keeps its
+///    place when it is put back. In particular no unlock overtakes an earlier lock or renewal of
+///    its owner, and what is owed from a broken connection goes first, being older than all else.
 /// 2. Every reply is answered once.
 /// 3. An unlock is kept until the node has executed or refused it for good, its time is over, or
 ///    the outbox ends.
-/// 4. Nothing but unlocks is sent twice, and nothing at all on one connection, unless the node said that it was not
-///    executed. That is sent again only while somebody waits for it, its time is not over, no unlock of its owner was
-///    submitted since, and nothing else of its owner that may have been executed already.
-/// 5. At most [`IN_FLIGHT`] calls are under way, and none is started while one of them is older than the node timeout.
+/// 4. Nothing but unlocks is sent twice, and nothing at all on one connection, unless the node said
+///    that it was not executed. That is sent again only while somebody waits for it, its time is
+///    not over, no unlock of its owner was submitted since, and nothing else of its owner that may
+///    have been executed already.
+/// 5. At most [`IN_FLIGHT`] calls are under way, and none is started while one of them is older
+///    than the node timeout.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     node_timeout: Duration,
@@ -74,7 +77,8 @@ pub(crate) struct Outbox {
     resting: BTreeMap<(Instant, Place), Item>,
     /// Since when the script is being loaded again.
     loading: Option<Instant>,
-    /// Whether the node has left a call unanswered for longer than the node timeout, and still leaves one.
+    /// Whether the node has left a call unanswered for longer than the node timeout, and still
+    /// leaves one.
     mute: bool,
     /// Entries, other than unlocks, in the queue and in flight.
     weight: usize,
@@ -140,14 +144,14 @@ impl Outbox {
         reply
     }
 
-    /// Whether the task that serves the node has to be woken after a submission: not if it is waiting for an answer
-    /// anyway, which comes before anything more can be sent.
+    /// Whether the task that serves the node has to be woken after a submission: not if it is
+    /// waiting for an answer anyway, which comes before anything more can be sent.
     pub(crate) fn needs_service(&self) -> bool {
         self.mute || !matches!(self.line, Line::Up) || self.flight.len() < IN_FLIGHT
     }
 
-    /// The next call, or `None` if there is nothing to send or now is not the time. A lone request goes at once; what
-    /// has piled up goes together.
+    /// The next call, or `None` if there is nothing to send or now is not the time. A lone request
+    /// goes at once; what has piled up goes together.
     pub(crate) fn next_batch(&mut self, now: Instant) -> Option<(BatchId, Arc<[Entry]>)> {
         self.tick(now);
         let may_send = matches!(self.line, Line::Up) && self.loading.is_none() && !self.mute;
@@ -188,8 +192,8 @@ impl Outbox {
         }
     }
 
-    /// Whether the connection has been silent for so long that another may do better: one that was cut off without a
-    /// word stays silent for ever, long after the network is well again.
+    /// Whether the connection has been silent for so long that another may do better: one that was
+    /// cut off without a word stays silent for ever, long after the network is well again.
     pub(crate) fn is_silent(&self, now: Instant) -> bool {
         self.oldest().is_some_and(|oldest| oldest + self.silence() <= now)
     }
@@ -199,7 +203,8 @@ impl Outbox {
         let patience = if self.mute { self.silence() } else { self.node_timeout };
         let answer = self.oldest().map(|oldest| oldest + patience);
         let last = match self.stage {
-            // It is done when the last time is over, not when the last in flight is: that may be long ago.
+            // It is done when the last time is over, not when the last in flight is: that may be
+            // long ago.
             Stage::Closing => self.left().map(|item| item.until).max(),
             Stage::Open | Stage::Ended => None,
         };
@@ -212,7 +217,8 @@ impl Outbox {
         std::mem::take(&mut self.wanted)
     }
 
-    /// How many requests are owed: unlocks and withdrawals that are neither confirmed nor past their time.
+    /// How many requests are owed: unlocks and withdrawals that are neither confirmed nor past
+    /// their time.
     pub(crate) fn owed(&self) -> usize {
         Arc::strong_count(&self.owed).saturating_sub(1)
     }
@@ -238,8 +244,8 @@ impl Outbox {
         }
     }
 
-    /// Whether a closing outbox need not send a request any more. A node that was never reached has nothing of this client's to
-    /// give back, and what the client wanted there it wants no longer.
+    /// Whether a closing outbox need not send a request any more. A node that was never reached has
+    /// nothing of this client's to give back, and what the client wanted there it wants no longer.
     fn is_moot(&self, item: &Item, now: Instant) -> bool {
         item.is_over(now) || !(self.was_up || item.is_for_others())
     }

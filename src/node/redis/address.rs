@@ -2,7 +2,8 @@
 
 use redis::{ConnectionAddr, RedisError};
 
-/// The address of a server, the same for all ways of writing it, so that a server named twice is found out.
+/// The address of a server, the same for all ways of writing it, so that a server named twice is
+/// found out.
 pub(super) fn canonical(address: &ConnectionAddr) -> String {
     match address {
         ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => of_host(host, *port),

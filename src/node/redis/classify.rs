@@ -6,7 +6,8 @@ use crate::node::fault::Fault;
 
 /// The fault behind an error of the `redis` crate.
 ///
-/// A connection that was refused never carried the call. Any other break may have come after the call was sent.
+/// A connection that was refused never carried the call. Any other break may have come after the
+/// call was sent.
 pub(crate) fn classify(error: &RedisError) -> Fault {
     if let Some(code) = error.code() {
         return classify_code(code, error.detail().unwrap_or_default());
@@ -52,7 +53,8 @@ pub(crate) fn classify_code(code: &str, detail: &str) -> Fault {
 
 /// The fault behind an error that a script caught.
 ///
-/// Servers before 7 put the place in the script before it and leave a `-` before the code, or leave the code out.
+/// Servers before 7 put the place in the script before it and leave a `-` before the code, or leave
+/// the code out.
 pub(crate) fn classify_caught(text: &str) -> Fault {
     let text = match text.strip_prefix("@user_script: ").and_then(|rest| rest.split_once(": ")) {
         Some((line, rest)) if line.bytes().all(|byte| byte.is_ascii_digit()) => rest,
@@ -66,8 +68,8 @@ pub(crate) fn classify_caught(text: &str) -> Fault {
     classify_code(code, detail)
 }
 
-/// The words for a permission that a script lacked, which have no code of their own: those of Redis up to 7.0, or those of
-/// later ones and of Valkey.
+/// The words for a permission that a script lacked, which have no code of their own: those of Redis
+/// up to 7.0, or those of later ones and of Valkey.
 fn missing_permission(text: &str) -> Option<&str> {
     let begins = ["The user executing the script can't", "ACL failure in script: "];
     begins.iter().find_map(|words| text.get(text.find(words)?..))
@@ -132,8 +134,9 @@ mod tests {
         assert!(matches!(classify_caught(""), Fault::Server(_)));
     }
 
-    /// What Redis 6.2.5, 7.0.15 and 8.2.3 and Valkey 9.1.2 said, of a command, a key and a channel: to the client itself,
-    /// to a script that caught it, and to the client of a script that did not.
+    /// What Redis 6.2.5, 7.0.15 and 8.2.3 and Valkey 9.1.2 said, of a command, a key and a channel:
+    /// to the client itself, to a script that caught it, and to the client of a script that did
+    /// not.
     #[test]
     fn a_missing_permission_is_recognised_in_the_words_of_every_server_and_caught_or_not() {
         let direct = [

@@ -17,11 +17,11 @@ use crate::{
     node::fault::Fault,
 };
 
-/// Makes plain connections to one node of a quorum, for programs that look at servers: the same address, credentials, database
-/// and TLS as those of locks, and the same master of its Sentinels.
+/// Makes plain connections to one node of a quorum, for programs that look at servers: the same
+/// address, credentials, database and TLS as those of locks, and the same master of its Sentinels.
 ///
-/// They are connections of [`redquorum::redis`](crate::redis), and speak RESP3. Nothing is asked before, so they lead to servers
-/// that a quorum refuses, too.
+/// They are connections of [`redquorum::redis`](crate::redis), and speak RESP3. Nothing is asked
+/// before, so they lead to servers that a quorum refuses, too.
 ///
 /// How much a server may send is bounded over the connections of locks. Over these it is not.
 #[derive(Clone)]
@@ -41,7 +41,8 @@ impl NodeConnector {
         self.route.address()
     }
 
-    /// The host, or the path of the socket, that leads to the node's server; `None` where Sentinels name it.
+    /// The host, or the path of the socket, that leads to the node's server; `None` where Sentinels
+    /// name it.
     #[must_use]
     pub fn host(&self) -> Option<&str> {
         match &self.route.leads_to {
@@ -50,8 +51,8 @@ impl NodeConnector {
         }
     }
 
-    /// The same node at one address of its host, for whoever wants to know whether all of them are one server; `None` behind
-    /// TLS or Sentinels.
+    /// The same node at one address of its host, for whoever wants to know whether all of them are
+    /// one server; `None` behind TLS or Sentinels.
     #[must_use]
     pub fn at(&self, address: IpAddr) -> Option<Self> {
         match &self.route.leads_to {
@@ -63,12 +64,13 @@ impl NodeConnector {
         }
     }
 
-    /// Connects to the node. What the configuration says of pushes and answers holds; servers and Sentinels that do not answer are
-    /// waited for up to `timeout`, all together.
+    /// Connects to the node. What the configuration says of pushes and answers holds; servers and
+    /// Sentinels that do not answer are waited for up to `timeout`, all together.
     ///
     /// # Errors
     ///
-    /// The [`Fault`] that a lock would report of this node: it cannot be reached, does not answer, or does not let this user in.
+    /// The [`Fault`] that a lock would report of this node: it cannot be reached, does not answer,
+    /// or does not let this user in.
     ///
     /// # Cancel safety
     ///

@@ -57,7 +57,8 @@ enum Place {
     },
     #[cfg(unix)]
     Unix(PathBuf),
-    /// Wherever a client of the redis crate goes in its own way: to TLS whose certificates it does not show.
+    /// Wherever a client of the redis crate goes in its own way: to TLS whose certificates it does
+    /// not show.
     Client(Box<Client>),
 }
 
@@ -75,7 +76,8 @@ impl Endpoint {
         Self::new(Place::Tcp { host: host.to_owned(), port, connector }, login)
     }
 
-    /// Where this client goes, with its credentials and its database; with a connector, over TCP, behind TLS.
+    /// Where this client goes, with its credentials and its database; with a connector, over TCP,
+    /// behind TLS.
     pub(super) fn of(client: &Client, connector: Option<Connector>) -> Self {
         let info = client.get_connection_info();
         let login = Login::new(info.redis_settings(), info.redis_settings().db());
@@ -120,8 +122,8 @@ impl Endpoint {
         }
     }
 
-    /// The same at one address of its host; `None` where that cannot be had by changing the address alone, as behind TLS, whose
-    /// certificates name the host.
+    /// The same at one address of its host; `None` where that cannot be had by changing the address
+    /// alone, as behind TLS, whose certificates name the host.
     pub(super) fn at(&self, address: IpAddr) -> Option<Self> {
         match &self.place {
             Place::Tcp { port, connector: None, .. } => {
@@ -152,8 +154,8 @@ impl Endpoint {
         late(patience)
     }
 
-    /// Connects, and speaks RESP3. The intake counts what comes in, unless the redis crate opens the
-    /// stream.
+    /// Connects, and speaks RESP3. The intake counts what comes in, unless the redis crate opens
+    /// the stream.
     pub(super) async fn open(
         &self,
         config: AsyncConnectionConfig,
@@ -215,7 +217,8 @@ impl Endpoint {
     }
 }
 
-/// Connects to whichever address of the host answers first, so that a dead one does not hide one that works.
+/// Connects to whichever address of the host answers first, so that a dead one does not hide one
+/// that works.
 async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
     let addresses: Vec<SocketAddr> = lookup_host((address::plain_host(host), port)).await?.collect();
     if addresses.is_empty() {
@@ -260,8 +263,8 @@ fn in_the_clear(error: &RedisError) -> Fault {
     handshake(error)
 }
 
-/// With TLS 1.3, a client hears only now that its certificate is wanted or not trusted: mostly as an alert, sometimes as a
-/// connection that breaks.
+/// With TLS 1.3, a client hears only now that its certificate is wanted or not trusted: mostly as
+/// an alert, sometimes as a connection that breaks.
 fn behind_tls(error: &RedisError) -> Fault {
     if error.kind() == ErrorKind::Io {
         return Fault::Tls(format!("the server ended the handshake: {error}").into());

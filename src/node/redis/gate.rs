@@ -13,8 +13,9 @@ use futures::task::AtomicWaker;
 
 /// Stands between a connection and whoever polls it.
 ///
-/// To put a command into the queue of the redis crate wakes the task that drives the connection. Here that is the one who puts it
-/// there, and who polls the connection right afterwards: without this, it would be polled once more for each call, for nothing.
+/// To put a command into the queue of the redis crate wakes the task that drives the connection.
+/// Here that is the one who puts it there, and who polls the connection right afterwards: without
+/// this, it would be polled once more for each call, for nothing.
 pub(super) struct Gate {
     door: Arc<Door>,
     waker: Waker,
@@ -33,19 +34,21 @@ impl Gate {
         Self { door, waker }
     }
 
-    /// The context in which to poll the connection: it wakes the task of this one, unless the gate is shut.
+    /// The context in which to poll the connection: it wakes the task of this one, unless the gate
+    /// is shut.
     pub(super) fn before(&self, context: &Context<'_>) -> Context<'_> {
         self.door.behind.register(context.waker());
         Context::from_waker(&self.waker)
     }
 
-    /// Does something of which nobody is told. Whoever calls this polls the connection afterwards, since whatever else happens
-    /// meanwhile, on other threads, is not told either.
+    /// Does something of which nobody is told. Whoever calls this polls the connection afterwards,
+    /// since whatever else happens meanwhile, on other threads, is not told either.
     pub(super) fn shut<T>(&self, act: impl FnOnce() -> T) -> T {
         self.door.is_shut.store(true, Ordering::Relaxed);
         let done = act();
         self.door.is_shut.store(false, Ordering::Relaxed);
-        // With the other fence: either what was not told of is seen by the poll that follows, or it is told.
+        // With the other fence: either what was not told of is seen by the poll that follows, or it
+        // is told.
         fence(Ordering::SeqCst);
         done
     }

@@ -4,8 +4,8 @@ use redis::Value;
 
 use crate::node::fault::Fault;
 
-/// The answer to `HELLO`: what kind of server this is. It costs a round trip at every connection, before anything is written,
-/// and no permission that the handshake does not need.
+/// The answer to `HELLO`: what kind of server this is. It costs a round trip at every connection,
+/// before anything is written, and no permission that the handshake does not need.
 #[derive(Debug, Default)]
 pub(super) struct Greeting {
     mode: Option<String>,
@@ -22,7 +22,8 @@ impl Greeting {
         Self { mode: field(b"mode"), role: field(b"role") }
     }
 
-    /// Why the server can be no node; what says nothing, as a proxy may, is taken for a standalone server.
+    /// Why the server can be no node; what says nothing, as a proxy may, is taken for a standalone
+    /// server.
     pub(super) fn refusal(&self) -> Option<Fault> {
         match self.mode.as_deref() {
             Some("cluster") => Some(Fault::ClusterMode),

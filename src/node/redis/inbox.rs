@@ -68,8 +68,8 @@ impl Inbox {
         mutex::lock(&self.0.state).channels.remove(channel);
     }
 
-    /// The server is asked to confirm that these channels are subscribed to, or not any more. None are
-    /// left when it has answered.
+    /// The server is asked to confirm that these channels are subscribed to, or not any more. None
+    /// are left when it has answered.
     pub(super) fn expect(&self, channels: Vec<Vec<u8>>) {
         mutex::lock(&self.0.state).unconfirmed = channels;
     }

@@ -27,9 +27,9 @@ const AT_ONCE: usize = 16 * 1024;
 
 /// What has come in over one connection since something was last asked for.
 ///
-/// A server may flood a client by a reply without an end, or by replies and pushes that nobody asked
-/// for. In each case bytes come that complete nothing that was asked for, so these are counted, and
-/// the connection ends when they are too many.
+/// A server may flood a client by a reply without an end, or by replies and pushes that nobody
+/// asked for. In each case bytes come that complete nothing that was asked for, so these are
+/// counted, and the connection ends when they are too many.
 ///
 /// Whoever asks over the connection also polls its stream, in one task, so that no two threads
 /// change a count at once.

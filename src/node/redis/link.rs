@@ -35,13 +35,13 @@ pub(super) struct RedisLink {
     terms: Terms,
     /// What is asked and not answered, in the order of the wire, which is that of the answers.
     asked: VecDeque<(Question, Answering)>,
-    /// Subscriptions to be asked for, and those that are being asked for: one command at a time, so that a thousand
-    /// of them never fill the room that the calls need.
+    /// Subscriptions to be asked for, and those that are being asked for: one command at a time, so
+    /// that a thousand of them never fill the room that the calls need.
     wishes: VecDeque<Wish>,
     granting: Option<Granting>,
     events: VecDeque<LinkEvent>,
-    /// Whether the events at hand are all that the last look found, so that no other look is needed when they are taken.
-    /// Never when `poll_event` has said pending.
+    /// Whether the events at hand are all that the last look found, so that no other look is needed
+    /// when they are taken. Never when `poll_event` has said pending.
     is_settled: bool,
 }
 
@@ -200,7 +200,8 @@ impl Link for RedisLink {
     }
 
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<LinkEvent> {
-        // Whoever takes what there is to the last asks once more, and then everything has been polled already.
+        // Whoever takes what there is to the last asks once more, and then everything has been
+        // polled already.
         if self.events.is_empty() && !std::mem::take(&mut self.is_settled) {
             self.advance(context);
             self.is_settled = !self.events.is_empty();

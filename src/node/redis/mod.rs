@@ -61,21 +61,22 @@ impl RedisTransport {
 
     fn new(route: Route, mut terms: Terms, setup: &Setup) -> Self {
         if let Destination::MasterSet(_) = route.leads_to {
-            // A server that restarts gives no votes any more in its old run. A master that was replaced may, to clients that
-            // still reach it: what its successor may not vote beside, it may not renew beside either.
+            // A server that restarts gives no votes any more in its old run. A master that was
+            // replaced may, to clients that still reach it: what its successor may not vote beside,
+            // it may not renew beside either.
             terms.quarantine.renewals_after = terms.quarantine.lasts;
         }
         Self { route, terms, clock: Arc::clone(&setup.clock), dial_timeout: setup.dial_timeout() }
     }
 
-    /// Connects to the server that Sentinels name, if it says itself that it is a master: where nobody enrols, nothing else would
-    /// refuse a replica.
+    /// Connects to the server that Sentinels name, if it says itself that it is a master: where
+    /// nobody enrols, nothing else would refuse a replica.
     async fn open_master(&self, set: &MasterSet) -> Result<Wire, Fault> {
         let master = set.master(&*self.clock, self.dial_timeout).await?;
         let share = set.share(self.dial_timeout);
         let patience = self.clock.sleep_until(self.clock.now() + share);
-        // Counted here, for a dial that is given up as a whole would blame nobody: a Sentinel that was cut off may name a dead
-        // master for ever.
+        // Counted here, for a dial that is given up as a whole would blame nobody: a Sentinel that
+        // was cut off may name a dead master for ever.
         let opened = match select(pin!(Wire::open_node(&master)), patience).await {
             Either::Left((opened, _)) => opened,
             Either::Right(((), _)) => {

@@ -3,8 +3,9 @@
 /// The environment variable that names nodes.
 pub(crate) const NODES_VARIABLE: &str = "REDQUORUM_NODES";
 
-/// The urls of nodes in one text, as in the environment variable `REDQUORUM_NODES`: separated by blanks, or by commas. A comma
-/// before which is no `scheme://` is part of a url, which may name several Sentinels.
+/// The urls of nodes in one text, as in the environment variable `REDQUORUM_NODES`: separated by
+/// blanks, or by commas. A comma before which is no `scheme://` is part of a url, which may name
+/// several Sentinels.
 ///
 /// ```
 /// let urls = redquorum::node_urls("redis+sentinel://a:26379,b:26379/mymaster,redis://c redis://d");

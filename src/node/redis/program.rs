@@ -11,7 +11,8 @@ pub(super) fn find(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|directory| directory.join(name)).find(|program| program.is_file())
 }
 
-/// The server program that tests run on: the one that `REDQUORUM_TEST_SERVER` names, or else the installed Redis or Valkey.
+/// The server program that tests run on: the one that `REDQUORUM_TEST_SERVER` names, or else the
+/// installed Redis or Valkey.
 ///
 /// # Panics
 ///

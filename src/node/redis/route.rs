@@ -26,13 +26,15 @@ impl Route {
     ///
     /// # Errors
     ///
-    /// [`ConfigError::Url`] or [`ConfigError::SentinelUrl`] if it cannot be read; [`ConfigError::NoTls`] if it asks for what
-    /// this build cannot do, or what the system's CAs are refused for.
+    /// [`ConfigError::Url`] or [`ConfigError::SentinelUrl`] if it cannot be read;
+    /// [`ConfigError::NoTls`] if it asks for what this build cannot do, or what the system's CAs
+    /// are refused for.
     pub(crate) fn from_url(url: &str, security: &mut Security) -> Result<Self, ConfigError> {
         Ok(Self::to(url::parse(url, security)?))
     }
 
-    /// The route to the server that a client of the redis crate knows, with its credentials, its database and its TLS.
+    /// The route to the server that a client of the redis crate knows, with its credentials, its
+    /// database and its TLS.
     pub(crate) fn from_client(client: &redis::Client) -> Self {
         Self::to(Destination::Server(Endpoint::of(client, None)))
     }

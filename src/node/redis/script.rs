@@ -1,7 +1,7 @@
 //! The script that executes entries on a server: its text, its arguments, its reply.
 //!
-//! One script for all operations: with one for each, a lock could miss the server's script cache while the unlock
-//! behind it hits.
+//! One script for all operations: with one for each, a lock could miss the server's script cache
+//! while the unlock behind it hits.
 
 use std::{fmt, sync::LazyLock, time::Duration};
 
@@ -24,8 +24,8 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// What is asked for most is done by `dispatch.lua` alone, and everything else is defined only when it is needed: `node.lua`
-/// says why.
+/// What is asked for most is done by `dispatch.lua` alone, and everything else is defined only when
+/// it is needed: `node.lua` says why.
 const TEXT: &str = concat!(
     "local function define()\n",
     include_str!("scripts/node.lua"),
@@ -73,12 +73,14 @@ pub(crate) fn sha() -> &'static str {
 ///         operation resources-count arguments ... } ...
 /// ```
 ///
-/// Every argument costs a server about half as much as to read a key, so there are as few as can be.
+/// Every argument costs a server about half as much as to read a key, so there are as few as can
+/// be.
 pub(crate) fn command(terms: &Terms, entries: &[Entry]) -> Cmd {
     // Room for what is asked for most, so that it need not grow.
     let mut command = Cmd::with_capacity(7 + 8 * entries.len(), 256 + 128 * entries.len());
-    // An enrolment brings the script along: between loading it and enrolling, a call of another client that shares the
-    // server connection could be executed by a server that has not been asked yet whether it forgot.
+    // An enrolment brings the script along: between loading it and enrolling, a call of another
+    // client that shares the server connection could be executed by a server that has not been
+    // asked yet whether it forgot.
     if entries.iter().any(|entry| matches!(entry, Entry::Enrol(_))) {
         command.arg("EVAL").arg(text());
     } else {
@@ -91,7 +93,8 @@ pub(crate) fn command(terms: &Terms, entries: &[Entry]) -> Cmd {
     let Terms { fingerprint, guard, max_ttl, counter_ttl, quarantine, hand_over, run } = terms;
     let (guard, run) = match guard {
         RestartGuard::PerConnection => ("per_connection", run.as_deref().unwrap_or_default()),
-        // No record is of this run, and no lock or renewal takes a short way: each asks the server for its run.
+        // No record is of this run, and no lock or renewal takes a short way: each asks the server
+        // for its run.
         RestartGuard::PerVote => ("per_vote", "-"),
         RestartGuard::Off => ("off", run.as_deref().unwrap_or_default()),
     };
@@ -176,7 +179,8 @@ fn has_shortest(resources: &[Resource]) -> bool {
     matches!(resources, [resource] if !resource.as_bytes().contains(&b'{'))
 }
 
-/// The name of the short way of one resource alone, or of the long one with the number of resources.
+/// The name of the short way of one resource alone, or of the long one with the number of
+/// resources.
 fn operation<'a>(command: &'a mut Cmd, short: &str, long: &str, count: usize) -> &'a mut Cmd {
     if count == 1 { command.arg(short) } else { command.arg(long).arg(count) }
 }
@@ -190,7 +194,8 @@ impl ToRedisArgs for Joined<'_> {
     }
 }
 
-/// The answers to `entries`; whatever does not have the shape of one is a protocol fault of its entry.
+/// The answers to `entries`; whatever does not have the shape of one is a protocol fault of its
+/// entry.
 pub(crate) fn decode(entries: &[Entry], reply: Value) -> Vec<Answer> {
     let all = |fault: Fault| vec![Answer::Fault(fault); entries.len()];
     match reply {
@@ -208,7 +213,8 @@ fn decode_one(entry: &Entry, answer: &Value) -> Answer {
 
 fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
     let parts = match (entry, answer) {
-        // The answers that are given most are bare numbers: a table costs the server more than the number in it.
+        // The answers that are given most are bare numbers: a table costs the server more than the
+        // number in it.
         (Entry::Lock(_) | Entry::LineUp(_), Value::Int(vote)) => {
             return Some(Answer::Granted { vote: u64::try_from(*vote).ok()? });
         }

@@ -16,14 +16,16 @@ use super::{
 };
 use crate::{clock::Clock, node::fault::Fault};
 
-/// A master and its replicas, known to Sentinels by a name. Which of them is the master is asked anew at every dial.
+/// A master and its replicas, known to Sentinels by a name. Which of them is the master is asked
+/// anew at every dial.
 #[derive(Debug)]
 pub(super) struct MasterSet {
     name: String,
     sentinels: Vec<Endpoint>,
     login: Login,
     connector: Option<Connector>,
-    /// The Sentinel to ask first: the one that answered last, so that a dead one costs its time once.
+    /// The Sentinel to ask first: the one that answered last, so that a dead one costs its time
+    /// once.
     first: AtomicUsize,
 }
 
@@ -37,7 +39,8 @@ impl MasterSet {
         Self { name, sentinels, login, connector, first: AtomicUsize::new(0) }
     }
 
-    /// The address of the set, the same after every failover and in whichever order its Sentinels are listed.
+    /// The address of the set, the same after every failover and in whichever order its Sentinels
+    /// are listed.
     pub(super) fn address(&self) -> String {
         let first = self.sentinels.iter().map(Endpoint::address).min().unwrap_or_default();
         format!("{first}/{}", self.name)

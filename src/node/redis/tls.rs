@@ -11,8 +11,8 @@ use crate::{
     node::{fault::Fault, redis::address},
 };
 
-/// What the nodes of one client are secured with. It is read when the first of them asks for it: a client without such a
-/// node needs no roots.
+/// What the nodes of one client are secured with. It is read when the first of them asks for it: a
+/// client without such a node needs no roots.
 #[derive(Debug, Default)]
 pub(crate) struct Security {
     chosen: Tls,

@@ -20,8 +20,9 @@ use super::{
 };
 use crate::node::fault::Fault;
 
-/// Commands that the redis crate holds until it has written them. Sending in order relies on there being room (see
-/// [`Wire::start`]); the most that are unanswered at once are the calls in flight, one load and one subscription.
+/// Commands that the redis crate holds until it has written them. Sending in order relies on there
+/// being room (see [`Wire::start`]); the most that are unanswered at once are the calls in flight,
+/// one load and one subscription.
 const ROOM: usize = 64;
 
 /// The answer to a command that is in the redis crate's queue already.
@@ -29,8 +30,9 @@ pub(super) type Answering = Pin<Box<dyn Future<Output = RedisResult<Value>> + Se
 
 /// A connection of the redis crate that we drive ourselves.
 ///
-/// What reads and writes the socket is polled by the task that asks, and not spawned: an answer then costs no
-/// hand-over from one task to another, and dropping the wire closes the socket at once.
+/// What reads and writes the socket is polled by the task that asks, and not spawned: an answer
+/// then costs no hand-over from one task to another, and dropping the wire closes the socket at
+/// once.
 pub(super) struct Wire {
     connection: MultiplexedConnection,
     /// `None` once it has ended, which it does when the connection is broken.
@@ -93,12 +95,13 @@ impl Wire {
         answer.and_then(Value::extract_error).map_err(|error| self.fault(&error))
     }
 
-    /// Puts a command on the wire; what comes back need not be polled for that, but the wire has to be
-    /// [driven](Self::poll_drive) before anything is waited for.
+    /// Puts a command on the wire; what comes back need not be polled for that, but the wire has to
+    /// be [driven](Self::poll_drive) before anything is waited for.
     ///
-    /// A future of the redis crate does nothing before its first poll, and at that puts its command into the queue of
-    /// the connection (`Pipeline::send_recv`: a bounded channel, hence [`ROOM`]). So it is polled once here and now.
-    /// `unconstrained`, because tokio's channels do nothing at all for a task that has used up its budget.
+    /// A future of the redis crate does nothing before its first poll, and at that puts its command
+    /// into the queue of the connection (`Pipeline::send_recv`: a bounded channel, hence [`ROOM`]).
+    /// So it is polled once here and now. `unconstrained`, because tokio's channels do nothing at
+    /// all for a task that has used up its budget.
     pub(super) fn start(&self, command: Cmd) -> Answering {
         let mut connection = self.connection.clone();
         let sending = async move { connection.send_packed_command(&command).await };
@@ -124,7 +127,8 @@ impl Wire {
         poll
     }
 
-    /// Looks for an answer. On a wire of our own, an answer can come only while we drive it, so nobody has to be woken.
+    /// Looks for an answer. On a wire of our own, an answer can come only while we drive it, so
+    /// nobody has to be woken.
     pub(super) fn poll_answer<F: Future + Unpin>(
         &self,
         answering: &mut F,
@@ -138,7 +142,8 @@ impl Wire {
         if self.is_own { self.inbox.take(&nobody()) } else { self.inbox.take(context) }
     }
 
-    /// Why the connection has ended with this error, which may only follow from what the server sent.
+    /// Why the connection has ended with this error, which may only follow from what the server
+    /// sent.
     pub(super) fn fault(&self, error: &RedisError) -> Fault {
         let is_unexplained = self.is_own && self.driver.is_none() && !self.intake.has_ended();
         match (self.intake.fault(), classify(error)) {

@@ -35,7 +35,8 @@ impl Seat {
     ///
     /// # Errors
     ///
-    /// [`Fault::SameServer`] if the client is connected to it by another address: it would have two votes.
+    /// [`Fault::SameServer`] if the client is connected to it by another address: it would have two
+    /// votes.
     pub(super) fn take(&self, run: &Run) -> Result<Taken, Fault> {
         let mut runs = mutex::lock(&self.census.runs);
         let other = runs.iter().find(|(address, taken)| **address != self.address && *taken == run);

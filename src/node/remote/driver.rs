@@ -164,7 +164,8 @@ impl Driver {
         self.meanwhile(async move {
             clock.sleep_until(now + least).await;
             if most > least {
-                // Woken by the driver's own waker, which every call wakes while there is no connection.
+                // Woken by the driver's own waker, which every call wakes while there is no
+                // connection.
                 let called =
                     poll_fn(
                         |_| {
@@ -208,14 +209,16 @@ impl Driver {
         .await
     }
 
-    /// One wake-up: sends what may be sent, takes every answer that is there, and goes on until neither finds anything.
+    /// One wake-up: sends what may be sent, takes every answer that is there, and goes on until
+    /// neither finds anything.
     fn poll_serve(
         &mut self,
         enrolled: &mut Enrolled,
         context: &mut Context<'_>,
     ) -> Poll<Result<Fault, Done>> {
-        // First, since mostly a call wakes: the one poll of the link below then writes it as well. But what is overdue may
-        // be so because this process stood still, and its answer be there: then that is heard first.
+        // First, since mostly a call wakes: the one poll of the link below then writes it as well.
+        // But what is overdue may be so because this process stood still, and its answer be there:
+        // then that is heard first.
         let mut now = self.clock.now();
         let mut state = self.shared.lock();
         let is_overdue = state.outbox.next_deadline().is_some_and(|deadline| deadline <= now);
@@ -262,8 +265,8 @@ impl Driver {
                     self.tell_enrolled(enrolled);
                     return heard.err();
                 }
-                // Where nobody enrols, the state may pass, and what is owed is sent again over the same connection, unless
-                // another server is the master now.
+                // Where nobody enrols, the state may pass, and what is owed is sent again over the
+                // same connection, unless another server is the master now.
                 let leaves = self.enrols.is_some() || self.transport.follows_master();
                 let is_replica = leaves && enrolment::is_replica(&answers);
                 if answers.iter().any(Answer::is_not_enrolled) {
@@ -274,8 +277,9 @@ impl Driver {
             }
             LinkEvent::NotLoaded { batch } => {
                 if self.shared.lock().outbox.not_loaded(batch, now) {
-                    // Another server may have taken over behind a proxy. What follows still names the run that this
-                    // connection knows, so it is refused there. The enrolment comes first, and brings the script along.
+                    // Another server may have taken over behind a proxy. What follows still names
+                    // the run that this connection knows, so it is refused there. The enrolment
+                    // comes first, and brings the script along.
                     enrolled.enrol_again(self.enrols, &*self.clock);
                     enrolled.link.load();
                 }
@@ -319,9 +323,10 @@ impl Driver {
         self.tell_enrolled(link);
     }
 
-    /// The run of the connection before, if this one leads to another although no quarantine can have come and gone meanwhile:
-    /// a server that was restarted would be in it. Half of its time, as the break may have been noticed late. Where new nodes
-    /// are admitted, or left alone, no quarantine would have begun.
+    /// The run of the connection before, if this one leads to another although no quarantine can
+    /// have come and gone meanwhile: a server that was restarted would be in it. Half of its time,
+    /// as the break may have been noticed late. Where new nodes are admitted, or left alone, no
+    /// quarantine would have begun.
     fn unseen_change(&self, link: &Enrolled) -> Option<&Run> {
         if self.enrols != Some(NewNodes::Quarantine) {
             return None;

@@ -66,7 +66,8 @@ pub(super) async fn enrol(
 }
 
 impl Enrolled {
-    /// Enrols again, over the same connection: the node has lost its record, or its script, and may be another one.
+    /// Enrols again, over the same connection: the node has lost its record, or its script, and may
+    /// be another one.
     pub(super) fn enrol_again(&mut self, new_nodes: Option<NewNodes>, clock: &dyn Clock) {
         if let Some(new_nodes) = new_nodes.filter(|_| !self.is_asked) {
             self.is_asked = true;
@@ -74,7 +75,8 @@ impl Enrolled {
         }
     }
 
-    /// Takes the node's answer. A fault if the connection is of no use any more: calls under way mean another server.
+    /// Takes the node's answer. A fault if the connection is of no use any more: calls under way
+    /// mean another server.
     pub(super) fn hear_again(&mut self, answers: Vec<Answer>) -> Result<(), Fault> {
         self.is_asked = false;
         let (run, is_quarantined) = hear(&mut *self.link, &self.node, answers)?;
@@ -105,7 +107,8 @@ fn hear(link: &mut dyn Link, node: &str, answers: Vec<Answer>) -> Result<(Option
     }
 }
 
-/// Whether a replica speaks, which takes over the data of its master, whatever it voted before: the connection is of no use.
+/// Whether a replica speaks, which takes over the data of its master, whatever it voted before: the
+/// connection is of no use.
 pub(super) fn is_replica(answers: &[Answer]) -> bool {
     answers.contains(&Answer::Fault(Fault::ReadOnly))
 }

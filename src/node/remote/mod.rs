@@ -41,13 +41,15 @@ pub(super) mod tests;
 mod timer;
 mod topics;
 
-/// A dial is given at least this long, however short the node timeout: a handshake takes several round trips.
+/// A dial is given at least this long, however short the node timeout: a handshake takes several
+/// round trips.
 const SHORTEST_DIAL: Duration = Duration::from_secs(1);
 
 /// A node that is reached through a [`Transport`].
 ///
-/// Calls are put in an [`Outbox`] at once, on the caller's thread; a task of this node's own sends them. Dropping the
-/// handle closes the node: the task ends when nothing is owed any more, or all that is owed is past its time.
+/// Calls are put in an [`Outbox`] at once, on the caller's thread; a task of this node's own sends
+/// them. Dropping the handle closes the node: the task ends when nothing is owed any more, or all
+/// that is owed is past its time.
 pub(crate) struct RemoteNode {
     address: Arc<str>,
     clock: Arc<dyn Clock>,
@@ -62,7 +64,8 @@ pub(crate) struct Setup {
     pub(crate) clock: Arc<dyn Clock>,
     /// Where the node's task runs.
     pub(crate) spawner: Arc<dyn Spawner>,
-    /// How a new connection enrols; `None` for one that does not: it is there to look at nodes or to make them, or trusts them.
+    /// How a new connection enrols; `None` for one that does not: it is there to look at nodes or
+    /// to make them, or trusts them.
     pub(crate) enrols: Option<NewNodes>,
     /// Shared by the nodes of one client.
     pub(crate) census: Census,
@@ -114,8 +117,8 @@ impl Node for RemoteNode {
     }
 
     fn subscribe(&self, resource: &Resource, listener: Arc<dyn Listener>) -> Subscription {
-        // Resources that share a channel share its subscription, or the first to leave would end it for the others. A
-        // notice that was meant for a namesake costs one attempt.
+        // Resources that share a channel share its subscription, or the first to leave would end it
+        // for the others. A notice that was meant for a namesake costs one attempt.
         let resource = names::namesake(resource);
         let mut state = self.shared.lock();
         let (id, is_confirmed) = state.topics.add(&resource, Arc::clone(&listener));

@@ -16,12 +16,12 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// without the node.
 const LONGEST_WARY: Duration = Duration::from_secs(30);
 
-/// A call to a node that is down shortens the delay to this: soon enough for a caller who tries again, seldom enough
-/// for one who tries all the time.
+/// A call to a node that is down shortens the delay to this: soon enough for a caller who tries
+/// again, seldom enough for one who tries all the time.
 const PROMPT: Duration = Duration::from_millis(100);
 
-/// The delays between dials: none before the first, then growing, with up to half taken off at random so that many
-/// clients do not come back to a node in step.
+/// The delays between dials: none before the first, then growing, with up to half taken off at
+/// random so that many clients do not come back to a node in step.
 #[derive(Debug)]
 pub(super) struct Redial {
     random: StdRng,

@@ -12,8 +12,9 @@ use crate::clock::{Clock, Instant};
 
 /// Wakes its task at a deadline that moves.
 ///
-/// Under load the deadline moves later with every call. The armed sleep is kept as long as it is early enough, so that
-/// a clock's timer is set once per timeout and not once per call; the price is a wake-up that finds nothing to do.
+/// Under load the deadline moves later with every call. The armed sleep is kept as long as it is
+/// early enough, so that a clock's timer is set once per timeout and not once per call; the price
+/// is a wake-up that finds nothing to do.
 pub(super) struct Timer {
     clock: Arc<dyn Clock>,
     armed: Option<(Instant, BoxFuture<'static, ()>)>,
@@ -24,7 +25,8 @@ impl Timer {
         Self { clock, armed: None }
     }
 
-    /// Ready when it is time to look: at the deadline, or at an earlier one that was asked for before.
+    /// Ready when it is time to look: at the deadline, or at an earlier one that was asked for
+    /// before.
     pub(super) fn poll(&mut self, context: &mut Context<'_>, deadline: Option<Instant>) -> Poll<()> {
         let Some(deadline) = deadline else { return Poll::Pending };
         let armed = self.armed.take().filter(|(at, _)| *at <= deadline);

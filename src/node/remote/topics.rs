@@ -11,7 +11,8 @@ use crate::{node::Listener, resource::Resource};
 ///
 /// # Invariants
 ///
-/// 1. One subscription on the wire for all listeners of a resource, none where there is no listener.
+/// 1. One subscription on the wire for all listeners of a resource, none where there is no
+///    listener.
 /// 2. A listener that comes and goes between two looks of the task costs no traffic.
 #[derive(Debug, Default)]
 pub(super) struct Topics {

@@ -11,15 +11,17 @@ use crate::{
     resource::Resource,
 };
 
-/// The largest counter: above it, the doubles of Lua and of JSON readers no longer tell neighbours apart.
+/// The largest counter: above it, the doubles of Lua and of JSON readers no longer tell neighbours
+/// apart.
 pub(crate) const LARGEST_COUNTER: u64 = (1 << 53) - 1;
 
-/// A counter that is missing counts as the node's time in whole seconds, times this: so nodes agree on it but for a
-/// second's edge, and a counter that was lost comes back above all that it ever gave, unless locks are granted a
-/// million times a second.
+/// A counter that is missing counts as the node's time in whole seconds, times this: so nodes agree
+/// on it but for a second's edge, and a counter that was lost comes back above all that it ever
+/// gave, unless locks are granted a million times a second.
 const STEPS_PER_SECOND: u64 = 1_000_000;
 
-/// How far ahead of the node's time a hint may move a counter, in seconds: one bad client must not spoil a resource.
+/// How far ahead of the node's time a hint may move a counter, in seconds: one bad client must not
+/// spoil a resource.
 const HINT_AHEAD: u64 = 3600;
 
 /// The counters of the resources of one entry, before it is executed.
@@ -46,7 +48,8 @@ pub(super) fn start(now: NodeTime) -> u64 {
     now.seconds().saturating_mul(STEPS_PER_SECOND)
 }
 
-/// Above every vote that was given until now, by any client: for a node that may have forgotten them.
+/// Above every vote that was given until now, by any client: for a node that may have forgotten
+/// them.
 pub(super) fn floor_at(now: NodeTime) -> u64 {
     (now.seconds() + 1).saturating_mul(STEPS_PER_SECOND)
 }
@@ -76,8 +79,8 @@ impl NodeState {
         Ok(Counters { found, largest })
     }
 
-    /// Moves a counter; each use sees to it that it is remembered for the counter's ttl. It lives for half as long again, so
-    /// that few uses have to prolong it.
+    /// Moves a counter; each use sees to it that it is remembered for the counter's ttl. It lives
+    /// for half as long again, so that few uses have to prolong it.
     pub(super) fn count(&mut self, terms: &Terms, resource: &Resource, value: u64, now: NodeTime) {
         let ttl = terms.counter_ttl;
         let stored = self.counter(resource, now).map(|counter| counter.expires_at);

@@ -16,8 +16,8 @@ use crate::{
     },
 };
 
-/// How far the clocks of a node and of a client may be apart. Counters that were lost begin at the node's time: one that
-/// is far behind would give tokens again that were given before.
+/// How far the clocks of a node and of a client may be apart. Counters that were lost begin at the
+/// node's time: one that is far behind would give tokens again that were given before.
 const LARGEST_GAP: Duration = Duration::from_secs(3600);
 
 impl NodeState {
@@ -45,9 +45,9 @@ impl NodeState {
         Some(Abstention::Quarantined(quarantine.until.remaining(now)))
     }
 
-    /// Why a renewal does not count, if it does not. In quarantine it does as soon as every attempt that the node may have
-    /// voted in is decided: what it may have forgotten from then on are whole leases, and those it learns again from the
-    /// renewals themselves.
+    /// Why a renewal does not count, if it does not. In quarantine it does as soon as every attempt
+    /// that the node may have voted in is decided: what it may have forgotten from then on are
+    /// whole leases, and those it learns again from the renewals themselves.
     pub(super) fn abstention_from_renewals(&self, terms: &Terms, now: NodeTime) -> Option<Abstention> {
         self.abstention(terms, now).filter(|abstention| match abstention {
             Abstention::NotEnrolled => !mutation::is_on(Mutation::CountWithoutRecord),
@@ -68,8 +68,8 @@ impl NodeState {
         let is_trusted = terms.guard == RestartGuard::Off || (self.record.is_none() && admits_new);
         if self.record.is_none() || !(self.is_of(&self.run) || is_trusted) {
             let floor = self.record.as_ref().map_or(Ok(0), |record| usable(record.floor))?;
-            // That of a new node stays: with votes from the next second on, they would be above the floor that a restart
-            // within this second sets.
+            // That of a new node stays: with votes from the next second on, they would be above the
+            // floor that a restart within this second sets.
             let is_new = !is_trusted && self.record.is_none() && self.is_new.is_none();
             let floor = if is_trusted { floor } else { floor.max(floor_at(now)) };
             self.write_record(&terms.fingerprint, floor, is_new);
@@ -83,8 +83,9 @@ impl NodeState {
         Ok(self.enrolled(now))
     }
 
-    /// Makes this a node of a new quorum, if it is new: it has no record, or is in the quarantine that began with its first one,
-    /// and no renewal has shown that there was a quorum before. Such a node has given no vote.
+    /// Makes this a node of a new quorum, if it is new: it has no record, or is in the quarantine
+    /// that began with its first one, and no renewal has shown that there was a quorum before. Such
+    /// a node has given no vote.
     pub(super) fn init(&mut self, terms: &Terms, init: &Init, now: NodeTime) -> Result<Answer, Answer> {
         let is_in_first_quarantine = self.is_new == Some(true)
             && self.record().is_some_and(|record| record.fingerprint == terms.fingerprint)
@@ -102,7 +103,8 @@ impl NodeState {
         Ok(self.enrolled(now))
     }
 
-    /// A renewal shows that there was a quorum before: a node that has no lock of it because it forgot is none for a new one.
+    /// A renewal shows that there was a quorum before: a node that has no lock of it because it
+    /// forgot is none for a new one.
     pub(super) fn note_quorum(&mut self, terms: &Terms, now: NodeTime) {
         let is_empty = self.record.is_none() && terms.guard != RestartGuard::Off;
         if is_empty || self.quarantine(now).is_some() {
@@ -145,7 +147,8 @@ impl NodeState {
     }
 }
 
-/// Refuses a client whose time of day is not the node's. Before anything is written: a floor that is far ahead would stay.
+/// Refuses a client whose time of day is not the node's. Before anything is written: a floor that
+/// is far ahead would stay.
 fn check_clock(time: Duration, now: NodeTime) -> Result<(), Answer> {
     let gap = now.since_epoch().abs_diff(time);
     if gap > LARGEST_GAP { Err(Answer::Fault(Fault::ClockOff(gap))) } else { Ok(()) }

@@ -16,8 +16,8 @@ use crate::{
     resource::Resource,
 };
 
-/// How far ahead of the node's time a ticket may be that another node gave, whose clock may be: everybody who comes later
-/// has a larger one.
+/// How far ahead of the node's time a ticket may be that another node gave, whose clock may be:
+/// everybody who comes later has a larger one.
 const TICKET_AHEAD: Duration = Duration::from_secs(3600);
 
 /// So many of the first in line are told so.
@@ -77,8 +77,8 @@ impl<'a> Audience<'a> {
 }
 
 impl NodeState {
-    /// Locks if it is the waiter's turn: the resources are free, and nobody is before it. A lock that was granted already
-    /// is granted again.
+    /// Locks if it is the waiter's turn: the resources are free, and nobody is before it. A lock
+    /// that was granted already is granted again.
     pub(super) fn line_up(
         &mut self,
         terms: &Terms,
@@ -122,8 +122,8 @@ impl NodeState {
         }))
     }
 
-    /// Takes a waiter out of the line, and calls the next if the resource is free: it may have been called and left, or had the
-    /// vote and given it back.
+    /// Takes a waiter out of the line, and calls the next if the resource is free: it may have been
+    /// called and left, or had the vote and given it back.
     pub(super) fn withdraw(
         &mut self,
         withdraw: &Withdraw,
@@ -145,8 +145,9 @@ impl NodeState {
         }
     }
 
-    /// Whose turn it is. It is called, unless it is the one who asks, which may be out of line for having had a vote that it
-    /// gave back: then its ticket speaks for it. Whoever does not listen is gone, and leaves.
+    /// Whose turn it is. It is called, unless it is the one who asks, which may be out of line for
+    /// having had a vote that it gave back: then its ticket speaks for it. Whoever does not listen
+    /// is gone, and leaves.
     fn next_in_line(
         &mut self,
         resource: &Resource,

@@ -18,7 +18,8 @@ use crate::{
 };
 
 impl NodeState {
-    /// Locks, unless others are in line here or are to be let go first, and this is not the one who was called.
+    /// Locks, unless others are in line here or are to be let go first, and this is not the one who
+    /// was called.
     pub(super) fn lock(
         &mut self,
         terms: &Terms,
@@ -59,8 +60,8 @@ impl NodeState {
         if let Some(holder) = survey.other {
             return Ok(Answer::Held(Holder { counter: counters.largest, ..holder }));
         }
-        // A lock that arrives twice gets the same vote twice. But one that the node does not remember, or that is below
-        // the floor, is no vote to repeat.
+        // A lock that arrives twice gets the same vote twice. But one that the node does not
+        // remember, or that is below the floor, is no vote to repeat.
         let floor = self.floor()?;
         let is_resend = survey.is_all_ours && !counters.is_any_missing() && counters.largest >= floor;
         let vote = if is_resend {
@@ -113,15 +114,16 @@ impl NodeState {
         }
         self.note_quorum(terms, now);
         let abstention = self.abstention_from_renewals(terms, now);
-        // A counter that is missing may have been above the token; so may one that the node forgot, hence the floor.
+        // A counter that is missing may have been above the token; so may one that the node forgot,
+        // hence the floor.
         let is_below = counters.largest <= token || mutation::is_on(Mutation::VerifyAboveToken);
         let is_missing = counters.is_any_missing() && !mutation::is_on(Mutation::VerifyForgetful);
         let proves = !is_missing && is_below && self.floor()? <= token;
         if mutation::is_on(Mutation::HealOnlyBelowToken) && !survey.is_all_ours && counters.largest > token {
             return Ok(Answer::NotRaised { counter: counters.largest });
         }
-        // Where the counter was lost, it comes back above the token: a node that forgot must not prove anything later
-        // either.
+        // Where the counter was lost, it comes back above the token: a node that forgot must not
+        // prove anything later either.
         for (resource, found) in resources.iter().zip(&counters.found) {
             if mutation::is_on(Mutation::HoldsAsIncrements) && *holds == 0 {
                 let stored = self.held(resource, now).filter(|held| held.holds > 1).cloned();

@@ -4,8 +4,8 @@
 //! (state, entry, node time)  ->  (state, answer, notices)
 //! ```
 //!
-//! In-memory nodes wrap it, the simulator puts faults round it, the model checker explores it, and the scripts that
-//! run on real servers are compared with it command by command.
+//! In-memory nodes wrap it, the simulator puts faults round it, the model checker explores it, and
+//! the scripts that run on real servers are compared with it command by command.
 
 use std::collections::BTreeMap;
 
@@ -41,11 +41,12 @@ pub(crate) use self::{
 
 /// All that a node remembers.
 ///
-/// Expiry is evaluated when something is looked at, as Redis does it: gone when `now > expires_at`. So a step of the
-/// node's clock needs no timers to be moved.
+/// Expiry is evaluated when something is looked at, as Redis does it: gone when `now > expires_at`.
+/// So a step of the node's clock needs no timers to be moved.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct NodeState {
-    /// A key has one owner here; the hashes of several fields that real servers may have are nobody's of ours.
+    /// A key has one owner here; the hashes of several fields that real servers may have are
+    /// nobody's of ours.
     locks: BTreeMap<Resource, Held>,
     /// By the namesake of the resources, as their derived names are shared.
     counters: BTreeMap<Resource, Counter>,
@@ -59,8 +60,8 @@ pub(crate) struct NodeState {
     marks: BTreeMap<Resource, NodeTime>,
     record: Option<Record>,
     quarantine: Option<Quarantine>,
-    /// Whether nobody has ever seen the node in a quorum: `true` from its first enrolment, `false` once that is known to be
-    /// otherwise; `None` before either.
+    /// Whether nobody has ever seen the node in a quorum: `true` from its first enrolment, `false`
+    /// once that is known to be otherwise; `None` before either.
     is_new: Option<bool>,
     run: Run,
 }
@@ -109,8 +110,8 @@ pub(crate) struct Quarantine {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) answer: Answer,
-    /// The resources whose waiters are told of a release, and the topics on which observers are told of a change, or a waiter
-    /// of its turn.
+    /// The resources whose waiters are told of a release, and the topics on which observers are
+    /// told of a change, or a waiter of its turn.
     pub(crate) notices: Vec<Resource>,
 }
 

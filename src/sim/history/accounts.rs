@@ -149,7 +149,8 @@ impl<'h> Accounts<'h> {
         self.accounts.iter()
     }
 
-    /// Every entry, in order. One that is before its predecessor comes twice: as malformed, and at the corrected time.
+    /// Every entry, in order. One that is before its predecessor comes twice: as malformed, and at
+    /// the corrected time.
     pub(crate) fn steps(&self) -> impl Iterator<Item = Step<'_>> {
         self.steps.iter().map(|step| match step {
             Err(violation) => Step::Malformed(violation),

@@ -63,7 +63,8 @@ pub enum Event {
         /// Which attempt.
         attempt: Attempt,
     },
-    /// The lease ended, because its validity was over by its client's clock, or because it was unlocked.
+    /// The lease ended, because its validity was over by its client's clock, or because it was
+    /// unlocked.
     Ended {
         /// Which attempt.
         attempt: Attempt,
@@ -126,7 +127,8 @@ pub enum Event {
         /// On which node.
         node: usize,
     },
-    /// The client still waited for something when the time was over, although all had been calm for long enough.
+    /// The client still waited for something when the time was over, although all had been calm for
+    /// long enough.
     Stalled,
 }
 

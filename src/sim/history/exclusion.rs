@@ -12,8 +12,9 @@ use crate::resource::Resource;
 
 /// The leases of each resource that may be held still, the last granted on top.
 ///
-/// A lease holds from its grant to its end, the end itself excluded. Grants come in the order of time, so a lease that is
-/// over when another is granted matters to none that follows. Each is put here once per resource and taken away once.
+/// A lease holds from its grant to its end, the end itself excluded. Grants come in the order of
+/// time, so a lease that is over when another is granted matters to none that follows. Each is put
+/// here once per resource and taken away once.
 #[derive(Default)]
 pub(super) struct Held<'h>(HashMap<&'h Resource, Vec<&'h Account<'h>>>);
 

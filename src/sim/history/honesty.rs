@@ -1,4 +1,5 @@
-//! A lease looks valid only between its grant and its end, and its loss is announced no later than its end.
+//! A lease looks valid only between its grant and its end, and its loss is announced no later than
+//! its end.
 
 use std::time::Duration;
 
@@ -11,11 +12,12 @@ use super::{
 
 /// How late a loss may be announced.
 ///
-/// Only the first announcement counts: whoever waits for a loss that is known hears of it late. Whoever announces
-/// nothing, because nobody waited for the loss or the client stood still, is excused.
+/// Only the first announcement counts: whoever waits for a loss that is known hears of it late.
+/// Whoever announces nothing, because nobody waited for the loss or the client stood still, is
+/// excused.
 ///
-/// Whether a look was after the end is decided by the order of the entries, not by their times: much happens at one
-/// instant of a simulation.
+/// Whether a look was after the end is decided by the order of the entries, not by their times:
+/// much happens at one instant of a simulation.
 pub(super) struct Honesty {
     grace: Duration,
 }

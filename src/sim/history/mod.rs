@@ -1,7 +1,8 @@
 //! What happened, in global time, and whether it may have happened.
 //!
-//! A [`History`] is fed with what clients asked for and what they were given, by a simulation or by anything else that
-//! knows one clock for all of them. [`History::check`] then answers one question: was any promise broken?
+//! A [`History`] is fed with what clients asked for and what they were given, by a simulation or by
+//! anything else that knows one clock for all of them. [`History::check`] then answers one
+//! question: was any promise broken?
 //!
 //! ```
 //! use std::time::Duration;
@@ -73,15 +74,16 @@ impl History {
 
     /// Whether it keeps these promises.
     ///
-    /// The time that it takes grows in proportion to the entries and the resources that they name. No entry is compared
-    /// with all others: it is held against what the entries before it have left behind.
+    /// The time that it takes grows in proportion to the entries and the resources that they name.
+    /// No entry is compared with all others: it is held against what the entries before it have
+    /// left behind.
     ///
     /// # Errors
     ///
-    /// All that is wrong with it, in the order of the entries that show it. A lease that overlaps with several is
-    /// reported once, with the last of them. Entries that cannot be, such as a grant of what was never begun, are
-    /// [`Violation::Malformed`] and otherwise left out; one that is before its predecessor in time counts as if it were
-    /// at the same time.
+    /// All that is wrong with it, in the order of the entries that show it. A lease that overlaps
+    /// with several is reported once, with the last of them. Entries that cannot be, such as a
+    /// grant of what was never begun, are [`Violation::Malformed`] and otherwise left out; one that
+    /// is before its predecessor in time counts as if it were at the same time.
     pub fn check(&self, promises: &Promises) -> Result<(), Violations> {
         let accounts = Accounts::of(self);
         let mut rules: Vec<(Promise, Box<dyn Rule<'_> + '_>)> = vec![

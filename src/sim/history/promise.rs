@@ -10,14 +10,16 @@ use std::{fmt, time::Duration};
 pub enum Promise {
     /// I1: two leases on one resource never overlap.
     Exclusion,
-    /// I2 and I3: tokens are unique per resource, and grow from a lease to any attempt that begins after its grant.
+    /// I2 and I3: tokens are unique per resource, and grow from a lease to any attempt that begins
+    /// after its grant.
     Order,
     /// I4: a fenced register loses no accepted update.
     ///
-    /// An accepted write must not carry a smaller token than an accepted access before it. And what it builds on must
-    /// not be stale: no accepted write of another writer may lie between it and its writer's last accepted read of the
-    /// register. Accesses with tokens are of the same writer if the tokens are equal; an access without a token is of the
-    /// same writer as any other of its client. A write whose writer has read nothing builds on nothing and loses nothing.
+    /// An accepted write must not carry a smaller token than an accepted access before it. And what
+    /// it builds on must not be stale: no accepted write of another writer may lie between it and
+    /// its writer's last accepted read of the register. Accesses with tokens are of the same writer
+    /// if the tokens are equal; an access without a token is of the same writer as any other of its
+    /// client. A write whose writer has read nothing builds on nothing and loses nothing.
     Register,
     /// I5: no key of an attempt that is over stays on a node.
     Residue,
@@ -25,7 +27,8 @@ pub enum Promise {
     Liveness,
     /// I8: whoever enters its lease again is shown the token of the lease.
     Reentry,
-    /// A lease looks valid only between its grant and its end, and its loss is announced no later than its end.
+    /// A lease looks valid only between its grant and its end, and its loss is announced no later
+    /// than its end.
     Honesty,
     /// When a verification that proves began, no lease with a larger token had been granted.
     Proof,

@@ -11,7 +11,8 @@ use super::{
 };
 use crate::resource::Resource;
 
-/// When the verifications under way began, and which leases with larger tokens had been granted by then.
+/// When the verifications under way began, and which leases with larger tokens had been granted by
+/// then.
 #[derive(Default)]
 pub(super) struct Verifications<'h> {
     largest: Largest<'h>,

@@ -30,9 +30,10 @@ impl<'h> Rule<'h> for Registers<'h> {
 
 /// What one register accepted.
 ///
-/// Two accesses are of the same writer if they have the same token, or, where one has none, the same client. So a write
-/// *with* a token is of another writer than writes with other tokens and than those without one of other clients; a write
-/// *without* is of another writer than all writes of other clients.
+/// Two accesses are of the same writer if they have the same token, or, where one has none, the
+/// same client. So a write *with* a token is of another writer than writes with other tokens and
+/// than those without one of other clients; a write *without* is of another writer than all writes
+/// of other clients.
 #[derive(Default)]
 struct Accepted {
     newest: Option<Access>,
@@ -115,7 +116,8 @@ fn later(a: Option<Numbered>, b: Option<Numbered>) -> Option<Numbered> {
     a.into_iter().chain(b).max_by_key(|numbered| numbered.entry)
 }
 
-/// The last write, and the last one whose key is not that one's: enough to know the last one that is not of a given key.
+/// The last write, and the last one whose key is not that one's: enough to know the last one that
+/// is not of a given key.
 struct LastTwo<K> {
     last: Option<(K, Numbered)>,
     other: Option<Numbered>,

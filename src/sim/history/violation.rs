@@ -123,7 +123,8 @@ pub enum Violation {
         /// When it was announced.
         at: Duration,
     },
-    /// A verification proved a lease although one with a larger token had been granted before it began.
+    /// A verification proved a lease although one with a larger token had been granted before it
+    /// began.
     #[error("a verification on {resource:?} from {} to {} ms proved {lease}, after {later}", Millis(*.since), Millis(*.at))]
     FalseProof {
         /// On which resource.

@@ -40,7 +40,8 @@ fn timed(at: Duration, fault: Fault) -> TimedFault {
     TimedFault { at, fault }
 }
 
-/// One client enters its lease again and is then away for a while, its requests come late or twice, and another waits.
+/// One client enters its lease again and is then away for a while, its requests come late or twice,
+/// and another waits.
 pub(super) fn of_reentries() -> impl Strategy<Value = Case> + Clone {
     let holder = (millis(0..=50), millis(1_000..=45_000));
     let message = (0..3_usize, 0..16_u32, millis(1..=12_000), any::<bool>());
@@ -69,7 +70,8 @@ pub(super) fn of_reentries() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
-/// One client holds a lease for long, while the nodes lose its keys, one after the other, and others try to get it.
+/// One client holds a lease for long, while the nodes lose its keys, one after the other, and
+/// others try to get it.
 pub(super) fn of_a_long_lease() -> impl Strategy<Value = Case> + Clone {
     let losses = prop::collection::vec((0..5_usize, millis(0..=3_000)), 2..=8);
     let nodes = select(vec![3_usize, 5]);
@@ -99,7 +101,8 @@ pub(super) fn has_eroded(report: &Report) -> bool {
     events.any(|event| matches!(event, Event::Ended { is_unlocked: false, .. }))
 }
 
-/// All nodes forget at once, some time apart, while one client holds a lease that it verifies at last.
+/// All nodes forget at once, some time apart, while one client holds a lease that it verifies at
+/// last.
 pub(super) fn of_forgetful_nodes() -> impl Strategy<Value = Case> + Clone {
     let times = prop::collection::vec(millis(0..=18_000), 1..=3);
     let nodes = select(vec![1_usize, 3]);
@@ -134,8 +137,9 @@ pub(super) fn of_pauses() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
-/// Nodes lose the keys of a lease within so many milliseconds, others try to get it, and it is healed; meanwhile raises
-/// for it come late or twice, and a lock of it may be lost. Afterwards others try again.
+/// Nodes lose the keys of a lease within so many milliseconds, others try to get it, and it is
+/// healed; meanwhile raises for it come late or twice, and a lock of it may be lost. Afterwards
+/// others try again.
 pub(super) fn of_late_raises(within: u64) -> impl Strategy<Value = Case> + Clone {
     let nodes = || prop_oneof![Just(0b111_usize), 1..=0b111_usize];
     let hold = Duration::from_millis(4 * within);
@@ -228,7 +232,8 @@ pub(super) fn of_slow_answers() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
-/// All nodes are restored from a backup of some seconds ago, and others go on when they may vote again.
+/// All nodes are restored from a backup of some seconds ago, and others go on when they may vote
+/// again.
 pub(super) fn of_old_backups() -> impl Strategy<Value = Case> + Clone {
     let nodes = select(vec![1_usize, 3]);
     let (at, ago) = (millis(3_000..=15_000), millis(500..=10_000));
@@ -246,11 +251,12 @@ pub(super) fn of_old_backups() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
-/// A node forgets the vote of an attempt that is still undecided, and a renewal of the lease that it is up against comes to
-/// that node.
+/// A node forgets the vote of an attempt that is still undecided, and a renewal of the lease that
+/// it is up against comes to that node.
 ///
-/// Client 2 leaves a key on node 2 and is gone. Client 0 has its lease on nodes 0 and 1, and loses node 1 out of sight. When
-/// the key on node 2 is over, client 1 is granted it, and its request to node 1 comes late, after the lease there is over.
+/// Client 2 leaves a key on node 2 and is gone. Client 0 has its lease on nodes 0 and 1, and loses
+/// node 1 out of sight. When the key on node 2 is over, client 1 is granted it, and its request to
+/// node 1 comes late, after the lease there is over.
 pub(super) fn of_forgotten_votes(
     forget: impl Fn(Duration) -> TimedFault + Clone + Send + Sync,
 ) -> impl Strategy<Value = Case> + Clone {

@@ -70,7 +70,8 @@ impl fmt::Display for Sign {
     }
 }
 
-/// Breaks a rule and runs cases until one shows it; the same case must be in order with the rule whole.
+/// Breaks a rule and runs cases until one shows it; the same case must be in order with the rule
+/// whole.
 #[expect(clippy::print_stdout, reason = "a line of the table")]
 fn is_caught(mutation: Mutation, sign: Sign, cases: &(impl Strategy<Value = Case> + Sync)) {
     let campaign = Campaign::new(MOST_CASES).seed(1).shrinks(100);

@@ -1,4 +1,5 @@
-//! S41, S43, S44, S46 to S49, S57 to S59: contention, waiting, and how long a resource stays blocked.
+//! S41, S43, S44, S46 to S49, S57 to S59: contention, waiting, and how long a resource stays
+//! blocked.
 
 use super::*;
 use crate::sim::{Direction, Memory, Verdict};
@@ -197,7 +198,8 @@ fn s58_where_many_come_again_at_once_nobody_waits_much_longer_than_the_others() 
         waits[792].div_duration_f64(waits.iter().sum::<Duration>() / 800)
     };
     let (orderly, random) = (tail(), breaking(Mutation::GrantOutOfTurn, tail));
-    // Chance alone would make it 4.6, the logarithm of a hundred; whoever comes anew has an advantage.
+    // Chance alone would make it 4.6, the logarithm of a hundred; whoever comes anew has an
+    // advantage.
     assert!(orderly < 1.5 && random > 2.0, "{orderly} {random}");
 }
 
@@ -207,7 +209,8 @@ fn s59_those_who_wait_no_longer_do_not_leave_the_lock_to_the_same_client_again_a
         let schedule = Schedule { seed, ..steady(5, 12) };
         let report = run(schedule, move |client| async move {
             let quorum = quorum(&client);
-            // Client 0 has the lock, and ten wait behind client 1, who are gone when client 0 waits for it again.
+            // Client 0 has the lock, and ten wait behind client 1, who are gone when client 0 waits
+            // for it again.
             client.sleep(millis(20) * client.index().min(2) as u32).await;
             let lock = quorum.red_lock("r");
             match client.index() {

@@ -136,8 +136,8 @@ fn s53_whoever_stands_still_is_passed_over_by_the_second_soon_after_the_release(
     assert_eq!(turns(&report), [0, 2, 3, 1]);
 }
 
-/// Client 1 gives up within ten milliseconds of the release, often in the attempt for which it was called; so long after the
-/// release client 2 has the lock.
+/// Client 1 gives up within ten milliseconds of the release, often in the attempt for which it was
+/// called; so long after the release client 2 has the lock.
 fn after_a_head_that_gives_up() -> Duration {
     let after = (0..40).map(|quarter| {
         let report = run(steady(5, 3), move |client| async move {
@@ -187,8 +187,9 @@ fn s54_when_the_node_that_keeps_the_line_is_lost_the_next_one_does() {
     }
 }
 
-/// A client that reaches one node alone is killed, and its vote stays there for a ttl: whichever node that is, the one that keeps
-/// the line too. Others take turns meanwhile: how often a hand-over took long, because the node that keeps the line was that one.
+/// A client that reaches one node alone is killed, and its vote stays there for a ttl: whichever
+/// node that is, the one that keeps the line too. Others take turns meanwhile: how often a
+/// hand-over took long, because the node that keeps the line was that one.
 fn beside_a_key_that_nobody_takes_back<Turns>(
     turns: impl Fn(Client) -> Turns + Copy + Send + Sync + 'static,
 ) -> usize
@@ -239,7 +240,8 @@ fn s55_nor_does_it_block_a_group() {
     assert!(stuck > 0, "no key was left behind");
 }
 
-/// A holder of another kind tells nobody whose turn it is; then those in line come back by themselves.
+/// A holder of another kind tells nobody whose turn it is; then those in line come back by
+/// themselves.
 fn after_a_holder_that_is_killed() -> Duration {
     let schedule = steady(3, 2).with(SECOND, Fault::Kill { client: 0 });
     let report = run(schedule, |client| async move {
@@ -263,8 +265,8 @@ fn s56_whoever_is_not_called_comes_back_when_the_ttl_of_the_holder_ends() {
     assert!(late > 2 * SECOND + millis(100), "{late:?}");
 }
 
-/// A holder is killed, two wait, and another client comes when the ttl is just over, at forty different moments: how often it was
-/// served before the first of those who waited.
+/// A holder is killed, two wait, and another client comes when the ttl is just over, at forty
+/// different moments: how often it was served before the first of those who waited.
 fn newcomers_after_a_killed_holder() -> usize {
     let served = (0..40).map(|half| {
         let schedule = steady(3, 4).with(SECOND, Fault::Kill { client: 0 });
@@ -291,8 +293,8 @@ fn s56_whoever_comes_when_the_ttl_ends_goes_behind_those_who_wait() {
     assert!(overtaking > 0);
 }
 
-/// Clients that come once, at random, and find the resource held for so much of the time: how many were served although
-/// somebody had come more than four milliseconds earlier, in percent.
+/// Clients that come once, at random, and find the resource held for so much of the time: how many
+/// were served although somebody had come more than four milliseconds earlier, in percent.
 fn overtaking(load: f64) -> f64 {
     const CLIENTS: usize = 200;
     let hold = millis(1);
@@ -342,8 +344,8 @@ fn s61_hardly_anybody_is_overtaken_by_whoever_comes_later() {
     assert!(unmarked > 4.0, "{unmarked}");
 }
 
-/// The node that keeps the line hangs while clients come one after the other to a free resource: the longest that one of them
-/// needs to have it, apart from the first.
+/// The node that keeps the line hangs while clients come one after the other to a free resource:
+/// the longest that one of them needs to have it, apart from the first.
 fn with_a_silent_keeper() -> Duration {
     let waits = (0..5).map(|node| {
         let schedule = steady(5, 4).with(SECOND, Fault::Hang { node, lasts: 60 * SECOND });

@@ -1,4 +1,5 @@
-//! S10 to S21: what nodes that forget do where nothing guards against it, and quorums that are none.
+//! S10 to S21: what nodes that forget do where nothing guards against it, and quorums that are
+//! none.
 
 use super::*;
 use crate::RestartGuard;
@@ -29,7 +30,8 @@ fn s10_a_node_that_restarts_without_its_memory_gives_the_lock_away_and_one_that_
     assert_keeps(&kept, &Promises::ALL);
     let lost = at_node_2(SECOND, crash(2, SECOND / 2, Memory::Lost));
     assert!(breaks(&lost, Promise::Exclusion));
-    // The nodes' clocks are not behind, so tokens still grow, and the store refuses the older holder.
+    // The nodes' clocks are not behind, so tokens still grow, and the store refuses the older
+    // holder.
     assert!(!breaks(&lost, Promise::Order) && !breaks(&lost, Promise::Register));
     assert_eq!((writes(&lost, 0), writes(&lost, 1)), (vec![false], vec![true]));
 }

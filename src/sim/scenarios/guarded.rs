@@ -75,8 +75,8 @@ fn s50_a_quorum_in_quarantine_says_so_and_for_how_long() {
     assert_keeps(&report, &Promises::ALL);
 }
 
-/// Five nodes restart empty, one after the other and all of them twice, while client 0 holds the lock and two others try all
-/// the time.
+/// Five nodes restart empty, one after the other and all of them twice, while client 0 holds the
+/// lock and two others try all the time.
 fn rolling(seed: u64, spacing: Duration, down: Duration) -> Schedule {
     let restart = |schedule: Schedule, number: u32| {
         let node = usize::try_from(number % 5).unwrap();
@@ -104,7 +104,8 @@ async fn hold_through(client: Client, until: Duration) {
 #[test]
 fn a_lease_survives_the_restart_of_every_node_one_after_the_other() {
     const RUNS: u64 = 3_000;
-    // The attempt timeout, the drift by which the quarantine is longer, and the time that the way there takes.
+    // The attempt timeout, the drift by which the quarantine is longer, and the time that the way
+    // there takes.
     let spacing = 2 * SECOND + millis(100);
     let schedules = (any::<u64>(), 0_u64..=400, 1_u64..=50)
         .prop_map(move |(seed, later, down)| rolling(seed, spacing + millis(later), millis(down)));

@@ -10,13 +10,14 @@ use crate::{
     sim::{Direction, Verdict},
 };
 
-/// Whether this is the end of a lease that was granted at once and never renewed. A timer is set early by a microsecond.
+/// Whether this is the end of a lease that was granted at once and never renewed. A timer is set
+/// early by a microsecond.
 fn is_end(at: Duration) -> bool {
     at + micros(1) >= VALIDITY && at <= VALIDITY
 }
 
-/// Client 0 holds, enters again, gives the inner hold back and then the outer one, while a message of this number meets
-/// its fate at some nodes. Client 1 tries once while the outer hold is there.
+/// Client 0 holds, enters again, gives the inner hold back and then the outer one, while a message
+/// of this number meets its fate at some nodes. Client 1 tries once while the outer hold is there.
 fn reentered(nodes: &[usize], direction: Direction, index: u32, verdict: Verdict) -> Report {
     let at = |schedule: Schedule, node: &usize| schedule.with_message(0, *node, direction, index, verdict);
     run(nodes.iter().fold(steady(3, 2), at), |client| async move {
@@ -67,7 +68,8 @@ fn s32_a_hold_that_is_given_back_twice_does_not_give_back_the_one_before_it() {
 
 #[test]
 fn s33_a_renewal_that_writes_keys_again_after_another_held_the_lock_does_not_count() {
-    // The renewals to two of three nodes take until both keys have expired and client 1 has come and gone.
+    // The renewals to two of three nodes take until both keys have expired and client 1 has come
+    // and gone.
     let schedule = cut(steady(3, 2), 0, &[1, 2], Way::Requests, SECOND, millis(9_500));
     let report = run(schedule, |client| async move {
         let quorum = quorum(&client);
@@ -84,8 +86,8 @@ fn s33_a_renewal_that_writes_keys_again_after_another_held_the_lock_does_not_cou
     assert!(first < TTL && second < millis(10_500), "{first:?} {second:?}");
 }
 
-/// The clocks of some nodes are stepped so that client 0's keys expire there; client 1 takes the lock and gives it back;
-/// then client 0 verifies its lease.
+/// The clocks of some nodes are stepped so that client 0's keys expire there; client 1 takes the
+/// lock and gives it back; then client 0 verifies its lease.
 fn verified_too_late(schedule: Schedule, stepped: &[usize]) -> Report {
     let step =
         |schedule: Schedule, node: &usize| schedule.with(SECOND, Fault::Step { node: *node, by: 12_000 });
@@ -126,8 +128,8 @@ fn s33b_a_verification_proves_nothing_by_a_vote_that_landed_after_another_held_t
     assert!(breaks(&breaking(Mutation::VerifyAboveToken, late), Promise::Proof));
 }
 
-/// Client 0 is cut off from so many of the nodes for some time; it holds its lease as long as it may, and at most twenty
-/// seconds. Client 1 waits for it.
+/// Client 0 is cut off from so many of the nodes for some time; it holds its lease as long as it
+/// may, and at most twenty seconds. Client 1 waits for it.
 fn renewals_fail(nodes: usize, cut_off: &[usize], lasts: Duration) -> Report {
     let schedule = cut(steady(nodes, 2), 0, cut_off, Way::Both, SECOND, lasts);
     let report = run(schedule, |client| async move {

@@ -20,7 +20,8 @@ async fn give_up(client: &Client, future: impl Future, after: Duration) {
     }
 }
 
-/// Two of three nodes answer client 0, but one of their replies is lost. Client 1 comes three seconds later.
+/// Two of three nodes answer client 0, but one of their replies is lost. Client 1 comes three
+/// seconds later.
 fn lost_reply(index: u32) -> Report {
     let schedule = fate(&[0, 1], Direction::Reply, index, Verdict::Drop, steady(3, 2));
     run(schedule, |client| async move {
@@ -47,8 +48,8 @@ fn s22_a_vote_whose_reply_is_lost_is_taken_back_as_if_it_had_been_heard() {
     assert!(!breaking(Mutation::RollbackSkipsSilent, skipping));
 }
 
-/// Client 0 is refused by two nodes and granted by the third, where its rollback is late. Before that lands, it tries
-/// again, cut off from one of the two. Afterwards client 2 asks all nodes.
+/// Client 0 is refused by two nodes and granted by the third, where its rollback is late. Before
+/// that lands, it tries again, cut off from one of the two. Afterwards client 2 asks all nodes.
 fn late_rollback() -> Report {
     let schedule = cut(steady(3, 3), 1, &[2], Way::Both, Duration::ZERO, millis(50));
     let schedule = cut(schedule, 0, &[0], Way::Both, millis(30), 5 * SECOND);
@@ -82,7 +83,8 @@ fn late_rollback() -> Report {
 fn s23_a_late_rollback_deletes_nothing_of_the_attempt_after_it() {
     let report = late_rollback();
     assert_keeps(&report, &Promises::ALL);
-    // The key of its first attempt stands in the way of the second, which a reused id would take for its own.
+    // The key of its first attempt stands in the way of the second, which a reused id would take
+    // for its own.
     assert!(granted(&report, 0).is_empty() && granted(&report, 2).len() == 1);
     assert!(breaks(&breaking(Mutation::ReuseOwnerId, late_rollback), Promise::Exclusion));
 }
@@ -110,7 +112,8 @@ fn s24_a_lock_that_lands_after_its_rollback_leaves_nothing() {
 
 #[test]
 fn s24_what_a_node_executes_when_its_unlock_is_owed_no_more_ends_with_its_ttl() {
-    // All nodes hang with renewals in hand, for much longer than `max_ttl`, which is as long as an unlock is owed.
+    // All nodes hang with renewals in hand, for much longer than `max_ttl`, which is as long as an
+    // unlock is owed.
     let hang = |schedule: Schedule, node| schedule.with(SECOND, Fault::Hang { node, lasts: 60 * SECOND });
     let report = run((0..3).fold(steady(3, 2), hang), |client| async move {
         let quorum = quorum(&client);
@@ -190,8 +193,8 @@ fn s26_a_request_that_comes_again_when_all_is_over_costs_a_ttl_at_most() {
     }
 }
 
-/// Client 0 re-enters just before its lease is renewed, and the re-entry, which asks for the time that is left, comes
-/// after the renewal. Then it is cut off, and client 1 tries all the time.
+/// Client 0 re-enters just before its lease is renewed, and the re-entry, which asks for the time
+/// that is left, comes after the renewal. Then it is cut off, and client 1 tries all the time.
 fn late_shorter_ttl(index: u32) -> Report {
     let late = Verdict::Overtaken(millis(800));
     let schedule = fate(&[0, 1, 2], Direction::Request, index, late, steady(3, 2));
@@ -218,7 +221,8 @@ fn s27_a_late_request_with_less_time_never_shortens_what_a_later_one_has_given()
     assert!(breaking(Mutation::ShortenTtl, shortening));
 }
 
-/// Client 0 sleeps through the end of its lease and unlocks; client 1 holds the lock by then, and client 2 is after it.
+/// Client 0 sleeps through the end of its lease and unlocks; client 1 holds the lock by then, and
+/// client 2 is after it.
 fn unlock_by_the_last_holder() -> Report {
     let schedule = steady(3, 3).with(millis(100), Fault::Pause { client: 0, lasts: 15 * SECOND });
     run(schedule, |client| async move {

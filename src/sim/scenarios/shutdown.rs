@@ -132,7 +132,8 @@ fn s60_a_lease_whose_keys_are_over_keeps_a_shutdown_for_its_grace_alone() {
             client.sleep(SECOND).await;
             let guard = quorum.red_lock("r").lock().await.unwrap();
             client.lost(&guard).await;
-            // What the nodes got last, they got when they were there: nothing that was tried since counts.
+            // What the nodes got last, they got when they were there: nothing that was tried since
+            // counts.
             client.sleep(3 * SECOND).await;
             let (took, shutdown) = shut_down(&client, &quorum).await;
             assert_within(took, GRACE, GRACE);

@@ -4,14 +4,16 @@ use super::*;
 use crate::RestartGuard;
 use crate::error::LockError;
 
-/// Three nodes. Client 0 holds its lease to the end, and towards that end client 1 tries all the time.
+/// Three nodes. Client 0 holds its lease to the end, and towards that end client 1 tries all the
+/// time.
 fn towards_the_end(schedule: Schedule) -> Report {
     run(schedule, |client| async move {
         if client.index() == 1 {
             return probe(&client, TTL - millis(200), micros(200)).await;
         }
         let quorum = quorum(&client);
-        // The connections are made by then, so that nothing but the timing rule keeps the two apart.
+        // The connections are made by then, so that nothing but the timing rule keeps the two
+        // apart.
         client.sleep(millis(100)).await;
         let guard = quorum.red_lock("r").without_renewal().lock().await.unwrap();
         client.lost(&guard).await;

@@ -4,8 +4,8 @@ use futures::poll;
 
 use super::*;
 
-/// Client 0 polls a future once, keeps it for ten seconds, and then awaits it. Meanwhile, from 100 ms on, another task of it and
-/// client 1 lock the resource. Until `held_until`, client 2 holds it.
+/// Client 0 polls a future once, keeps it for ten seconds, and then awaits it. Meanwhile, from 100
+/// ms on, another task of it and client 1 lock the resource. Until `held_until`, client 2 holds it.
 fn with_a_kept_future(begin: Duration, held_until: Duration) -> Report {
     run(steady(5, 3), move |client| async move {
         let quorum = quorum(&client);

@@ -13,7 +13,8 @@ const HELD: char = '#';
 const FAULT: char = '~';
 const BROKEN: char = '!';
 
-/// Writes a row for each resource and client, for each lane of faults, and one for violations, over a scale.
+/// Writes a row for each resource and client, for each lane of faults, and one for violations, over
+/// a scale.
 pub(super) fn write(timeline: &Timeline<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let rows = rows(timeline);
     if rows.is_empty() {

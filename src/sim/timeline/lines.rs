@@ -14,7 +14,8 @@ struct Line {
     text: String,
 }
 
-/// Writes when, who and what, in the order of time; at one instant what happened, then faults, then violations.
+/// Writes when, who and what, in the order of time; at one instant what happened, then faults, then
+/// violations.
 pub(super) fn write(timeline: &Timeline<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut lines = lines(timeline);
     lines.sort_by_key(|line| line.at);

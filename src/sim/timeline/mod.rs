@@ -17,10 +17,12 @@ use std::{collections::BTreeSet, fmt, time::Duration};
 use self::fault::Fault;
 use super::history::{Accounts, Event, History, Violation, Violations};
 
-/// A [`History`] with the faults that it was under and the promises that it broke, as text or as a picture.
+/// A [`History`] with the faults that it was under and the promises that it broke, as text or as a
+/// picture.
 ///
-/// The text has one line for each event that matters, in the order of time, and below them a row of bars for each
-/// resource and client. [`to_svg`](Self::to_svg) draws the same. Looks that were right are left out of both.
+/// The text has one line for each event that matters, in the order of time, and below them a row of
+/// bars for each resource and client. [`to_svg`](Self::to_svg) draws the same. Looks that were
+/// right are left out of both.
 ///
 /// ```
 /// use std::time::Duration;
@@ -61,10 +63,11 @@ impl<'h> Timeline<'h> {
         }
     }
 
-    /// With a fault, from when until when, in a lane of the thing that it happened to, such as `node 2`.
+    /// With a fault, from when until when, in a lane of the thing that it happened to, such as
+    /// `node 2`.
     ///
-    /// Lanes come in the order in which they are named first. A fault may last longer than the history, up to
-    /// [`Duration::MAX`] for one that is never mended.
+    /// Lanes come in the order in which they are named first. A fault may last longer than the
+    /// history, up to [`Duration::MAX`] for one that is never mended.
     #[must_use]
     pub fn with_fault(
         mut self,
@@ -88,8 +91,8 @@ impl<'h> Timeline<'h> {
 
     /// A picture: a lane for each client and for each thing that had faults, over an axis of time.
     ///
-    /// A bar is light while an attempt is under way and solid while its lease is held; a group has a stripe for each
-    /// resource. Hovering over a bar shows all of it.
+    /// A bar is light while an attempt is under way and solid while its lease is held; a group has
+    /// a stripe for each resource. Hovering over a bar shows all of it.
     #[must_use]
     pub fn to_svg(&self) -> String {
         svg::draw(self)

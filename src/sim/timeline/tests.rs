@@ -15,7 +15,8 @@ fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Clients 0 to 2 in turn, each with a lease of `held` ms after 3 ms of asking; every fifth ends by itself.
+/// Clients 0 to 2 in turn, each with a lease of `held` ms after 3 ms of asking; every fifth ends by
+/// itself.
 fn history(leases: u64, held: u64) -> History {
     let mut history = History::new();
     for number in 0..leases {

@@ -4,7 +4,8 @@ use std::task::Waker;
 
 use tokio::task::AbortHandle;
 
-/// What events leave to be done once the mutex is free: a waker may be anybody's code, and so may what a task drops.
+/// What events leave to be done once the mutex is free: a waker may be anybody's code, and so may
+/// what a task drops.
 #[derive(Debug, Default)]
 #[must_use = "somebody is to be woken"]
 pub(super) struct Aftermath {

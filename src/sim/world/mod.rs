@@ -6,8 +6,9 @@
 //!   tasks of client 2 ─┘            events         └─ node 2
 //! ```
 //!
-//! Everything that takes time is an event in one queue, in the order of time and, at one time, of creation. One tokio
-//! millisecond is one simulated microsecond. Between two events, tasks run until none of them can go on.
+//! Everything that takes time is an event in one queue, in the order of time and, at one time, of
+//! creation. One tokio millisecond is one simulated microsecond. Between two events, tasks run
+//! until none of them can go on.
 
 use std::{
     collections::BTreeMap,

@@ -113,7 +113,8 @@ impl State {
         connection
     }
 
-    /// The client closes a connection, and returns whoever waited for it. What it has sent is still on its way.
+    /// The client closes a connection, and returns whoever waited for it. What it has sent is still
+    /// on its way.
     pub(super) fn close(&mut self, connection: usize) -> Option<Waker> {
         let connection = self.connections.get_mut(connection)?;
         connection.is_closed_by_client = true;
@@ -252,7 +253,8 @@ impl State {
         deliveries
     }
 
-    /// The node comes to a message. It is up and not hung: otherwise the message would have been withdrawn.
+    /// The node comes to a message. It is up and not hung: otherwise the message would have been
+    /// withdrawn.
     pub(super) fn execute(&mut self, delivery: Delivery) {
         self.network.under_way -= 1;
         let now = self.now();

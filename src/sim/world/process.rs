@@ -25,7 +25,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(super) clock: Rated,
-    /// How many faults keep it from running, and how many of them its clock from counting: they may overlap.
+    /// How many faults keep it from running, and how many of them its clock from counting: they may
+    /// overlap.
     paused: u32,
     frozen: u32,
     is_killed: bool,
@@ -113,7 +114,8 @@ impl State {
         }
     }
 
-    /// Ends a process as `SIGKILL` does: nothing of it runs again, and nothing it has not sent is sent.
+    /// Ends a process as `SIGKILL` does: nothing of it runs again, and nothing it has not sent is
+    /// sent.
     pub(super) fn kill(&mut self, client: usize, after: &mut Aftermath) {
         let Some(process) = self.processes.get_mut(client) else { return };
         process.is_killed = true;

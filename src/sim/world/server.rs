@@ -17,8 +17,8 @@ use crate::{
     },
 };
 
-/// The nodes' clocks differ by up to so many milliseconds from the start: often by the edge of a second, so that their
-/// first votes differ and a token has to be raised.
+/// The nodes' clocks differ by up to so many milliseconds from the start: often by the edge of a
+/// second, so that their first votes differ and a token has to be raised.
 const SPREAD: u64 = 1_500;
 
 #[derive(Debug)]
@@ -38,7 +38,8 @@ pub(crate) struct Server {
     /// What it once knew, by the fault that will bring it back.
     remembered: Vec<(usize, NodeState)>,
     number: usize,
-    /// Whether it never belonged to a quorum: the first client to enrol is taken for the administrator.
+    /// Whether it never belonged to a quorum: the first client to enrol is taken for the
+    /// administrator.
     is_new: bool,
 }
 
@@ -111,7 +112,8 @@ impl Server {
         (answers, released)
     }
 
-    /// This run of the server ends, and what it was sent is lost with it. The next one will remember what `memory` says.
+    /// This run of the server ends, and what it was sent is lost with it. The next one will
+    /// remember what `memory` says.
     pub(super) fn go_down(&mut self, memory: Memory, fault: usize) -> VecDeque<Delivery> {
         self.down += 1;
         self.epoch += 1;

@@ -74,7 +74,8 @@ impl Observer for Witness {
 }
 
 impl State {
-    /// Notes the end of a lease if its validity is over by its client's clock; otherwise looks again then.
+    /// Notes the end of a lease if its validity is over by its client's clock; otherwise looks
+    /// again then.
     pub(super) fn look_at_lease(&mut self, attempt: u64) {
         let Some((client, held)) = self.leases.held.get(&attempt) else { return };
         let (client, valid_until) = (*client, held.valid_until());
@@ -110,8 +111,8 @@ impl State {
         }
     }
 
-    /// Notes that a holder was told of its loss. One that stood still when the lease ended cannot be told before it goes on,
-    /// and is told in time if it is told then.
+    /// Notes that a holder was told of its loss. One that stood still when the lease ended cannot
+    /// be told before it goes on, and is told in time if it is told then.
     pub(crate) fn announce(&mut self, client: usize, attempt: Attempt) {
         let ended_at = self.leases.over_at.get(&attempt.as_u64()).copied();
         let resumed_at = ended_at.and_then(|ended_at| self.resumed_after(client, ended_at));
@@ -141,8 +142,9 @@ impl State {
         self.finish(End::Done);
     }
 
-    /// Keys whose ttl ends, or ended, long after their attempt was over, when nothing stood between client and node any
-    /// more. A node keeps what is over until somebody else takes the resource, so this finds keys of long ago, too.
+    /// Keys whose ttl ends, or ended, long after their attempt was over, when nothing stood between
+    /// client and node any more. A node keeps what is over until somebody else takes the resource,
+    /// so this finds keys of long ago, too.
     fn left(&self) -> Vec<(u64, usize, usize)> {
         let mut left = Vec::new();
         for (node, server) in self.servers.iter().enumerate() {
@@ -162,9 +164,10 @@ impl State {
         left
     }
 
-    /// Whether a key may outlive its attempt, for one ttl: a killed client unlocks nothing, a request that comes a second
-    /// time may come after the unlock, a node that forgets also forgets whose late requests to refuse, and what comes to a
-    /// node later than the longest ttl comes when its unlock is owed no more.
+    /// Whether a key may outlive its attempt, for one ttl: a killed client unlocks nothing, a
+    /// request that comes a second time may come after the unlock, a node that forgets also forgets
+    /// whose late requests to refuse, and what comes to a node later than the longest ttl comes
+    /// when its unlock is owed no more.
     fn excuses(&self, client: usize, node: usize) -> bool {
         let owed_for = self.connections.iter().map(|connection| connection.terms.max_ttl).min();
         self.is_killed(client)
@@ -174,7 +177,8 @@ impl State {
     }
 }
 
-/// How long, in microseconds, keys have to go away: a silent connection is redialled, and what is owed sent again.
+/// How long, in microseconds, keys have to go away: a silent connection is redialled, and what is
+/// owed sent again.
 const SETTLING: u64 = 10_000_000;
 
 /// How often it is looked at most whether messages are still under way.

@@ -12,8 +12,8 @@ use super::{
 
 /// Row A: what is left of a ttl is never the difference of two times in the wrong order.
 ///
-/// Replies are held back for shorter and longer than the whole ttl. If there is a lease at all, it ends within one window
-/// of the moment before the call.
+/// Replies are held back for shorter and longer than the whole ttl. If there is a lease at all, it
+/// ends within one window of the moment before the call.
 #[tokio::test]
 async fn a_lease_whose_window_passed_while_nodes_stalled_is_never_returned_as_valid() {
     const SHORT: Duration = Duration::from_millis(300);
@@ -45,7 +45,8 @@ async fn a_lease_whose_window_passed_while_nodes_stalled_is_never_returned_as_va
 
 /// Row G: the validity is looked at last, so votes that come after its end are worth nothing.
 ///
-/// The drift is large, so that the lease ends long before the keys do: what removes them is the rollback.
+/// The drift is large, so that the lease ends long before the keys do: what removes them is the
+/// rollback.
 #[tokio::test]
 async fn a_lock_that_expired_while_it_was_being_taken_is_an_error_and_leaves_no_key() {
     let ttl = Duration::from_secs(2);

@@ -8,8 +8,8 @@ use super::{
     NODE_RECORD, SOON, TTL, builder, builder_behind, client, connections, is_locked, on_all_nodes, proxies,
 };
 
-/// Row M: dropped wherever it waits (for votes, for their confirmation, for others to unlock), an acquisition takes back
-/// what it has asked for.
+/// Row M: dropped wherever it waits (for votes, for their confirmation, for others to unlock), an
+/// acquisition takes back what it has asked for.
 ///
 /// A lock on another resource is the barrier: on each connection it comes behind the rollback.
 #[tokio::test]
@@ -18,7 +18,8 @@ async fn dropping_a_lock_future_at_any_moment_leaves_no_key_on_healthy_nodes() {
     let proxies = proxies(&cluster).await;
     let quorum = builder_behind(&proxies).connect().await.unwrap();
     let holder = client(&cluster).await;
-    // With these round trips a lock takes 20 ms and more, so that the drops below find it everywhere.
+    // With these round trips a lock takes 20 ms and more, so that the drops below find it
+    // everywhere.
     for (proxy, delay) in proxies.iter().zip([10, 20, 30]) {
         proxy.delay(Direction::Replies, Duration::from_millis(delay));
     }
@@ -55,8 +56,8 @@ async fn unlocked_or_held_by_nobody(cluster: &Cluster, step: i64) {
 
 /// Row M: dropped at any of its polls, `connect` leaves neither a connection nor a key of a lock.
 ///
-/// The servers answer late, so that it is dropped while it dials, in the handshake and while it asks. That a client can be
-/// made afterwards shows that the servers were well.
+/// The servers answer late, so that it is dropped while it dials, in the handshake and while it
+/// asks. That a client can be made afterwards shows that the servers were well.
 #[tokio::test]
 async fn dropping_connect_at_any_poll_leaves_no_connection_and_no_key() {
     let cluster = Cluster::start(3).await;
@@ -65,7 +66,8 @@ async fn dropping_connect_at_any_poll_leaves_no_connection_and_no_key() {
         proxy.delay(Direction::Replies, Duration::from_millis(delay));
     }
     let mut dropped = 0;
-    // It is polled when a server has answered its question; the times find what goes on before that.
+    // It is polled when a server has answered its question; the times find what goes on before
+    // that.
     for polls in 0..3 {
         dropped += usize::from(!polled(builder_behind(&proxies).connect(), polls).await);
     }
@@ -100,7 +102,8 @@ async fn dropping_connect_while_servers_hang_leaves_no_connection_and_no_key() {
     no_connection_is_left(&cluster).await;
 }
 
-/// Polls a future so many times, whenever it asks for it, and drops it. Tells whether it was over by then.
+/// Polls a future so many times, whenever it asks for it, and drops it. Tells whether it was over
+/// by then.
 async fn polled(future: impl Future, polls: usize) -> bool {
     let mut future = pin!(future);
     let mut left = polls;

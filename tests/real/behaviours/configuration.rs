@@ -46,7 +46,8 @@ async fn a_second_address_of_a_server_that_answers_late_is_not_used() {
     eventually(Duration::from_secs(20), "the second address is refused", is_refused).await;
 }
 
-/// Row W: the majority is one of the servers that are configured, however few are there when a client connects.
+/// Row W: the majority is one of the servers that are configured, however few are there when a
+/// client connects.
 #[tokio::test]
 async fn a_client_that_reaches_a_minority_of_its_servers_is_not_a_quorum_of_them() {
     let cluster = Cluster::start(5).await;
@@ -108,7 +109,8 @@ async fn two_servers_of_which_one_is_dead_make_no_lock() {
     unlocked_on(cluster.some(0..1), "r").await;
 }
 
-/// Rows J and W: four servers survive the loss of one, as three do, and not of two, though half of them still answer.
+/// Rows J and W: four servers survive the loss of one, as three do, and not of two, though half of
+/// them still answer.
 #[tokio::test]
 async fn four_servers_lock_without_one_and_not_without_two() {
     let cluster = Cluster::start(4).await;

@@ -7,8 +7,8 @@ use redquorum_tests::Cluster;
 
 use super::{client, hold_as};
 
-/// Row R: a server that cannot be asked has said nothing. It is reported as such, beside what the others said, and never
-/// makes a held resource look free.
+/// Row R: a server that cannot be asked has said nothing. It is reported as such, beside what the
+/// others said, and never makes a held resource look free.
 #[tokio::test]
 async fn a_server_that_cannot_be_asked_is_unknown_and_never_free() {
     let cluster = Cluster::start(3).await;
@@ -54,7 +54,8 @@ async fn an_error_says_node_by_node_what_stood_in_the_way() {
     assert_eq!(error.to_string(), expected);
 }
 
-/// Row AG: that others hold it, that nobody can be asked, that time ran out and that it was taken away are four things.
+/// Row AG: that others hold it, that nobody can be asked, that time ran out and that it was taken
+/// away are four things.
 #[tokio::test]
 async fn held_unreachable_expired_and_taken_away_are_told_apart() {
     let cluster = Cluster::start(3).await;
@@ -90,7 +91,8 @@ async fn held_unreachable_expired_and_taken_away_are_told_apart() {
     }
     let outcome = contender.red_lock("unreachable").try_lock().await;
     let Err(LockError::NoQuorum { votes, .. }) = outcome else { panic!("{outcome:?}") };
-    // Two are enough to know; the third may not have been heard by then, which is not the same as silent.
+    // Two are enough to know; the third may not have been heard by then, which is not the same as
+    // silent.
     let gone = |vote: &Vote| matches!(vote, Vote::Unknown(Fault::Unreachable(_) | Fault::Disconnected));
     assert!(votes.iter().filter(|(_, vote)| gone(vote)).count() >= 2, "{votes}");
     assert!(votes.iter().all(|(_, vote)| gone(vote) || *vote == Vote::Pending), "{votes}");

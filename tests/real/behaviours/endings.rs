@@ -96,7 +96,8 @@ async fn what_is_owed_outlives_the_last_handle_until_the_servers_are_back() {
     unlocked_everywhere(&cluster, "r").await;
 }
 
-/// A shutdown takes back every lease before it returns; nothing begins after it, and what waits ends.
+/// A shutdown takes back every lease before it returns; nothing begins after it, and what waits
+/// ends.
 #[tokio::test]
 async fn shutdown_unlocks_everything_and_ends_everything() {
     let cluster = Cluster::start(3).await;

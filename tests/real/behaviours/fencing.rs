@@ -7,7 +7,8 @@ use redquorum_tests::{Cluster, ServerOptions};
 
 use super::{TTL, client, on_all_nodes, trusting, unlocked_everywhere};
 
-/// What a lock protects, and the other half of fencing: it refuses tokens smaller than the largest it has seen.
+/// What a lock protects, and the other half of fencing: it refuses tokens smaller than the largest
+/// it has seen.
 #[derive(Debug, Default)]
 struct Ledger {
     largest: Mutex<Option<FencingToken>>,
@@ -24,8 +25,8 @@ impl Ledger {
     }
 }
 
-/// Row Z: tokens increase from lease to lease, whoever holds it, while servers crash and come back one at a time. They keep
-/// every vote, so nothing has to be guarded against.
+/// Row Z: tokens increase from lease to lease, whoever holds it, while servers crash and come back
+/// one at a time. They keep every vote, so nothing has to be guarded against.
 #[tokio::test]
 async fn tokens_increase_from_lease_to_lease_while_servers_come_and_go() {
     let cluster = Cluster::start_with(3, ServerOptions::persistent()).await;
@@ -49,7 +50,8 @@ async fn tokens_increase_from_lease_to_lease_while_servers_come_and_go() {
     }
 }
 
-/// Row Z: a holder that was paused past the end of its lease does no harm to a ledger that looks at tokens.
+/// Row Z: a holder that was paused past the end of its lease does no harm to a ledger that looks at
+/// tokens.
 #[tokio::test]
 async fn a_holder_that_slept_through_its_end_is_refused_by_what_it_protects() {
     let cluster = Cluster::start(3).await;

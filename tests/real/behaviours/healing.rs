@@ -30,7 +30,8 @@ async fn grants_that_come_after_the_decision_are_adopted() {
     unlocked_everywhere(&cluster, "r").await;
 }
 
-/// Row Y: the watchdog gives the key back to servers that lost it, well before the lease could suffer.
+/// Row Y: the watchdog gives the key back to servers that lost it, well before the lease could
+/// suffer.
 #[tokio::test]
 async fn the_watchdog_heals_servers_that_lost_the_key() {
     let cluster = Cluster::start(5).await;

@@ -13,11 +13,13 @@ const TASKS: usize = 5_000;
 const RESOURCES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 const WAITERS: usize = 100;
-/// A wait begins with a subscription and polls that grow rarer: this is about what it costs from then on.
+/// A wait begins with a subscription and polls that grow rarer: this is about what it costs from
+/// then on.
 const SETTLED: Duration = Duration::from_secs(2);
 const WATCHED: Duration = Duration::from_secs(5);
 
-/// Holds all resources with one client, and lets all tasks of another wait for them, a thousand for each.
+/// Holds all resources with one client, and lets all tasks of another wait for them, a thousand for
+/// each.
 async fn all_waiting(cluster: &Cluster) -> (Vec<LockGuard>, Quorum, JoinSet<Result<(), LockError>>) {
     let (holder, waiter) = (client(cluster).await, client(cluster).await);
     let mut guards = Vec::new();
@@ -57,8 +59,8 @@ async fn nobody_is_subscribed(cluster: &Cluster) {
     }
 }
 
-/// Five thousand tasks share one connection to each server and one subscription for each resource, all get their turn, and
-/// leave neither behind.
+/// Five thousand tasks share one connection to each server and one subscription for each resource,
+/// all get their turn, and leave neither behind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn five_thousand_waiting_tasks_share_one_connection_and_all_get_their_turn() {
     let cluster = Cluster::start(3).await;
@@ -97,7 +99,8 @@ async fn many_waiters_for_one_resource_send_less_than_half_a_command_each_per_se
     assert!(rate <= 0.5, "{rate:.2} commands per waiter and second");
 }
 
-/// Row P: whoever waits asks one node, and polls it seldom, even where it waits for a resource alone.
+/// Row P: whoever waits asks one node, and polls it seldom, even where it waits for a resource
+/// alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_for_a_resource_each_send_at_most_half_a_command_per_second() {
     let cluster = Cluster::start(5).await;

@@ -1,8 +1,8 @@
-//! What quorum locks have been known to get wrong, and what this one does instead, on real servers and through the public
-//! API.
+//! What quorum locks have been known to get wrong, and what this one does instead, on real servers
+//! and through the public API.
 //!
-//! A row is a letter of the table in `docs/BEHAVIOURS.md`; its tests name it. Rows that virtual time shows better are
-//! tested beside the code.
+//! A row is a letter of the table in `docs/BEHAVIOURS.md`; its tests name it. Rows that virtual
+//! time shows better are tested beside the code.
 
 use std::time::Duration;
 
@@ -30,7 +30,8 @@ mod unlocking;
 mod waiting;
 mod watchdog;
 
-/// Far longer than anything that happens at once takes on a machine under load, and far shorter than [`TTL`].
+/// Far longer than anything that happens at once takes on a machine under load, and far shorter
+/// than [`TTL`].
 pub(super) const SOON: Duration = Duration::from_secs(10);
 
 /// Whatever is gone before this has not gone by itself.
@@ -65,8 +66,8 @@ async fn proxies(cluster: &Cluster) -> Vec<Proxy> {
     join_all(cluster.servers().iter().map(Proxy::before)).await
 }
 
-/// A client that trusts servers to keep every vote: where something else is the matter, and the restart guard would have them
-/// wait out a quarantine first.
+/// A client that trusts servers to keep every vote: where something else is the matter, and the
+/// restart guard would have them wait out a quarantine first.
 async fn trusting(cluster: &Cluster) -> Quorum {
     builder(cluster).restart_guard(RestartGuard::Off).connect().await.unwrap()
 }
@@ -118,7 +119,8 @@ async fn unlocked_on(servers: &[Server], resource: impl AsRef<[u8]>) {
     }
 }
 
-/// Waits until a lock that was unanswered has been taken back: executed and unlocked, or buried before it could be.
+/// Waits until a lock that was unanswered has been taken back: executed and unlocked, or buried
+/// before it could be.
 ///
 /// For a resource that nobody has locked there before.
 pub(super) async fn taken_back(server: &Server, resource: &str) {
@@ -134,7 +136,8 @@ pub(super) async fn taken_back(server: &Server, resource: &str) {
     assert!(!is_locked(server, resource).await, "a lock has come after its unlock");
 }
 
-/// Waits until an unlock has come before what was unanswered: it leaves a tombstone; and nothing else.
+/// Waits until an unlock has come before what was unanswered: it leaves a tombstone; and nothing
+/// else.
 ///
 /// For a resource that only one owner has asked for; anybody's tombstone will do.
 pub(super) async fn buried(server: &Server, resource: &str) {
@@ -163,7 +166,8 @@ pub(super) async fn calls_of(server: &Server, commands: &[&str]) -> u64 {
     ours.map(|(_, rest)| rest.split(',').next().unwrap().parse::<u64>().unwrap()).sum()
 }
 
-/// What a client sends, over all connections; what runs inside of scripts is counted apart by the server.
+/// What a client sends, over all connections; what runs inside of scripts is counted apart by the
+/// server.
 const COMMANDS: [&str; 7] =
     ["evalsha", "script|load", "subscribe", "unsubscribe", "ping", "hello", "client|setinfo"];
 
@@ -188,8 +192,8 @@ async fn on_all_nodes(guard: &LockGuard) {
     eventually(SOON, "every node has granted", async || guard.votes().granted() == nodes).await;
 }
 
-/// The same for a lease that some nodes may have refused, as they let the one before it expire a little later, or were not
-/// asked for, as they were silent.
+/// The same for a lease that some nodes may have refused, as they let the one before it expire a
+/// little later, or were not asked for, as they were silent.
 async fn healed_on_all_nodes(guard: &LockGuard) {
     let nodes = guard.votes().nodes();
     eventually(SOON, "every node has granted", async || {

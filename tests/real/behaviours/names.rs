@@ -6,7 +6,8 @@ use redquorum_tests::Cluster;
 
 use super::{SOON, client, hash, have_waiters, locked_on, unlocked_everywhere, without_polls};
 
-/// Every name of 1 to 512 bytes works like any other: it locks, keeps others out, tells its release, and is freed.
+/// Every name of 1 to 512 bytes works like any other: it locks, keeps others out, tells its
+/// release, and is freed.
 #[tokio::test]
 async fn any_bytes_make_a_resource() {
     let cluster = Cluster::start(3).await;
@@ -42,8 +43,8 @@ async fn any_bytes_make_a_resource() {
     }
 }
 
-/// `a` and `{a}` are two locks, although their releases are told on one channel: the waiters of both are woken, and one that
-/// leaves does not take the other's subscription along.
+/// `a` and `{a}` are two locks, although their releases are told on one channel: the waiters of
+/// both are woken, and one that leaves does not take the other's subscription along.
 #[tokio::test]
 async fn resources_that_share_a_channel_wake_each_others_waiters_only() {
     let cluster = Cluster::start(3).await;
@@ -69,8 +70,9 @@ async fn resources_that_share_a_channel_wake_each_others_waiters_only() {
     }
 }
 
-/// Row T: an owner is a random uuid of its client (version 4: 122 bits from the operating system) and a number; no two
-/// clients share the first, no two leases of a client the second, and the guard shows what the servers store.
+/// Row T: an owner is a random uuid of its client (version 4: 122 bits from the operating system)
+/// and a number; no two clients share the first, no two leases of a client the second, and the
+/// guard shows what the servers store.
 #[tokio::test]
 async fn no_two_leases_share_an_owner_and_clients_are_random_uuids() {
     let cluster = Cluster::start(1).await;

@@ -13,7 +13,8 @@ use super::{
 /// How much later than a timer a test may notice it, on a machine that is busy with something else.
 const NOISE: Duration = Duration::from_millis(150);
 
-/// Row B: two of the three nodes that answered at first are a majority of those three, but not of the five.
+/// Row B: two of the three nodes that answered at first are a majority of those three, but not of
+/// the five.
 ///
 /// The holder keeps reaching two of five; another client reaches the other three.
 #[tokio::test]
@@ -34,7 +35,8 @@ async fn renewal_by_most_of_the_nodes_that_granted_is_no_quorum_so_there_are_nev
     assert!(guard.renew().await.is_err());
 }
 
-/// Row E: once the lease is over, a renewal that arrives makes nobody a holder, though it finds the keys free.
+/// Row E: once the lease is over, a renewal that arrives makes nobody a holder, though it finds the
+/// keys free.
 #[tokio::test]
 async fn renewals_that_arrive_after_another_has_held_the_resource_revive_nothing() {
     let cluster = Cluster::start(3).await;
@@ -97,7 +99,8 @@ async fn renewing_a_lease_whose_keys_another_has_now_is_a_loss_and_leaves_the_ot
     assert_eq!(locked_on(&cluster, "r").await, [0, 1, 2]);
 }
 
-/// Row F: a renewal without a quorum takes nothing back, whether the nodes refuse or their answers are lost.
+/// Row F: a renewal without a quorum takes nothing back, whether the nodes refuse or their answers
+/// are lost.
 #[tokio::test]
 async fn a_renewal_that_fails_deletes_nothing_and_the_lease_stays_valid_until_its_own_end() {
     let cluster = Cluster::start(3).await;
@@ -156,7 +159,8 @@ async fn loss_is_announced_by_the_end_of_validity_when_all_servers_freeze() {
     unlocked_everywhere(&cluster, "r").await;
 }
 
-/// Row C: what keeps the lease valid and what ends it are two different things: without one, the other still works.
+/// Row C: what keeps the lease valid and what ends it are two different things: without one, the
+/// other still works.
 #[tokio::test]
 async fn a_lease_that_nobody_renews_is_lost_on_time_while_all_servers_are_well() {
     let cluster = Cluster::start(3).await;

@@ -11,7 +11,8 @@ use super::{
     votes_of,
 };
 
-/// Row K: no answer and an error are no refusals, so the rollback goes to every node that may have the lock, or get it.
+/// Row K: no answer and an error are no refusals, so the rollback goes to every node that may have
+/// the lock, or get it.
 #[tokio::test]
 async fn a_failed_attempt_is_rolled_back_on_nodes_that_granted_erred_or_stayed_silent() {
     let cluster = Cluster::start(5).await;
@@ -81,7 +82,8 @@ async fn a_lock_that_lands_late_is_followed_by_its_own_rollback() {
     unlocked_everywhere(&cluster, "r").await;
 }
 
-/// Row L: and where the order breaks, because the lock is stuck in an old connection, the tombstone refuses it.
+/// Row L: and where the order breaks, because the lock is stuck in an old connection, the tombstone
+/// refuses it.
 #[tokio::test]
 async fn a_lock_that_lands_after_its_own_rollback_is_refused() {
     let cluster = Cluster::start(1).await;

@@ -25,7 +25,8 @@ async fn holders_if_told(server: &Server) -> Vec<(String, String)> {
     server.try_query(redis::cmd("HGETALL").arg("r")).await.unwrap_or_default()
 }
 
-/// Row AA: whatever is sent twice counts once: holds never pass 1, and the lock frees, long before its ttl.
+/// Row AA: whatever is sent twice counts once: holds never pass 1, and the lock frees, long before
+/// its ttl.
 #[tokio::test]
 async fn broken_connections_and_lost_scripts_never_make_a_lock_count_twice() {
     let cluster = Cluster::start(3).await;
@@ -74,7 +75,8 @@ async fn scripts_that_were_flushed_are_loaded_again_without_anybody_noticing() {
     }
 }
 
-/// Row N: a lock that the server could not execute is not sent again once its caller has given up, its rollback is.
+/// Row N: a lock that the server could not execute is not sent again once its caller has given up,
+/// its rollback is.
 #[tokio::test]
 async fn a_lock_whose_missing_script_is_learned_of_after_it_was_given_up_leaves_nothing() {
     let cluster = Cluster::start(3).await;

@@ -13,7 +13,8 @@ use super::{
 /// Of a lock that somebody else is given.
 const OTHERS_TTL: Duration = Duration::from_secs(20);
 
-/// Row D: every acquisition has an owner of its own, so the unlock of one that is over finds nothing.
+/// Row D: every acquisition has an owner of its own, so the unlock of one that is over finds
+/// nothing.
 ///
 /// Whatever the stale holder sends is held up on its way, until somebody else has the resource.
 async fn end_a_stale_lease(end: impl AsyncFn(LockGuard)) {
@@ -78,8 +79,8 @@ async fn a_stale_guard_of_the_same_lock_and_client_does_not_unlock_the_lease_tha
     assert!(next.is_valid());
 }
 
-/// Row U: a guard whose lease is somebody else's by now gets an error for its unlock, and the other keeps the lock. So it
-/// does when the guard is dropped without a look at what became of its lease.
+/// Row U: a guard whose lease is somebody else's by now gets an error for its unlock, and the other
+/// keeps the lock. So it does when the guard is dropped without a look at what became of its lease.
 #[tokio::test]
 async fn unlocking_what_is_anothers_by_now_is_an_error_and_leaves_it_alone() {
     let cluster = Cluster::start(3).await;
@@ -103,7 +104,8 @@ async fn unlocking_what_is_anothers_by_now_is_an_error_and_leaves_it_alone() {
     }
 }
 
-/// Row AB: a renewal extends a key only for its owner. What is another's keeps the ttl that the other gave it.
+/// Row AB: a renewal extends a key only for its owner. What is another's keeps the ttl that the
+/// other gave it.
 #[tokio::test]
 async fn a_renewal_never_extends_a_key_that_is_anothers() {
     let cluster = Cluster::start(3).await;
@@ -120,7 +122,8 @@ async fn a_renewal_never_extends_a_key_that_is_anothers() {
     assert!(remaining <= OTHERS_TTL.as_millis(), "extended to {remaining} ms");
 }
 
-/// A handle can be used again and again; every lease has an owner of its own, and its unlock is confirmed.
+/// A handle can be used again and again; every lease has an owner of its own, and its unlock is
+/// confirmed.
 #[tokio::test]
 async fn one_handle_locks_unlocks_and_locks_again() {
     let cluster = Cluster::start(3).await;

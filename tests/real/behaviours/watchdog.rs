@@ -86,7 +86,8 @@ async fn a_renewal_that_races_with_the_unlock_does_not_revive_the_key() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_busy_watchdog_revives_no_key_after_its_unlock() {
     let cluster = Cluster::start(3).await;
-    // The ttl is short, and so the renewals are many; the nodes keep the key for much longer than the test looks at it.
+    // The ttl is short, and so the renewals are many; the nodes keep the key for much longer than
+    // the test looks at it.
     let ttl = Duration::from_millis(90);
     let builder = builder(&cluster).ttl(ttl).node_timeout(Duration::from_millis(60));
     let quorum = builder.connect().await.unwrap();
@@ -106,7 +107,8 @@ async fn a_busy_watchdog_revives_no_key_after_its_unlock() {
     for outcome in join_all(holders).await {
         outcome.unwrap();
     }
-    // A key that a renewal had brought back would be there at the first look, and be renewed for ever.
+    // A key that a renewal had brought back would be there at the first look, and be renewed for
+    // ever.
     quorum.shutdown().await;
     for number in 0..20 {
         assert_eq!(locked_on(&cluster, format!("r{number}")).await.len(), 0, "r{number} is left");

@@ -44,7 +44,8 @@ async fn a_server_that_does_not_answer_is_told_and_then_not_asked() {
     recovers(&cluster, &lock).await;
 }
 
-/// More locks at once than may wait for a node. What was decided is not waited for, so two nodes are enough to say so.
+/// More locks at once than may wait for a node. What was decided is not waited for, so two nodes
+/// are enough to say so.
 #[tokio::test]
 async fn too_many_calls_at_once_are_told() {
     let cluster = cluster().await;
@@ -77,7 +78,8 @@ async fn nonsense_in_answer_to_the_enrolment_is_told_as_an_error_of_the_handshak
     assert!(matches!(**cause, Fault::Protocol(_)), "{cause:?}");
 }
 
-/// One real server, one dead, and one that speaks the protocol but answers every call with nonsense: what is told of that.
+/// One real server, one dead, and one that speaks the protocol but answers every call with
+/// nonsense: what is told of that.
 async fn reason_of_a_fool(guard: RestartGuard) -> Fault {
     let cluster = Cluster::start(2).await;
     let fake = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,4 +1,5 @@
-//! Why there is no quorum: each cause, on two of three servers, is told apart in the error, and never taken for a holder.
+//! Why there is no quorum: each cause, on two of three servers, is told apart in the error, and
+//! never taken for a holder.
 
 use std::time::Duration;
 
@@ -37,7 +38,8 @@ async fn reasons(lock: &RedLock) -> [Fault; 2] {
     reasons_if_any(lock).await.expect("a quorum is ailing")
 }
 
-/// Waits until both give this reason, where the cause takes a moment, or breaks the connection first.
+/// Waits until both give this reason, where the cause takes a moment, or breaks the connection
+/// first.
 async fn eventually_both(lock: &RedLock, what: &str, is_it: impl Fn(&Fault) -> bool) {
     let told = async || reasons_if_any(lock).await.is_some_and(|reasons| reasons.iter().all(&is_it));
     eventually(SOON, what, told).await;
@@ -104,8 +106,8 @@ async fn a_missing_password_is_told_when_connecting() {
     assert!(matches!(**cause, Fault::NoAuth(_)), "{cause}");
 }
 
-/// Told by the first call that it refuses, and then by its refusal to enrol. What it voted before may be lost by now, so
-/// that it recovers after a quarantine.
+/// Told by the first call that it refuses, and then by its refusal to enrol. What it voted before
+/// may be lost by now, so that it recovers after a quarantine.
 #[tokio::test]
 async fn a_replica_is_told() {
     let cluster = cluster().await;

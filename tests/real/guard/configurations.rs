@@ -1,4 +1,5 @@
-//! Clients that are configured otherwise than their nodes, and nodes that are moved to another configuration.
+//! Clients that are configured otherwise than their nodes, and nodes that are moved to another
+//! configuration.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -24,8 +25,8 @@ fn of_five(cluster: &Cluster) -> QuorumBuilder {
     builder(cluster.urls()).max_ttl(LONGER_TTL).connect_timeout(Duration::from_secs(2))
 }
 
-/// S19: with other nodes or numbers there would be majorities that do not meet; with another longest ttl or attempt
-/// timeout, quarantines that are too short.
+/// S19: with other nodes or numbers there would be majorities that do not meet; with another
+/// longest ttl or attempt timeout, quarantines that are too short.
 #[tokio::test]
 async fn a_client_that_is_configured_otherwise_than_its_nodes_is_refused_with_both_configurations() {
     let cluster = Cluster::start(5).await;
@@ -63,7 +64,8 @@ fn is_shut_out(outcome: &Result<Option<LockGuard>, LockError>) -> bool {
         >= 2
 }
 
-/// Nobody has a lock of either configuration until every lease of the old one is over: also one that is renewed.
+/// Nobody has a lock of either configuration until every lease of the old one is over: also one
+/// that is renewed.
 #[tokio::test]
 async fn a_quorum_moves_to_more_nodes_and_a_longer_ttl_while_nobody_can_lock() {
     let cluster = Cluster::start(5).await;
@@ -177,7 +179,8 @@ async fn other_servers_under_the_same_name_and_numbers_are_no_move() {
     drop(had(&others.name("moved").connect().await.unwrap().red_lock("r")).await);
 }
 
-/// It restarts empty, and a client with the old list makes it a node of the old configuration again.
+/// It restarts empty, and a client with the old list makes it a node of the old configuration
+/// again.
 #[tokio::test]
 async fn an_old_server_that_falls_back_during_the_move_is_closed_again() {
     let cluster = Cluster::start(5).await;

@@ -82,7 +82,8 @@ async fn tokens_keep_growing_when_a_majority_goes_back_to_a_snapshot() {
         for server in cluster.some(0..2) {
             server.restart_keeping_data().await;
         }
-        // An attempt that reaches one of them alone is lost, and would count up what it has forgotten.
+        // An attempt that reaches one of them alone is lost, and would count up what it has
+        // forgotten.
         eventually(SOON, "both are reached again", async || {
             let inspection = other.red_lock("r").inspect().await;
             let silent = |(_, seen): &(&str, &Seen)| matches!(seen, Seen::Unknown(_));

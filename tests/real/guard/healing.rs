@@ -1,4 +1,5 @@
-//! A lease that goes on while servers forget it: renewals bring it back, and count where that is safe.
+//! A lease that goes on while servers forget it: renewals bring it back, and count where that is
+//! safe.
 
 use std::time::Instant;
 
@@ -21,7 +22,8 @@ async fn counted_everywhere(guard: &LockGuard) {
     .await;
 }
 
-/// The connections live on, and nothing but the record that is gone tells of it: one server after the other.
+/// The connections live on, and nothing but the record that is gone tells of it: one server after
+/// the other.
 #[tokio::test]
 async fn renewals_bring_a_lease_back_to_flushed_servers_at_once_and_count_there_after_the_attempt_timeout() {
     let cluster = Cluster::start(3).await;
@@ -47,7 +49,8 @@ async fn renewals_bring_a_lease_back_to_flushed_servers_at_once_and_count_there_
     assert!(had(&contender).await.fencing_token() > token);
 }
 
-/// Nobody knows of the lease but its holder, who brings it back before it is over; and nobody votes meanwhile.
+/// Nobody knows of the lease but its holder, who brings it back before it is over; and nobody votes
+/// meanwhile.
 #[tokio::test]
 async fn a_lease_that_is_renewed_survives_all_servers_being_flushed_at_once_and_nobody_gets_in() {
     broken_under(&[RestartGuard::Off], async |guard| {

@@ -1,4 +1,5 @@
-//! Replicas that take the place of their master, and masters that have been replicas: their data are another server's.
+//! Replicas that take the place of their master, and masters that have been replicas: their data
+//! are another server's.
 
 use redquorum::{Fault, Refusal, RestartGuard, Vote};
 use redquorum_tests::eventually;
@@ -36,8 +37,8 @@ async fn promote(replica: &Server) {
     replica.command(&["REPLICAOF", "NO", "ONE"]).await;
 }
 
-/// S13: the replica has not been told of the vote when it takes over the address. That servers keep every vote on disk is no
-/// help.
+/// S13: the replica has not been told of the vote when it takes over the address. That servers keep
+/// every vote on disk is no help.
 #[tokio::test]
 async fn a_promoted_replica_lets_nobody_in_beside_a_lease_that_it_was_not_told_of() {
     for options in [ServerOptions::default(), ServerOptions::persistent()] {
@@ -55,8 +56,8 @@ async fn a_promoted_replica_lets_nobody_in_beside_a_lease_that_it_was_not_told_o
     }
 }
 
-/// S15: it takes over the data of another server, and with them that server's record, or none. Its `run_id` stays, and so
-/// do the connections.
+/// S15: it takes over the data of another server, and with them that server's record, or none. Its
+/// `run_id` stays, and so do the connections.
 #[tokio::test]
 async fn a_node_that_was_a_replica_of_another_server_lets_nobody_in_beside_the_lease_that_it_lost() {
     for master in [2, 3] {
@@ -73,7 +74,8 @@ async fn a_node_that_was_a_replica_of_another_server_lets_nobody_in_beside_the_l
     }
 }
 
-/// It abstains in its very first answer: what a client says first over a connection that lived through it.
+/// It abstains in its very first answer: what a client says first over a connection that lived
+/// through it.
 #[tokio::test]
 async fn the_first_vote_of_a_node_that_was_a_replica_is_an_abstention() {
     for guard in [RestartGuard::PerConnection, RestartGuard::PerVote] {
@@ -87,8 +89,8 @@ async fn the_first_vote_of_a_node_that_was_a_replica_is_an_abstention() {
     }
 }
 
-/// The master follows its own replica, which lags behind, and becomes a master again: the record is its own, and only the
-/// replication id tells.
+/// The master follows its own replica, which lags behind, and becomes a master again: the record is
+/// its own, and only the replication id tells.
 struct RoundTrip {
     scene: Scene,
     held: LockGuard,
@@ -110,7 +112,8 @@ impl RoundTrip {
     }
 }
 
-/// The replication id is looked at when a connection enrols; in every call, where proxies or operators do such things.
+/// The replication id is looked at when a connection enrols; in every call, where proxies or
+/// operators do such things.
 #[tokio::test]
 async fn a_round_trip_to_the_own_replica_under_connections_that_ask_nothing_is_seen_per_vote_alone() {
     broken_under(&[RestartGuard::PerConnection, RestartGuard::Off], async |guard| {
@@ -145,7 +148,8 @@ async fn a_round_trip_to_the_own_replica_is_seen_by_a_client_that_asks_meanwhile
     .await;
 }
 
-/// A price to know of: what a master calls its replication changes with its first replica, though it forgets nothing.
+/// A price to know of: what a master calls its replication changes with its first replica, though
+/// it forgets nothing.
 #[tokio::test]
 async fn a_node_that_gets_its_first_replica_is_in_quarantine_from_the_next_enrolment_on() {
     let scene = Scene::on(cluster(ServerOptions::default()).await, RestartGuard::PerConnection).await;

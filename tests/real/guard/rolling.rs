@@ -18,13 +18,16 @@ const QUORUM: usize = 3;
 /// Twice the ttl, as it is by default.
 const MAX_TTL: Duration = Duration::from_secs(6);
 
-/// Long beside what a server needs to be back and enrolled, so that the pace is that of the attempt timeout.
+/// Long beside what a server needs to be back and enrolled, so that the pace is that of the attempt
+/// timeout.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a server that is back may need, beyond the attempt timeout, until it counts for renewals, on a machine at ease.
+/// What a server that is back may need, beyond the attempt timeout, until it counts for renewals,
+/// on a machine at ease.
 const LITTLE: Duration = Duration::from_millis(300);
 
-/// A counter that was lost begins at the node's time in whole seconds, times this. Votes are above that.
+/// A counter that was lost begins at the node's time in whole seconds, times this. Votes are above
+/// that.
 const STEPS_PER_SECOND: u64 = 1_000_000;
 
 fn builder(cluster: &Cluster, guard: RestartGuard) -> QuorumBuilder {
@@ -46,8 +49,8 @@ async fn contend(quorum: Quorum, is_over: &AtomicBool, tries: &AtomicU64) -> Vec
     tokens
 }
 
-/// Does something to the servers under a lease while two others contend for it: what they were granted before it was over,
-/// and whether it is still valid.
+/// Does something to the servers under a lease while two others contend for it: what they were
+/// granted before it was over, and whether it is still valid.
 async fn under_a_lease(
     guard: RestartGuard,
     disturb: impl AsyncFnOnce(&Cluster, &LockGuard),
@@ -87,7 +90,8 @@ async fn under_a_lease(
     (tokens, is_valid)
 }
 
-/// Restarts all servers, one after the other, so many times: each as soon as the one before may count for renewals.
+/// Restarts all servers, one after the other, so many times: each as soon as the one before may
+/// count for renewals.
 async fn roll(cluster: &Cluster, held: &LockGuard, rounds: usize) {
     // From here on, a counter that begins anew begins above the token.
     let is_later = async || time_of(cluster.server(0)).await.as_secs() * STEPS_PER_SECOND > token_of(held);
@@ -110,7 +114,8 @@ async fn roll(cluster: &Cluster, held: &LockGuard, rounds: usize) {
     assert!(held.is_valid(), "{}", held.votes());
 }
 
-/// Waits until a client has enrolled the server in its present run, and renewals may count there by the server's own clock.
+/// Waits until a client has enrolled the server in its present run, and renewals may count there by
+/// the server's own clock.
 async fn may_count(server: &Server) {
     let run_id = server.run_id().await;
     let is_enrolled = async || {
@@ -123,7 +128,8 @@ async fn may_count(server: &Server) {
     eventually(SOON, "renewals may count", may_count).await;
 }
 
-/// On how many servers the lock is the guard's. None has it for anybody else, nor has given a vote above its token.
+/// On how many servers the lock is the guard's. None has it for anybody else, nor has given a vote
+/// above its token.
 async fn held_on(cluster: &Cluster, held: &LockGuard) -> usize {
     let (owner, token) = (held.owner().to_string(), token_of(held));
     let mut count = 0;
@@ -132,7 +138,8 @@ async fn held_on(cluster: &Cluster, held: &LockGuard) -> usize {
         assert!(owners.iter().all(|(found, _)| *found == owner), "{owners:?} in place of {owner}");
         count += owners.len();
         let counter: Option<u64> = server.query(cmd("GET").arg("redisson_lock_token:{r}")).await;
-        // A renewal that found no counter began a new one, above the token; a vote would have counted on from there.
+        // A renewal that found no counter began a new one, above the token; a vote would have
+        // counted on from there.
         let is_voteless = |counter: u64| counter <= token || counter.is_multiple_of(STEPS_PER_SECOND);
         assert!(counter.is_none_or(is_voteless), "a vote above {token}: {counter:?}");
     }
@@ -162,7 +169,8 @@ async fn a_lease_survives_the_restart_of_every_server_one_after_the_other_and_no
 async fn servers_that_restart_all_at_once_let_nobody_in_while_the_lease_may_be_valid() {
     broken_under(&[RestartGuard::Off], async |guard| {
         let (tokens, _) = under_a_lease(guard, async |cluster, held| {
-            // Who comes first to the empty servers, a contender or the renewal, is a matter of luck.
+            // Who comes first to the empty servers, a contender or the renewal, is a matter of
+            // luck.
             for _ in 0..3 {
                 join_all(cluster.servers().iter().map(Server::restart_empty)).await;
                 let restarted = Instant::now();

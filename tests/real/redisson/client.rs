@@ -17,7 +17,8 @@ const LOCK: &str = "
     end
     return redis.call('PTTL', KEYS[1])";
 
-/// KEYS lock, channel, latch  ARGV message, lease, owner, verb, latch ttl  ->  1 | 0 still held | nil not the owner's
+/// KEYS lock, channel, latch ARGV message, lease, owner, verb, latch ttl -> 1 | 0 still held | nil
+/// not the owner's
 const UNLOCK: &str = "
     local latch = redis.call('GET', KEYS[3])
     if latch then
@@ -115,7 +116,8 @@ impl RLock {
         left.map_or(Ok(()), |left| Err(u64::try_from(left).map_or(Duration::MAX, Duration::from_millis)))
     }
 
-    /// Tries, subscribes, and tries again at every message, and when the ttl that it has read is over; never by polling.
+    /// Tries, subscribes, and tries again at every message, and when the ttl that it has read is
+    /// over; never by polling.
     pub(super) async fn lock(&self) -> Wake {
         if self.try_lock().await.is_ok() {
             return Wake::Free;

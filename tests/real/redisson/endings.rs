@@ -57,7 +57,8 @@ async fn its_force_unlock_frees_our_lock_wakes_our_waiter_and_our_guard_learns_i
     let start = Instant::now();
     assert!(redisson.lock("r", 1).force_unlock().await);
     at_once(start, ours.await.unwrap());
-    // The waiter's guard is gone again; somebody has to hold the resource, or the renewal heals what was deleted.
+    // The waiter's guard is gone again; somebody has to hold the resource, or the renewal heals
+    // what was deleted.
     redisson.lock("r", 1).lock().await;
     assert_eq!(guard.lost().await.reason, LossReason::TakenAway);
     assert!(locked.elapsed() < ttl / 3 + AT_ONCE, "told after {:?}", locked.elapsed());

@@ -11,7 +11,8 @@ use crate::{
     stopwatch,
 };
 
-/// Tries every command. A script, as in a lock: it is atomic, so nobody sees what it wrote and deleted.
+/// Tries every command. A script, as in a lock: it is atomic, so nobody sees what it wrote and
+/// deleted.
 const PROBE: &str = include_str!("probe.lua");
 
 /// Notices arrive within a round trip.
@@ -96,8 +97,8 @@ async fn arrival(line: &mut Line, channel: &str) -> Told<()> {
     }
 }
 
-/// To a script, a permission that is missing is said in words: by Redis up to 7.0 in those of the second line, by later ones
-/// and by Valkey in those of the third.
+/// To a script, a permission that is missing is said in words: by Redis up to 7.0 in those of the
+/// second line, by later ones and by Valkey in those of the third.
 fn is_about_permission(words: &str) -> bool {
     words.contains("NOPERM")
         || words.contains("The user executing the script can't")

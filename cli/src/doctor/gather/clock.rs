@@ -10,7 +10,8 @@ use crate::{
     stopwatch,
 };
 
-/// How often the time is asked for, before and after the clock is watched: the quickest answer is the most exact.
+/// How often the time is asked for, before and after the clock is watched: the quickest answer is
+/// the most exact.
 const QUESTIONS: usize = 10;
 
 /// One answer.
@@ -25,8 +26,9 @@ struct Sample {
 
 /// How long answers take, and how the node's clock stands and runs beside this machine's.
 ///
-/// As in NTP: the node read its clock some time between question and answer, so the middle is wrong by half the round trip at
-/// most. This machine's wall clock is read once, so that a step of it in between does not look like one of the node's.
+/// As in NTP: the node read its clock some time between question and answer, so the middle is wrong
+/// by half the round trip at most. This machine's wall clock is read once, so that a step of it in
+/// between does not look like one of the node's.
 pub(super) async fn watch(
     line: &mut Line,
     lasts: Duration,

@@ -51,7 +51,8 @@ pub(crate) async fn gather(settings: &Settings, watch: Duration) -> Result<Facts
     Ok(Facts { expected, nodes: join_all(nodes).await })
 }
 
-/// Which server answers at each address of a node that has several; nothing of one that does not say.
+/// Which server answers at each address of a node that has several; nothing of one that does not
+/// say.
 async fn runs(node: &NodeConnector, hosts: &[IpAddr], patience: Duration) -> BTreeMap<IpAddr, String> {
     let hosts: BTreeSet<IpAddr> = hosts.iter().copied().collect();
     if hosts.len() < 2 {

@@ -12,8 +12,8 @@ local function try(command, ...)
     failed[#failed + 1] = reply.err
   end
 end
--- First, since a script that has tried to delete something may write where there is no room. It is deleted in this very
--- script, or at least ends by itself, as all that is written.
+-- First, since a script that has tried to delete something may write where there is no room. It is
+-- deleted in this very script, or at least ends by itself, as all that is written.
 try('set', text, '1', 'PX', '1000')
 try('set', counter, '1', 'PX', '1000')
 try('info', 'server')

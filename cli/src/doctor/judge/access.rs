@@ -5,7 +5,8 @@ use crate::doctor::{
     finding::Finding,
 };
 
-/// Commands without which nobody can wait in line: whoever waits polls all nodes, and is served in no order.
+/// Commands without which nobody can wait in line: whoever waits polls all nodes, and is served in
+/// no order.
 const FOR_WAITING: [&str; 5] = ["zadd", "zrange", "zrank", "zrem", "zscore"];
 
 pub(super) fn judge(access: &Access) -> Vec<Finding> {

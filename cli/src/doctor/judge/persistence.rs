@@ -1,4 +1,5 @@
-//! Whether a node has its votes on disk before it answers: what matters of that depends on the restart guard.
+//! Whether a node has its votes on disk before it answers: what matters of that depends on the
+//! restart guard.
 
 use redquorum::RestartGuard;
 

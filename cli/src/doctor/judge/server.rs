@@ -16,7 +16,8 @@ const FIRST: (u32, u32) = (6, 2);
 /// A node timeout should be several times the slowest ordinary answer: this often.
 const ROOM: u32 = 4;
 
-/// Whether a name with several addresses leads to one server all the same; nothing where there are not several.
+/// Whether a name with several addresses leads to one server all the same; nothing where there are
+/// not several.
 pub(super) fn addresses(runs: &BTreeMap<IpAddr, String>) -> Option<Finding> {
     let (_, first) = runs.first_key_value()?;
     if runs.values().all(|run| run == first) {

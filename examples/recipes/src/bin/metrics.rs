@@ -1,7 +1,7 @@
 //! Serves what a quorum does to Prometheus, over HTTP.
 //!
-//! By itself it lets some contenders work on five in-memory nodes for a moment, asks its own page once as Prometheus
-//! would, prints it and ends. With an address it stays:
+//! By itself it lets some contenders work on five in-memory nodes for a moment, asks its own page
+//! once as Prometheus would, prints it and ends. With an address it stays:
 //!
 //! ```text
 //! cargo run -p redquorum-recipes --bin metrics

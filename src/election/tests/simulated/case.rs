@@ -37,8 +37,8 @@ const TTL: Duration = Duration::from_secs(20);
 
 const DRIFT: f64 = 0.01;
 
-/// As long as there may be no leader when notices are lost: the ttl of one that was killed, and the longest fallback poll with
-/// its jitter.
+/// As long as there may be no leader when notices are lost: the ttl of one that was killed, and the
+/// longest fallback poll with its jitter.
 pub(super) const LONGEST_VACANCY: Duration = Duration::from_secs(20 + 8);
 
 impl Case {
@@ -52,7 +52,8 @@ impl Case {
         })
     }
 
-    /// The same with leaders that lead for a moment, and then resign. Nodes remember every vote, and stay out of none.
+    /// The same with leaders that lead for a moment, and then resign. Nodes remember every vote,
+    /// and stay out of none.
     pub(super) fn hurried(mut self) -> Self {
         self.guard = RestartGuard::Off;
         self.schedule.faults.retain(|timed| !matches!(timed.fault, Fault::Flush { .. }));
@@ -161,7 +162,8 @@ impl Candidate {
         }
     }
 
-    /// Does nothing for a while but to look, where that is asked for, whether it is shown as the leader that it is.
+    /// Does nothing for a while but to look, where that is asked for, whether it is shown as the
+    /// leader that it is.
     async fn rest(&self, election: &Election, leadership: &Leadership, duration: Duration) {
         if !self.is_shown {
             return self.client.sleep(duration).await;

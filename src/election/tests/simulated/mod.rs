@@ -1,5 +1,5 @@
-//! Elections under thousands of random schedules: at most one leads at any global instant, terms only rise, and what observers
-//! see was proclaimed.
+//! Elections under thousands of random schedules: at most one leads at any global instant, terms
+//! only rise, and what observers see was proclaimed.
 
 use proptest::prelude::*;
 
@@ -53,7 +53,8 @@ fn beyond_the_assumptions_terms_still_rise_and_observers_see_only_what_was_procl
     }
 }
 
-/// A leader that stands still, is killed or cut off is followed by another, again and again, however little time that takes.
+/// A leader that stands still, is killed or cut off is followed by another, again and again,
+/// however little time that takes.
 #[test]
 fn the_next_leader_is_elected_within_a_ttl_and_a_poll_once_all_is_calm() {
     let schedules = Schedules::tolerated().nodes([3, 5]).clients(2..=4).faults(6, 0);

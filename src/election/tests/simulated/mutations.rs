@@ -18,7 +18,8 @@ fn millis(range: std::ops::RangeInclusive<u64>) -> impl Strategy<Value = Duratio
     range.prop_map(Duration::from_millis)
 }
 
-/// Breaks a rule and runs cases until one fails with these words; the same case must be in order with the rule whole.
+/// Breaks a rule and runs cases until one fails with these words; the same case must be in order
+/// with the rule whole.
 fn is_caught(mutation: Mutation, words: &str, cases: &(impl Strategy<Value = Case> + Sync)) {
     let found = {
         let _broken = break_rule(Some(mutation));
@@ -49,7 +50,8 @@ fn of_late_proclamations() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
-/// A proclamation of a deposed leader would replace what the next one said, and nobody would be shown.
+/// A proclamation of a deposed leader would replace what the next one said, and nobody would be
+/// shown.
 #[test]
 fn a_proclamation_of_one_who_does_not_lead_any_more_is_caught() {
     is_caught(Mutation::ProclaimWithoutLock, "a leader is not shown", &of_late_proclamations());

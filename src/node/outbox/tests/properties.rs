@@ -20,7 +20,8 @@ enum Event {
     Send,
     /// The server runs the oldest call that it has, and answers.
     Execute,
-    /// The server loses its script: what it has, and what comes before the next load, is not executed.
+    /// The server loses its script: what it has, and what comes before the next load, is not
+    /// executed.
     Flush,
     /// Another client loads the script.
     LoadElsewhere,
@@ -61,7 +62,8 @@ struct World {
     wire: Vec<(BatchId, Vec<(Entry, Instant)>)>,
     /// By owner, the last of its requests that was executed, in the order of submission.
     executed: BTreeMap<OwnerId, Instant>,
-    /// Each lock has its number as its hint. An unlock has it as the time until which a shutdown waits for it.
+    /// Each lock has its number as its hint. An unlock has it as the time until which a shutdown
+    /// waits for it.
     submitted: u64,
     waiting: Vec<Waiting>,
 }

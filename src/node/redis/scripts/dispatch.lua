@@ -1,19 +1,19 @@
 -- dispatch.lua  KEYS resources of all entries  ARGV fingerprint, run, counter ttl, guard and max ttl and hand-over, entries ...  ->  answers
 --
--- An entry is an operation, the number of its resources, and its arguments. What is asked for most, to lock, to unlock and
--- to renew one resource, comes without the number and has a short way here: in as few steps as can be, and without
--- the functions of the others. What it finds out of the ordinary is left to `lock_any` and its like, before it writes anything but the
--- counter of a lock, which it counts up first and down again.
+-- An entry is an operation, the number of its resources, and its arguments. What is asked for most,
+-- to lock, to unlock and to renew one resource, comes without the number and has a short way here:
+-- in as few steps as can be, and without the functions of the others. What it finds out of the
+-- ordinary is left to `lock_any` and its like, before it writes anything but the counter of a lock,
+-- which it counts up first and down again.
 --
---   lock     owner, ttl: without a hint  unlock        owner, kind: real 0|1 and leave 0|1 unless all was deleted|2,
---                                                  and 1 if it is known that others wait
---   renew    owner, holds, ttl, token    release       owner: real, leaves nothing
---                                        release_late  owner: real, leaves a tombstone unless it deletes
+--   lock owner, ttl: without a hint unlock owner, kind: real 0|1 and leave 0|1 unless all was
+--   deleted|2, and 1 if it is known that others wait renew owner, holds, ttl, token release owner:
+--   real, leaves nothing release_late owner: real, leaves a tombstone unless it deletes
 --
 -- Both kinds of release are for resources without a brace in their names.
 --
--- Where there are signs of tombstones, lines or marks, a short way asks whether there is a line of its resource, or a mark if
--- that matters to it, and is left if there is.
+-- Where there are signs of tombstones, lines or marks, a short way asks whether there is a line of
+-- its resource, or a mark if that matters to it, and is left if there is.
 local largest_counter = 9007199254740991
 -- Locals, because a global is looked up by its name at each use.
 local keys, words, call, type, find = KEYS, ARGV, redis.pcall, type, string.find
@@ -50,8 +50,9 @@ while at <= last do
     end
 
   elseif name == 'lock' or name == 'renew' then
-    -- The floor of a node that votes: its record is of this quorum and of the run that the connection knows, and there is no
-    -- quarantine. Mostly there is no tombstone, line or mark either, and one question answers all.
+    -- The floor of a node that votes: its record is of this quorum and of the run that the
+    -- connection knows, and there is no quarantine. Mostly there is no tombstone, line or mark
+    -- either, and one question answers all.
     if floor == nil then
       local record = call('HMGET', 'redquorum:node', 'fingerprint', 'run', 'floor')
       floor = record[1] == words[1] and record[2] == words[2] and record[3]
@@ -83,7 +84,8 @@ while at <= last do
       local fields = is_usual and call('HLEN', resource)
       if fields == 0 and not (has_signs
         and call('EXISTS', 'redquorum:line:{' .. resource .. '}', 'redquorum:mark:{' .. resource .. '}') ~= 0) then
-        -- A counter that is remembered for long enough is only counted up, which needs no number to be read or written.
+        -- A counter that is remembered for long enough is only counted up, which needs no number to
+        -- be read or written.
         local remembered = call('PTTL', counter)
         local vote = type(remembered) == 'number' and remembered >= counter_ttl and call('INCR', counter)
         local is_number = type(vote) == 'number'
@@ -100,7 +102,8 @@ while at <= last do
           call('DECR', counter)
         end
       elseif fields == 1 and has_signs and call('EXISTS', 'redquorum:line:{' .. resource .. '}') == 0 then
-        -- Whoever is refused will wait, so it leaves a mark. The sign that there are marks has to outlive it.
+        -- Whoever is refused will wait, so it leaves a mark. The sign that there are marks has to
+        -- outlive it.
         local holder, remaining = call('HGETALL', resource)[1], call('PTTL', resource)
         local number, max_ttl = holder ~= owner and call('GET', counter), tonumber(string.match(words[4], ' (%d+) '))
         local lasts = call('PTTL', 'redquorum:any')
@@ -144,7 +147,8 @@ while at <= last do
       resources[i] = keys[key + i - 1]
     end
     local is_done, result = pcall(node[name], resources, unpack(arguments))
-    -- Of the errors, tables are answers, unless they are those of commands; before version 7, those are texts.
+    -- Of the errors, tables are answers, unless they are those of commands; before version 7, those
+    -- are texts.
     if not is_done and (type(result) ~= 'table' or result.err) then
       result = { 'fault', type(result) == 'table' and result.err or tostring(result) }
     end

@@ -10,8 +10,9 @@ function node.enrol(_, new_nodes, time_of_client, lasts, renewals_after)
   local is_of_this_run = node.run() and record.run == node.run()
   local is_trusted = node.guard == 'off' or (not is_known and new_nodes == 'admit')
   if not is_known or not (is_of_this_run or is_trusted) then
-    -- Above every vote that was given until now, for a node that may have forgotten them. The floor of a new node stays:
-    -- with votes from the next second on, they would be above the floor that a restart within this second sets.
+    -- Above every vote that was given until now, for a node that may have forgotten them. The floor
+    -- of a new node stays: with votes from the next second on, they would be above the floor that a
+    -- restart within this second sets.
     local floor, is_new = node.integer(record.floor), false
     -- The quarantine first: what a fault in between leaves is a node that abstains for nothing.
     if not is_trusted then

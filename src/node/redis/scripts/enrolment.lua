@@ -5,8 +5,8 @@ function node.check_server(time_of_client)
   if node.guard ~= 'off' and not node.run() then
     node.refuse({ 'no_run_id' })
   end
-  -- Not even where the record is this run's: a replica that has yet to reach its master still has its own data, and will
-  -- have its master's.
+  -- Not even where the record is this run's: a replica that has yet to reach its master still has
+  -- its own data, and will have its master's.
   local replication = redis.pcall('INFO', 'replication')
   if type(replication) == 'string' and string.find(replication, 'role:slave', 1, true) then
     node.refuse({ 'fault', 'READONLY a replica cannot enrol' })

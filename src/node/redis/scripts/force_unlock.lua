@@ -1,6 +1,7 @@
 -- force_unlock.lua  KEYS resources  ->  deleted
 function node.force_unlock(resources)
-  -- Whatever goes wrong with one resource, the others are done, and the first problem is the answer.
+  -- Whatever goes wrong with one resource, the others are done, and the first problem is the
+  -- answer.
   local problem
   local deleted = 0
   for _, resource in ipairs(resources) do
@@ -10,7 +11,8 @@ function node.force_unlock(resources)
         redis.call('DEL', resource)
         deleted = deleted + 1
         pcall(node.unmark, resource)
-        -- Before the notice, which may be forbidden: without the tombstone, the holder's next renewal would take it again.
+        -- Before the notice, which may be forbidden: without the tombstone, the holder's next
+        -- renewal would take it again.
         if held.owner then
           node.bury(resource, held.owner)
         end

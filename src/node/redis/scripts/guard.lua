@@ -1,7 +1,7 @@
 -- guard.lua  ->  whether the node may vote
 
--- Which life of whose data this is: the run_id is new with every start, the replication id with every promotion. False if
--- the user may not know.
+-- Which life of whose data this is: the run_id is new with every start, the replication id with
+-- every promotion. False if the user may not know.
 function node.run()
   if node.known_run == nil then
     local server, replication = redis.pcall('INFO', 'server'), redis.pcall('INFO', 'replication')
@@ -13,7 +13,8 @@ function node.run()
   return node.known_run
 end
 
--- Why the node must not vote, nil if it may; in quarantine also from when it counts for renewals, by its clock.
+-- Why the node must not vote, nil if it may; in quarantine also from when it counts for renewals,
+-- by its clock.
 function node.abstention()
   local guard, this = node.guard, node.run_of_connection
   if guard == 'off' then
@@ -42,7 +43,8 @@ function node.admit()
   end
 end
 
--- A renewal shows that there was a quorum before: a node that has no lock of it because it forgot is none for a new one.
+-- A renewal shows that there was a quorum before: a node that has no lock of it because it forgot
+-- is none for a new one.
 function node.note_quorum()
   local record = node.record()
   local is_empty = not record.fingerprint and node.guard ~= 'off' and not record.is_new

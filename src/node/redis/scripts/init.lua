@@ -8,7 +8,8 @@ function node.init(_, real, time_of_client)
   end
   node.check_server(time_of_client)
   if real == '1' then
-    -- The record first, with the floor of a new node: what a fault in between leaves waits out its quarantine.
+    -- The record first, with the floor of a new node: what a fault in between leaves waits out its
+    -- quarantine.
     node.write_record(0, '0')
     if redis.call('DEL', 'redquorum:quarantine') == 1 then
       node.known_signs = false

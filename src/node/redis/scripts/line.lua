@@ -8,15 +8,16 @@ function node.called_name(resource)
   return 'redquorum:called:{' .. resource .. '}'
 end
 
--- Who was called last, and when that was for the first time, by the node's clock; nil if nobody was that is in line.
+-- Who was called last, and when that was for the first time, by the node's clock; nil if nobody was
+-- that is in line.
 function node.called(resource)
   local text = redis.call('GET', node.called_name(resource))
   local at, waiter = string.match(text or '', '^(%d+) (.*)$')
   return waiter, tonumber(at)
 end
 
--- Takes a waiter out of the line. Whoever becomes one of the first two by that is told: these listen for releases, too. What
--- fails of that is nothing that is owed.
+-- Takes a waiter out of the line. Whoever becomes one of the first two by that is told: these
+-- listen for releases, too. What fails of that is nothing that is owed.
 function node.leave_line(resource, waiter)
   local line = node.line_name(resource)
   local rank = redis.call('ZRANK', line, waiter)
@@ -40,9 +41,10 @@ function node.life_left(resource, waiter)
   return left >= 0 and left or nil
 end
 
--- Whose turn it is, nil if there is no line. It is called, unless it is the one who asks, which may be out of line for
--- having had a vote that it gave back: then its ticket speaks for it. The second goes before a first that was called and has
--- not come for most of the time for which newcomers let it. Whoever does not listen is gone, and leaves.
+-- Whose turn it is, nil if there is no line. It is called, unless it is the one who asks, which may
+-- be out of line for having had a vote that it gave back: then its ticket speaks for it. The second
+-- goes before a first that was called and has not come for most of the time for which newcomers let
+-- it. Whoever does not listen is gone, and leaves.
 function node.next_in_line(resource, asking, ticket)
   while true do
     local first = redis.call('ZRANGE', node.line_name(resource), 0, 1, 'WITHSCORES')

@@ -1,8 +1,8 @@
 -- line_up.lua  KEYS resources  ARGV owner, ttl, hint, waiter, ticket, life|0, index of the resource whose line it is, only waits 0|1
 --   ->  vote | awaited vote | queued index ticket rank patience [index owner remaining counter] | gone
 
--- Each key gets its ttl as a lock does: PEXPIRE does nothing to one that is missing, but fails if the user may not call it.
--- Whether it was missing.
+-- Each key gets its ttl as a lock does: PEXPIRE does nothing to one that is missing, but fails if
+-- the user may not call it. Whether it was missing.
 function node.set_with_ttl(name, score, waiter, life)
   local left = redis.call('PTTL', name)
   if left < tonumber(life) then
@@ -15,8 +15,8 @@ function node.set_with_ttl(name, score, waiter, life)
   return left < 0
 end
 
--- Tickets are times in microseconds: so a place that another node gave is about where it belongs. Far ahead, it would put
--- everybody who comes later there, too.
+-- Tickets are times in microseconds: so a place that another node gave is about where it belongs.
+-- Far ahead, it would put everybody who comes later there, too.
 function node.enter_line(resource, waiter, ticket, life)
   local now = node.milliseconds()
   if ticket == '0' then
@@ -34,8 +34,8 @@ function node.enter_line(resource, waiter, ticket, life)
   return ticket
 end
 
--- How long whoever is before a waiter, or the last of the line, keeps its place, nil if there is nobody; and how many are
--- before it.
+-- How long whoever is before a waiter, or the last of the line, keeps its place, nil if there is
+-- nobody; and how many are before it.
 function node.life_before(resource, waiter)
   while true do
     local line = node.line_name(resource)

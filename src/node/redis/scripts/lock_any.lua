@@ -1,10 +1,11 @@
 -- lock_any.lua  KEYS resources  ARGV owner, ttl, hint  ->  vote | held index owner remaining counter
 --   | queued index 0 rank 0 [index owner remaining counter] | gone
 
--- Locks what nobody else has, whoever waits: the vote. Where it is known that there is no mark, none is deleted.
+-- Locks what nobody else has, whoever waits: the vote. Where it is known that there is no mark,
+-- none is deleted.
 function node.grant(resources, owner, ttl, hint, seen, is_unmarked)
-  -- A lock that arrives twice gets the same vote twice. But one that the node does not remember, or that is below the
-  -- floor, is no vote to repeat.
+  -- A lock that arrives twice gets the same vote twice. But one that the node does not remember, or
+  -- that is below the floor, is no vote to repeat.
   local floor = node.integer(node.record().floor)
   local is_resend = seen.is_all_ours and not seen.is_any_missing and seen.largest >= floor
   local vote = seen.largest
@@ -30,8 +31,8 @@ function node.grant(resources, owner, ttl, hint, seen, is_unmarked)
   return vote
 end
 
--- Which of the resources others are in line for, by index, and 1; if there is none and all are free, which of them is marked,
--- and 0.
+-- Which of the resources others are in line for, by index, and 1; if there is none and all are
+-- free, which of them is marked, and 0.
 function node.let_first(resources, seen)
   local marked
   for i = 1, node.signs().has_any and #resources or 0 do
@@ -65,7 +66,8 @@ function node.lock_any(resources, owner, ttl, hint)
     return { 'queued', first, 0, rank, 0, unpack(held or {}, 2, held and 5 or 1) }
   end
   if held then
-    -- Whoever is refused will wait. That is known to nobody where it cannot be written, and the answer is the same.
+    -- Whoever is refused will wait. That is known to nobody where it cannot be written, and the
+    -- answer is the same.
     if held[4] > 0 then
       pcall(node.mark, resources[held[2] + 1], held[4])
     end

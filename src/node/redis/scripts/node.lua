@@ -1,7 +1,7 @@
 -- node.lua  ->  what the general ways of all operations have in common
 --
--- To define a function costs a server about as much as to read a key. So what only some operations need is defined when one
--- of those is asked for.
+-- To define a function costs a server about as much as to read a key. So what only some operations
+-- need is defined when one of those is asked for.
 local guard, max_ttl, hand_over = string.match(ARGV[4], '^(%S+) (%d+) (%d+)$')
 local node = {
   largest_counter = 9007199254740991,

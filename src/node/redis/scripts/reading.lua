@@ -1,7 +1,7 @@
 -- reading.lua  ->  what the node knows
 
--- Lua reads ' 7', '7e0' and '0x7' as numbers; a counter is none of them, nor what doubles do not tell from its
--- neighbours. Nil for what is none.
+-- Lua reads ' 7', '7e0' and '0x7' as numbers; a counter is none of them, nor what doubles do not
+-- tell from its neighbours. Nil for what is none.
 function node.usable(text)
   local number = (text == '0' or string.find(text, '^[1-9]%d*$')) and tonumber(text)
   return number and number <= node.largest_counter and number or nil
@@ -24,8 +24,8 @@ function node.record()
   return node.known_record
 end
 
--- Whether there is a quarantine, and whether there may be any tombstone, line or mark. Mostly there is neither, and one
--- question answers both.
+-- Whether there is a quarantine, and whether there may be any tombstone, line or mark. Mostly there
+-- is neither, and one question answers both.
 function node.signs()
   if not node.known_signs then
     local signs = redis.call('EXISTS', 'redquorum:quarantine', 'redquorum:any')
@@ -40,8 +40,9 @@ function node.is_gone(resource, owner)
   return tombstone and redis.call('EXISTS', tombstone) == 1
 end
 
--- Beside tombstones, lines and marks stands a sign that there are any, which outlives them all, whoever's they are: where it is
--- missing, nobody needs to look for one. It lives so long that few of them have to prolong it.
+-- Beside tombstones, lines and marks stands a sign that there are any, which outlives them all,
+-- whoever's they are: where it is missing, nobody needs to look for one. It lives so long that few
+-- of them have to prolong it.
 function node.sign()
   if redis.call('PTTL', 'redquorum:any') < node.max_ttl then
     redis.call('SET', 'redquorum:any', '1', 'PX', 2 * node.max_ttl)
@@ -67,8 +68,8 @@ function node.has_line(resource)
   return node.signs().has_any and redis.call('EXISTS', node.line_name(resource)) == 1
 end
 
--- Whether anybody is in line, who is called then if the resource is free. To call is a kindness, nothing that is owed: without
--- it, the first of the line comes by itself.
+-- Whether anybody is in line, who is called then if the resource is free. To call is a kindness,
+-- nothing that is owed: without it, the first of the line comes by itself.
 function node.is_awaited(resource)
   if not node.has_line(resource) then
     return false
@@ -86,7 +87,8 @@ function node.awaited(answer, is_awaited)
   return is_awaited and { 'awaited', answer } or answer
 end
 
--- Ends the entry that is being executed, and no other, with this answer. So does any error of a command.
+-- Ends the entry that is being executed, and no other, with this answer. So does any error of a
+-- command.
 function node.refuse(answer)
   error(answer, 0)
 end
@@ -119,9 +121,9 @@ function node.is_any_gone(resources, owner)
   return false
 end
 
--- Whoever holds a resource, false if it is free. The owner of a key with several fields is nobody's to know: it is a lock
--- of some other kind. So is that of a key with a long field, which may be an application's own data: an answer that shows it
--- could be of any length.
+-- Whoever holds a resource, false if it is free. The owner of a key with several fields is nobody's
+-- to know: it is a lock of some other kind. So is that of a key with a long field, which may be an
+-- application's own data: an answer that shows it could be of any length.
 function node.holder(resource)
   local fields = redis.call('HLEN', resource)
   if fields == 0 then
@@ -138,8 +140,9 @@ function node.is_lock(held)
   return held.owner and string.find(held.owner, '^%x+%-%x+%-%x+%-%x+%-%x+:%d+$') and (node.usable(held.holds) or 0) > 0
 end
 
--- All that an entry has to know of its resources: what is left of the ttl of each that is held, whether all are the
--- owner's, which other owner holds one longest, and the counters: their names, each, and the largest.
+-- All that an entry has to know of its resources: what is left of the ttl of each that is held,
+-- whether all are the owner's, which other owner holds one longest, and the counters: their names,
+-- each, and the largest.
 function node.survey(resources, owner)
   local seen = { ttls = {}, endless = {}, counters = {}, found = {}, largest = 0, is_all_ours = true, is_any_missing = false }
   for i = 1, #resources do
@@ -154,7 +157,8 @@ function node.survey(resources, owner)
       seen.is_all_ours = false
     end
     if held and held.owner ~= owner then
-      -- A key without a ttl would be waited for for ever: it counts as held for the longest ttl there is.
+      -- A key without a ttl would be waited for for ever: it counts as held for the longest ttl
+      -- there is.
       local remaining = held.ttl < 0 and node.max_ttl or held.ttl
       if not seen.other or remaining > seen.other.remaining then
         seen.other = { index = i - 1, owner = held.owner, remaining = remaining }

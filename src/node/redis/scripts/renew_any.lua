@@ -10,9 +10,11 @@ function node.renew_any(resources, owner, holds, ttl, token)
     return node.held_by_another(seen)
   end
   node.note_quorum()
-  -- A counter that is missing may have been above the token; so may one that the node forgot, hence the floor.
+  -- A counter that is missing may have been above the token; so may one that the node forgot, hence
+  -- the floor.
   local proves = not seen.is_any_missing and seen.largest <= token and node.integer(node.record().floor) <= token
-  -- Where the counter was lost, it comes back above the token: a node that forgot must not prove anything later either.
+  -- Where the counter was lost, it comes back above the token: a node that forgot must not prove
+  -- anything later either.
   local values = {}
   for i = 1, #resources do
     local found = seen.found[i]

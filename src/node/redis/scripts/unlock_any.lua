@@ -14,12 +14,14 @@ end
 
 function node.unlock_any(resources, owner, kind)
   local real, leave, is_known = string.match(kind, '^(%d)(%d)(1?)$')
-  -- Whatever goes wrong with one part, the others are done, and the first problem is the answer. Deletions first: a server
-  -- without memory takes them, and what follows only if it is not the first write.
+  -- Whatever goes wrong with one part, the others are done, and the first problem is the answer.
+  -- Deletions first: a server without memory takes them, and what follows only if it is not the
+  -- first write.
   local problem, deleted, is_awaited = nil, 0, false
   for i = 1, #resources do
     local resource = resources[i]
-    -- An owner has a name that nobody had before: a field of that name is its lock, whatever stands beside it.
+    -- An owner has a name that nobody had before: a field of that name is its lock, whatever stands
+    -- beside it.
     local reply = redis.pcall('HDEL', resource, owner)
     if reply == 1 then
       deleted = deleted + 1

@@ -1,6 +1,7 @@
 -- writing.lua  ->  the writes of a node, each of them with a ttl
 
--- A counter as text, in two halves: as one number, Lua would round it to 14 digits, or take long to print it.
+-- A counter as text, in two halves: as one number, Lua would round it to 14 digits, or take long to
+-- print it.
 function node.text_of(number)
   if number < 10000000 then
     return string.format('%d', number)
@@ -18,8 +19,8 @@ function node.count(name, value)
   end
 end
 
--- Has newcomers let those go first who wait for a resource, for so long; if `only_if` is `XX`, where they are to already. No
--- longer than the sign is there for sure.
+-- Has newcomers let those go first who wait for a resource, for so long; if `only_if` is `XX`,
+-- where they are to already. No longer than the sign is there for sure.
 function node.mark(resource, ttl, only_if)
   local mark, lasts = node.mark_name(resource), math.max(math.min(ttl, node.max_ttl), 1)
   if not only_if then
@@ -39,12 +40,13 @@ end
 
 -- Makes all resources the owner's, with these counters and holds (nil: as they are).
 --
--- A script cannot undo, so the order matters. The counters come first: SET is what a server without memory, a replica
--- or one that cannot persist refuses, it says so at a script's first write only, and it brings its own ttl. Then PEXPIRE:
--- on a key that is missing it does nothing, but fails if the user may not call it. So the HSET that makes a key without
--- a ttl is only reached where the PEXPIRE after it is known to be allowed. What a fault in between leaves is a counter
--- that is too high, or resources of which some are owned for the ttl: both as after a reply that was lost, and the
--- unlock that follows every fault takes the latter back.
+-- A script cannot undo, so the order matters. The counters come first: SET is what a server without
+-- memory, a replica or one that cannot persist refuses, it says so at a script's first write only,
+-- and it brings its own ttl. Then PEXPIRE: on a key that is missing it does nothing, but fails if
+-- the user may not call it. So the HSET that makes a key without a ttl is only reached where the
+-- PEXPIRE after it is known to be allowed. What a fault in between leaves is a counter that is too
+-- high, or resources of which some are owned for the ttl: both as after a reply that was lost, and
+-- the unlock that follows every fault takes the latter back.
 function node.own(resources, owner, seen, values, holds, ttl)
   for i = 1, #resources do
     node.count(seen.counters[i], values[i])

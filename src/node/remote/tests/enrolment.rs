@@ -99,7 +99,8 @@ async fn a_connection_on_which_another_server_answers_is_replaced() {
     assert_eq!((scene.fake.dials().len(), scene.fake.links()), (2, 1));
 }
 
-/// What is warned of when the connection breaks, and so long after it another leads to a node that answers so.
+/// What is warned of when the connection breaks, and so long after it another leads to a node that
+/// answers so.
 async fn warned_of(away: Duration, answer: Answer) -> Vec<String> {
     let scene = Scene::enrolled().await;
     let traces = Traces::begin();

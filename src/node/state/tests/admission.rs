@@ -259,7 +259,8 @@ fn search(node: &Node, path: &mut Vec<Event>, is_in_use: bool, last_vote: u64, l
     }
 }
 
-/// Every way of six steps; a node that forgets everything without anybody noticing is what an administrator vouches for.
+/// Every way of six steps; a node that forgets everything without anybody noticing is what an
+/// administrator vouches for.
 #[test]
 fn no_way_leads_from_a_vote_to_an_admission_and_no_vote_comes_again() {
     search(&Node::new(), &mut Vec::new(), false, 0, 6);

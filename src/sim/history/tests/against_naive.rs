@@ -19,7 +19,8 @@ struct Lease {
     ended: u64,
 }
 
-/// Which attempt comes next in what it does, after how many milliseconds, and with which token if it is granted.
+/// Which attempt comes next in what it does, after how many milliseconds, and with which token if
+/// it is granted.
 fn moves() -> impl Strategy<Value = Vec<(u64, u64, u64)>> {
     prop::collection::vec((0_u64..8, 0_u64..3, 1_u64..12), 0..40)
 }

@@ -10,7 +10,8 @@ use std::time::Duration;
 use super::*;
 use crate::{algorithm::fencing::FencingToken, resource::Resource};
 
-/// A history under construction, in which a millisecond passes before every entry unless told otherwise.
+/// A history under construction, in which a millisecond passes before every entry unless told
+/// otherwise.
 #[derive(Default)]
 struct Script {
     history: History,

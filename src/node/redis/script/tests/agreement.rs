@@ -1,4 +1,5 @@
-//! The script and the pure node, side by side: the same entries give the same answers and leave the same behind.
+//! The script and the pure node, side by side: the same entries give the same answers and leave the
+//! same behind.
 
 use std::{
     cell::RefCell,
@@ -35,7 +36,8 @@ const WAITERS: [&str; 4] = ["w:1", "w:2", "w:3", "w:4"];
 /// Long enough for no mark to be over within a run.
 const HAND_OVER: Duration = Duration::from_secs(15);
 
-/// How far a ttl of the server may be from that of the pure node, which gets its time a little before.
+/// How far a ttl of the server may be from that of the pure node, which gets its time a little
+/// before.
 const TOLERANCE: u64 = 200;
 
 /// A number that is known only when the step is executed.
@@ -155,7 +157,8 @@ fn question() -> impl Strategy<Value = Question> {
     ]
 }
 
-/// Tickets that are given have another order on the server and in the pure node if one in between is asked for, so it is not.
+/// Tickets that are given have another order on the server and in the pure node if one in between
+/// is asked for, so it is not.
 fn ticket() -> impl Strategy<Value = Number> {
     prop_oneof![
         4 => Just(0),
@@ -179,8 +182,8 @@ fn enrolment() -> Draft {
     Draft { question, resources: vec!["a"], owner: "u:1", ttl: 1 }
 }
 
-/// Somebody holds a resource, everybody else lines up, and the first is called, perhaps long ago. By chance a line is rarely
-/// as long as that.
+/// Somebody holds a resource, everybody else lines up, and the first is called, perhaps long ago.
+/// By chance a line is rarely as long as that.
 fn crowd() -> impl Strategy<Value = Vec<Step>> {
     let draft = |question| Draft { question, resources: vec!["a"], owner: "u:1", ttl: 3 };
     let zero = || Number::Exactly(0);
@@ -266,7 +269,8 @@ impl Pair<'_> {
         let first = names[0].clone();
         let resources: Resources = names.into();
         let owner = owner(draft.owner);
-        // No two ttls of one run are so near that the tolerance could change which of them is the longer.
+        // No two ttls of one run are so near that the tolerance could change which of them is the
+        // longer.
         let ttl = Duration::from_millis(draft.ttl * 20_000 + (self.steps * 4 + index) * 2 * TOLERANCE);
         match &draft.question {
             Question::Lock { hint, is_called } => {
@@ -325,7 +329,8 @@ impl Pair<'_> {
         NodeTime::from_epoch(seconds * 1000 + micros / 1000)
     }
 
-    /// What the pure node becomes at `now`, if it says and tells the same as the server; else what it says and tells.
+    /// What the pure node becomes at `now`, if it says and tells the same as the server; else what
+    /// it says and tells.
     fn predict(
         &self,
         terms: &Terms,
@@ -364,8 +369,8 @@ impl Pair<'_> {
                 let after = self.now();
                 let told = told(self.ear);
                 let state = self.predict(&terms, &entries, &said, &told, before);
-                // A second may have begun in between, which counters that were missing show: in answers, or only in
-                // what is stored.
+                // A second may have begun in between, which counters that were missing show: in
+                // answers, or only in what is stored.
                 self.state = match state {
                     Ok(state) if before.seconds() == after.seconds() || self.agrees_with(&state) => state,
                     other => {
@@ -497,7 +502,8 @@ impl Pair<'_> {
             prop_assert!(ttl >= 0, "{} has no ttl", key.escape_ascii());
             found.insert(key, (value, Duration::from_millis(ttl.unsigned_abs())));
         }
-        // Whoever looks for a tombstone, a line or a mark looks here first, so it has to outlive them all.
+        // Whoever looks for a tombstone, a line or a mark looks here first, so it has to outlive
+        // them all.
         let sign = found.remove(names::ANY.as_bytes()).map(|(_, ttl)| ttl);
         let signed = [&b"redquorum:gone:"[..], b"redquorum:line:", b"redquorum:mark:"];
         let is_signed = |key: &[u8]| signed.iter().any(|prefix| key.starts_with(prefix));
@@ -511,7 +517,8 @@ impl Pair<'_> {
             if key.starts_with(b"redquorum:called:") {
                 prop_assert_eq!(value.get(1), expected.get(1), "{}", key.escape_ascii());
                 prop_assert!(is_near(at(value).unwrap(), at(expected).unwrap()), "called at another time");
-                // How long it is kept is nothing that the pure node knows: until whoever was called leaves.
+                // How long it is kept is nothing that the pure node knows: until whoever was called
+                // leaves.
                 prop_assert!(*ttl <= terms().max_ttl);
                 continue;
             }
@@ -583,7 +590,8 @@ impl Pair<'_> {
     }
 }
 
-/// Changes what a connection listens to, which is answered with pushes alone; what it heard before is dropped.
+/// Changes what a connection listens to, which is answered with pushes alone; what it heard before
+/// is dropped.
 fn subscribe(ear: &mut Connection, command: &Cmd) {
     ear.send_packed_command(&command.get_packed_command()).unwrap();
     told(ear);
@@ -609,7 +617,8 @@ fn shown(channels: &[Vec<u8>]) -> Vec<String> {
     channels.iter().map(|channel| channel.escape_ascii().to_string()).collect()
 }
 
-/// Of those who hold resources for equally long, the pure node then has marked the one that the server named.
+/// Of those who hold resources for equally long, the pure node then has marked the one that the
+/// server named.
 fn adopt_mark(
     state: &mut NodeState,
     before: &NodeState,
@@ -630,7 +639,8 @@ fn adopt_mark(
     }
 }
 
-/// The pure node is asked a little earlier than the server, and from then on has the tickets that the server gave.
+/// The pure node is asked a little earlier than the server, and from then on has the tickets that
+/// the server gave.
 fn adopt_ticket(state: &mut NodeState, entry: &Entry, said: &Answer) {
     if let (Entry::LineUp(LineUp { lock, resource, waiter, life: Some(_), .. }), Answer::Queued(queued)) =
         (entry, said)

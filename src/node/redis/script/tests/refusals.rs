@@ -43,7 +43,8 @@ fn a_replica_refuses_every_write() {
     assert_eq!(server.keys(), keys);
 }
 
-/// A server that is enrolled, where `me` holds `held` for 50 seconds with this vote, and the counter of `a` is remembered.
+/// A server that is enrolled, where `me` holds `held` for 50 seconds with this vote, and the
+/// counter of `a` is remembered.
 fn enrolled() -> (Server, u64) {
     let mut server = Server::start();
     server.enrol();
@@ -86,7 +87,8 @@ fn a_replica_refuses_the_short_way_as_well() {
     assert_eq!(server.keys(), keys);
 }
 
-/// What fails after the first write is told; what fails before it is left to the long way, which fails there as well.
+/// What fails after the first write is told; what fails before it is left to the long way, which
+/// fails there as well.
 #[test]
 fn a_permission_that_is_missing_is_told_by_the_short_way_too() {
     let (mut server, vote) = enrolled();
@@ -189,7 +191,8 @@ fn whatever_permission_is_missing_no_key_stays_without_a_ttl() {
         server.connect();
         server.run("FLUSHALL");
         server.run(&format!("ACL SETUSER u{missing} on >x ~* &* +@all -{missing}"));
-        // With the record of this run, and a counter that is remembered, a lock takes the short way.
+        // With the record of this run, and a counter that is remembered, a lock takes the short
+        // way.
         server.enrol();
         server.one(&terms(), &lock("d", "before", 5000, 0));
         server.one(&terms(), &unlock("d", "before", true, false));
@@ -215,7 +218,8 @@ fn whatever_permission_is_missing_no_key_stays_without_a_ttl() {
         let [long, short] = [&answers[0], &answers[5]].map(denied);
         match missing {
             "pexpire" | "hset" => assert!(long && short, "{missing}: {answers:?}"),
-            // The short way counts by INCR alone, and leaves it to the long one, by SET, where it may not.
+            // The short way counts by INCR alone, and leaves it to the long one, by SET, where it
+            // may not.
             "set" => assert!(long && !short, "{missing}: {answers:?}"),
             "incr" | "decr" | "del" => assert!(!long && !short, "{missing}: {answers:?}"),
             _ => assert!(answers.iter().any(denied), "{missing}: {answers:?}"),

@@ -24,7 +24,8 @@ use crate::{
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// A server without persistence that ends with the test, and a connection to it that has loaded the script.
+/// A server without persistence that ends with the test, and a connection to it that has loaded the
+/// script.
 pub(super) struct Server {
     process: Child,
     directory: PathBuf,
@@ -63,8 +64,8 @@ impl Server {
         panic!("the server does not answer at {url}");
     }
 
-    /// From now on the node has the record of the quorum and the run that are named in `terms`, so that entries of one
-    /// resource take the short ways.
+    /// From now on the node has the record of the quorum and the run that are named in `terms`, so
+    /// that entries of one resource take the short ways.
     pub(super) fn enrol(&mut self) {
         let Terms { run, fingerprint, .. } = terms();
         self.run(&format!("HSET {} run {} floor 0 fingerprint {fingerprint}", names::RECORD, run.unwrap()));

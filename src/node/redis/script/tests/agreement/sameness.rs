@@ -92,7 +92,8 @@ pub(super) fn is_same_answer(
                 (Some(one), Some(other)) => is_same_held(one, other),
                 (one, other) => one.is_none() && other.is_none(),
             };
-            // The resource of whoever lines up is that of the holder, who may be another one that is as good.
+            // The resource of whoever lines up is that of the holder, who may be another one that
+            // is as good.
             let is_of_holder =
                 |of: &Queued| of.holder.as_ref().is_some_and(|holder| holder.resource == of.resource);
             let is_same_resource = one.resource == other.resource
@@ -138,8 +139,8 @@ fn is_same_ticket(one: &Queued, other: &Queued) -> bool {
         && is_near(Duration::from_micros(one.ticket), Duration::from_micros(other.ticket))
 }
 
-/// Whether this holder is as good as the first of those who tie: servers before 7.2 give the keys of one script ttls
-/// that begin a millisecond apart.
+/// Whether this holder is as good as the first of those who tie: servers before 7.2 give the keys
+/// of one script ttls that begin a millisecond apart.
 fn is_tie(entry: &Entry, holder: &Holder, state: &NodeState, now: NodeTime) -> bool {
     let (Entry::Lock(Lock { resources, .. })
     | Entry::LineUp(LineUp { lock: Lock { resources, .. }, .. })
