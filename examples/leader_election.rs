@@ -35,8 +35,8 @@ enum Nodes {
     Redis(QuorumBuilder),
 }
 
-/// What the leader writes to: it remembers the largest term that was here. In SQL it is a `WHERE
-/// term <= :term`.
+/// What the leader writes to: it remembers the largest term that was here. In SQL it is a
+/// `WHERE term <= :term`.
 #[derive(Default)]
 struct Store {
     term: Option<FencingToken>,
@@ -55,7 +55,7 @@ fn main() -> Outcome {
         Err(_) => Nodes::Memory(MemoryCluster::new(5)),
     };
     let store = Arc::new(Mutex::new(Store::default()));
-    // Whoever is elected takes the last of these upon itself.
+    // The leader takes the last of these upon itself.
     let fates = Arc::new(Mutex::new(vec![Fate::Resigns, Fate::Resigns, Fate::Killed]));
     let candidates = ["host-1", "host-2", "host-3"].map(|name| {
         let (nodes, store, fates) = (nodes.clone(), Arc::clone(&store), Arc::clone(&fates));

@@ -1,5 +1,5 @@
-//! Re-entrancy is explicit: whoever has the same `Owner` in hand may lock again what it holds.
-//! Nobody else may.
+//! Re-entrancy is explicit: a task with the same `Owner` may lock again what it holds. No other
+//! task may.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 

@@ -13,7 +13,7 @@ use redquorum::sim::{Campaign, Client, Found, Promise, Promises, Schedule, Sched
 /// Shorter than faults last.
 const TTL: Duration = Duration::from_secs(5);
 
-/// Adds one to the balance, under the token: the store refuses whoever comes with an old one.
+/// Adds one to the balance, under the token: the store refuses an old one.
 async fn careful(client: Client) {
     let quorum = Quorum::builder().ttl(TTL).simulated(&client).expect("the settings can work");
     let store = client.store("balance").expect("a short name");

@@ -17,7 +17,7 @@ async fn main() -> anyhow::Result<()> {
     };
     println!("first caller: has it");
 
-    // One attempt. Whoever holds the resource, it is no error.
+    // One attempt. That another client holds the resource is no error.
     let second = report.try_lock().await?;
     println!("second caller: {}", if second.is_some() { "has it, too" } else { "told that it is held" });
     assert!(second.is_none());

@@ -5,9 +5,9 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     algorithm::{
-        arbiter,
         attempt::{Attempt, Ballot, Loss, Plan, Rules, Step},
         node_set::NodeSet,
+        queue_node,
         queueing::{Deferral, Queueing, Setback},
         sighting::Sighting,
         tally::{Tally, Verdict},
@@ -73,15 +73,15 @@ impl Core {
                     Some(node) => attempt.on_lock(node, Ballot::Granted(7)),
                     None => return false,
                 },
-                Step::LineUp(_) | Step::Raise { .. } | Step::Abandon => {}
+                Step::Enqueue(_) | Step::Raise { .. } | Step::Abandon => {}
                 Step::Won { .. } => return true,
                 Step::Lost(_) => return false,
             }
         }
     }
 
-    /// What a waiter decides for one grant: it is put off by the node that keeps the line, is
-    /// called, and asks when to try again. Whether that is at once.
+    /// What a waiter decides for one grant: the queue node puts it off, then wakes it, and it asks
+    /// when to try again. Whether that is at once.
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl Core {
         let seen = vec![Sighting::Held { owner: owner.clone(), remaining: self.ttl }; nodes];
         let deferral = Deferral {
             node: 0,
-            is_in_line: true,
+            is_queued: true,
             rank: 0,
             patience: self.ttl,
             holder: Some((owner, self.ttl)),
@@ -104,15 +104,15 @@ impl Core {
         let loss = Loss::Contended;
         let took = Duration::from_millis(1);
         queueing.attempt_lost(&Setback { loss, sightings: &seen, deferral: Some(&deferral), took }, NOW, 0.5);
-        queueing.called(0, NOW);
-        Ok(queueing.next_wake().at == NOW)
+        queueing.woken(0, NOW);
+        Ok(queueing.next_attempt().at == NOW)
     }
 
     /// Orders the nodes for a resource: the first to be asked.
     #[must_use]
-    pub fn arbiter(&self, resource: &str) -> Option<usize> {
+    pub fn queue_node(&self, resource: &str) -> Option<usize> {
         let addresses = ["10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379", "10.0.0.4:6379", "10.0.0.5:6379"];
-        arbiter::order(resource.as_bytes(), addresses).first().copied()
+        queue_node::order(resource.as_bytes(), addresses).first().copied()
     }
 }
 
@@ -143,7 +143,7 @@ impl Calls {
     pub fn lock(&self, entries: usize) -> usize {
         self.encode(entries, |owner| {
             let resources = Arc::clone(&self.resources);
-            Entry::Lock(Lock { resources, owner, ttl: Duration::from_secs(30), hint: 0, is_called: false })
+            Entry::Lock(Lock { resources, owner, ttl: Duration::from_secs(30), hint: 0, has_turn: false })
         })
     }
 

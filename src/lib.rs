@@ -33,7 +33,7 @@
 //! | lock resources of several quorums | [`MultiLock::new`] | waits, quorum by quorum |
 //! | lock again what your caller may hold already | an [`Owner`], with [`RedLock::owned_by`] | re-enters if it is held by that owner |
 //! | only know who holds it | [`RedLock::inspect`] | says who, and what each node answered |
-//! | end a lock whose holder is gone | [`RedLock::force_unlock`] | unlocks it, whoever it is |
+//! | end a lock whose holder is gone | [`RedLock::force_unlock`] | unlocks it for any holder |
 //! | lead until it is lost, with one leader whom others can see | [`Election::campaign`] | waits |
 //!
 //! Being held by another is no error of `try_lock`; that no quorum answered is one, of every call.

@@ -21,7 +21,7 @@ pub(crate) enum Mutation {
     RaiseWithoutOwner,
     /// A raise lowers counters, too.
     RaiseAboveToken,
-    /// The largest vote is the token, whoever knows of it.
+    /// The largest vote is the token, although no quorum may know of it.
     NoRaise,
     /// A renewal does not heal nodes whose counter is above the token.
     HealOnlyBelowToken,
@@ -29,7 +29,7 @@ pub(crate) enum Mutation {
     VerifyAboveToken,
     /// A verification counts nodes that have lost their counter.
     VerifyForgetful,
-    /// An unlock deletes the key of whoever has it.
+    /// An unlock deletes the key of any owner.
     UnlockWithoutOwner,
     /// A lock that is unanswered when its owner unlocks leaves no tombstone.
     NoTombstoneForLock,
@@ -39,7 +39,7 @@ pub(crate) enum Mutation {
     StartAfterFirstAnswer,
     /// A request may shorten a ttl.
     ShortenTtl,
-    /// Nodes do not let those go first who were refused, or are called.
+    /// Nodes do not let the waiters go first that were refused, or are woken.
     LetNobodyFirst,
     /// Nodes that have not answered are not told of the rollback.
     RollbackSkipsSilent,
@@ -48,25 +48,27 @@ pub(crate) enum Mutation {
     /// An inner unlock takes one hold away, whatever is left, instead of saying how many are left:
     /// it travels as a renewal with no holds.
     HoldsAsIncrements,
-    /// A node keeps what anybody proclaims, whoever holds the lock.
+    /// A node keeps what any client proclaims, even one that does not hold the lock.
     ProclaimWithoutLock,
-    /// Whoever a node heard last is shown as leader, whoever holds the lock.
+    /// The client that proclaimed last on a node is shown as leader, even if it does not hold the
+    /// lock.
     ObserveWithoutLock,
     /// What is observed may go back to what was there before.
     ObserveBackwards,
     /// A node that restarted votes as if it had given no votes before.
     VoteWithoutFloor,
-    /// The node that keeps the line grants to whoever comes.
+    /// The queue node grants to any client that asks.
     GrantOutOfTurn,
-    /// The node that keeps the line tells nobody that it is its turn.
-    CallNobody,
-    /// Whoever is called and gives the vote back, or leaves the line, takes the call along.
-    KeepTheCall,
-    /// A newcomer takes the refusal of the node that keeps the line for one vote.
-    IgnoreTheLine,
+    /// The queue node wakes no waiter.
+    WakeNobody,
+    /// When a waiter that was woken gives its vote back, or leaves the queue, the next is not
+    /// woken.
+    KeepTheTurn,
+    /// A newcomer takes the refusal of the queue node for one vote.
+    IgnoreTheQueue,
     /// A waiter does not come when the ttl of the holder ends.
     SleepPastTheEnd,
-    /// A lease that was won without a word from the node that keeps the line leaves marks.
+    /// A lease that was won without a word from the queue node leaves marks.
     MarkUnheard,
     /// What a call has begun whose future nobody polls is not taken back.
     KeepWhatNobodyPolls,

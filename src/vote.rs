@@ -37,9 +37,8 @@ pub enum Refusal {
         /// For how long, unless it is renewed.
         remaining: Duration,
     },
-    /// Others are in line for the resource there, or are let go first. Somebody may hold it
-    /// besides.
-    InLine,
+    /// Others are queued for the resource there, or are let go first. Somebody may hold it besides.
+    Queued,
     /// This lease was unlocked there already, by its holder or by force.
     Unlocked,
     /// The node must not vote for so long: it may have forgotten votes, as it restarted, was
@@ -129,7 +128,7 @@ impl Vote {
             Answer::Queued(Queued { holder: Some(Holder { owner, remaining, .. }), .. }) => {
                 Self::Refused(Refusal::Held { owner: owner.clone(), remaining: *remaining })
             }
-            Answer::Queued(_) => Self::Refused(Refusal::InLine),
+            Answer::Queued(_) => Self::Refused(Refusal::Queued),
             Answer::Gone => Self::Refused(Refusal::Unlocked),
             Answer::NotRaised { .. } | Answer::NotLeader => Self::Refused(Refusal::Superseded),
             Answer::Foreign { fingerprint } | Answer::Known { fingerprint } => {
@@ -177,7 +176,7 @@ impl fmt::Display for Refusal {
             Self::Held { owner: None, remaining } => {
                 write!(f, "held by a lock of another kind for {remaining:?}")
             }
-            Self::InLine => f.write_str("others are before it in line"),
+            Self::Queued => f.write_str("others are before it in the wait queue"),
             Self::Unlocked => f.write_str("unlocked before"),
             Self::Quarantined { remaining: Some(remaining) } => {
                 write!(f, "in quarantine for {remaining:?}: it may have forgotten votes")

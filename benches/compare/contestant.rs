@@ -1,4 +1,4 @@
-//! Whoever takes part: ours, rslock, and the two floors.
+//! The contestants: ours, rslock, and the two floors.
 
 use std::{fmt, time::Duration};
 

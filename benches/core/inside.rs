@@ -23,8 +23,8 @@ pub(crate) fn decisions(criterion: &mut Criterion) {
         group.finish();
     }
     let core = Core::new(5).expect("a quorum may have five nodes");
-    criterion.bench_function("decision/arbiter/5", |bencher| {
-        bencher.iter(|| core.arbiter(black_box("invoice:42")));
+    criterion.bench_function("decision/queue_node/5", |bencher| {
+        bencher.iter(|| core.queue_node(black_box("invoice:42")));
     });
 }
 

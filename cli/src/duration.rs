@@ -43,7 +43,7 @@ impl<'de> Deserialize<'de> for Written {
     }
 }
 
-/// Reads a duration from a text, and tells whoever wrote a number what it lacks.
+/// Reads a duration from a text, and tells what a bare number lacks.
 struct Text;
 
 impl Visitor<'_> for Text {

@@ -87,7 +87,7 @@ impl Failure {
 /// Whether it was others who kept a lock from its quorum: some node says so, and enough could vote.
 /// One that was not asked, or not waited for, could: a single refusal may decide an attempt.
 fn is_held(votes: &Votes, needed: usize) -> bool {
-    let is_by_others = |vote: &Vote| matches!(vote, Vote::Refused(Refusal::Held { .. } | Refusal::InLine));
+    let is_by_others = |vote: &Vote| matches!(vote, Vote::Refused(Refusal::Held { .. } | Refusal::Queued));
     let may_count =
         |vote: &Vote| is_by_others(vote) || matches!(vote, Vote::Granted | Vote::NotAsked | Vote::Pending);
     let able = votes.iter().filter(|(_, vote)| may_count(vote)).count();

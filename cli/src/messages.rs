@@ -22,8 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Standard error, written by a thread of its own.
 ///
-/// Whoever keeps a lease must not wait for a terminal: a write may block for as long as somebody
-/// likes, and the command under the lock would run on past the end of validity.
+/// A task that keeps a lease must not wait for a terminal: a write may block for as long as
+/// somebody likes, and the command under the lock would run on past the end of validity.
 #[derive(Clone, Debug)]
 pub(crate) struct Messages {
     is_json: bool,
@@ -119,8 +119,8 @@ impl Write for Messages {
 
 fn write_all(waiting: &Receiver<Line>, bars: &MultiProgress) {
     // While the terminal is lent to a command, we are in the background, from where a terminal with
-    // `tostop` lets nobody write: SIGTTOU would stop the whole process, and with it whoever is to
-    // end the command. Where it is blocked, the write is done.
+    // `tostop` lets nobody write: SIGTTOU would stop the whole process, and with it the task that
+    // is to end the command. Where it is blocked, the write is done.
     let mut ttou = SigSet::empty();
     ttou.add(Signal::SIGTTOU);
     ttou.thread_block().ok();

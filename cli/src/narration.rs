@@ -92,7 +92,7 @@ pub(crate) async fn narrate_connecting(
         });
         let (dialled, ()) = tokio::join!(join_all(dials), stopwatch::pause(at_least));
         let failed = dialled.into_iter().flatten();
-        // Whoever connects will say itself that it goes on.
+        // The connecting client will say itself that it goes on.
         if let Some(shortage) = Shortage::of_dials(nodes.len(), needed, failed)
             && let Some(message) = teller.hear(Some(shortage))
         {

@@ -95,8 +95,8 @@ impl Sight {
         self.nodes.iter().all(|node| node.state == NodeState::Free)
     }
 
-    /// Whether whoever holds it, here or on any node, was shown to do so in an earlier sight. That
-    /// it was given back meanwhile makes no difference.
+    /// Whether a holder, here or on any node, was shown to do so in an earlier sight. That it was
+    /// given back meanwhile makes no difference.
     pub(crate) fn has_no_other_holder_than(&self, shown: &Self) -> bool {
         let owner = |holder: &Holder| holder.owner.clone();
         let was_on_a_node = |now: &NodeSight| {

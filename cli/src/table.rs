@@ -11,7 +11,7 @@ pub(crate) fn width() -> Option<u16> {
 
 /// How wide this is, if it is a terminal.
 pub(crate) fn width_of(term: &Term) -> Option<u16> {
-    // Whoever makes a terminal of no columns does not know how many there are.
+    // A terminal that claims no columns does not know how many it has.
     term.size_checked().map(|(_, columns)| columns).filter(|columns| *columns > 0)
 }
 

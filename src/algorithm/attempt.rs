@@ -22,22 +22,22 @@ mod tests;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
     /// All nodes at once, by somebody who knows of nobody else: one round trip when the resource is
-    /// free. This one keeps the line, if there is one.
+    /// free. This one is the queue node.
     First(usize),
-    /// These nodes one after the other until one grants, then all others. Whoever is asked before
-    /// anybody has granted is asked for a turn, and keeps a line.
-    InLine(Vec<usize>),
+    /// These nodes one after the other until one grants, then all others. A node that is asked
+    /// before any other has granted is asked for a turn, and may be the queue node.
+    Queued(Vec<usize>),
     /// All nodes at once, for this one has said that it is our turn: it is asked for it, and the
     /// others to lock. Its refusal counts for all.
-    Called(usize),
+    Woken(usize),
 }
 
 impl Plan {
     /// Who is asked one after the other.
-    fn arbiters(&self) -> Option<&[usize]> {
+    fn queue_nodes(&self) -> Option<&[usize]> {
         match self {
-            Self::InLine(order) => Some(order),
-            Self::First(_) | Self::Called(_) => None,
+            Self::Queued(order) => Some(order),
+            Self::First(_) | Self::Woken(_) => None,
         }
     }
 }
@@ -73,10 +73,10 @@ pub(crate) enum Ballot {
 /// What to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Send the lock to these nodes. `is_called`: the node that keeps the line has granted it.
-    Lock { nodes: NodeSet, is_called: bool },
+    /// Send the lock to these nodes. `has_turn`: the queue node has granted it.
+    Lock { nodes: NodeSet, has_turn: bool },
     /// Ask this node for a turn to lock.
-    LineUp(usize),
+    Enqueue(usize),
     /// Send the raise to these nodes.
     Raise { token: u64, nodes: NodeSet },
     /// Wait for a vote, at most until then.
@@ -118,13 +118,13 @@ pub(crate) struct Attempt {
     fencing: Fencing,
     /// Counts confirmations of the token.
     confirm: Round,
-    /// When the next arbiter is asked although one is still silent.
+    /// When the next queue node is asked although one is still silent.
     hedge_at: Instant,
-    /// The node that keeps the line, once it has granted, or would.
+    /// The queue node, once it has granted, or would.
     turn: Option<usize>,
-    /// Whether this is a first contact, and others are in line; or in that of another node.
+    /// Whether this is a first contact, and others are queued; or in that of another node.
     is_put_off: bool,
-    is_line_elsewhere: bool,
+    is_queue_elsewhere: bool,
     /// How often nodes were asked again, and when those are that refuse now.
     repeats: u32,
     again_at: Option<Instant>,
@@ -144,7 +144,7 @@ enum Phase {
     Lost(Loss),
 }
 
-/// The share of the node timeout after which a silent arbiter is passed over.
+/// The share of the node timeout after which a silent queue node is passed over.
 pub(crate) const HEDGE_SHARE: u32 = 8;
 
 impl Attempt {
@@ -161,7 +161,7 @@ impl Attempt {
             hedge_at: start,
             turn: None,
             is_put_off: false,
-            is_line_elsewhere: false,
+            is_queue_elsewhere: false,
             repeats: 0,
             again_at: None,
             is_held: false,
@@ -177,7 +177,7 @@ impl Attempt {
         }
         if let Ballot::Granted(vote) = ballot {
             self.fencing.vote(node, vote);
-            if self.keeps_line(node) {
+            if self.is_queue_node(node) {
                 self.turn = Some(node);
             }
         }
@@ -188,25 +188,25 @@ impl Attempt {
         }
     }
 
-    /// The node that keeps the line of one of the resources says that others are in it: whoever
-    /// comes first goes there, too.
-    pub(crate) fn line_stands(&mut self) {
+    /// The queue node of one of the resources says that others are in it: a newcomer goes there,
+    /// too.
+    pub(crate) fn queue_is_occupied(&mut self) {
         let is_first = matches!(self.rules.plan, Plan::First(_));
-        self.is_put_off |= is_first && !mutation::is_on(Mutation::IgnoreTheLine);
+        self.is_put_off |= is_first && !mutation::is_on(Mutation::IgnoreTheQueue);
     }
 
-    /// Another node has a line: it keeps it if the first cannot.
-    pub(crate) fn line_stands_elsewhere(&mut self) {
-        self.is_line_elsewhere = true;
+    /// Another node has a queue, as it is the queue node if the first cannot be.
+    pub(crate) fn queue_is_occupied_elsewhere(&mut self) {
+        self.is_queue_elsewhere = true;
     }
 
-    /// The node that keeps the line has put a first contact off, and says that nobody is in line:
-    /// so it is its turn.
-    pub(crate) fn line_is_empty(&mut self, keeper: usize) {
-        self.turn.get_or_insert(keeper);
+    /// The queue node has put a first contact off, and says that nobody is queued: so it is its
+    /// turn.
+    pub(crate) fn queue_is_empty(&mut self, queue_node: usize) {
+        self.turn.get_or_insert(queue_node);
     }
 
-    /// We were refused for another resource than the one whose line this is about: of that, it may
+    /// We were refused for another resource than the one whose queue this is about: of that, it may
     /// be the turn of another, who must not wait for us.
     pub(crate) fn refused_elsewhere(&mut self) {
         self.is_refused_elsewhere = true;
@@ -278,9 +278,9 @@ impl Attempt {
         match verdict {
             Verdict::Lost => {
                 let next = self.ask_put_off(now).or_else(|| self.ask_again(now));
-                next.or_else(|| self.wait_for_keeper(now)).unwrap_or_else(|| self.abandon(now))
+                next.or_else(|| self.wait_for_queue_node(now)).unwrap_or_else(|| self.abandon(now))
             }
-            Verdict::Pending if self.caller_refused() => self.abandon(now),
+            Verdict::Pending if self.waker_refused() => self.abandon(now),
             Verdict::Won => {
                 // A quorum of grants has a largest vote.
                 let Some(token) = self.fencing.fix() else { return self.abandon(now) };
@@ -289,15 +289,15 @@ impl Attempt {
             }
             Verdict::Pending => {
                 let next = self.next_to_ask(now);
-                if let Some(node) = self.keeper_of_the_line(next) {
+                if let Some(node) = self.queue_node_among(next) {
                     self.ask(NodeSet::only(node), now);
-                    Step::LineUp(node)
+                    Step::Enqueue(node)
                 } else if !next.is_empty() {
                     self.ask(next, now);
-                    Step::Lock { nodes: next, is_called: !matches!(self.rules.plan, Plan::First(_)) }
+                    Step::Lock { nodes: next, has_turn: !matches!(self.rules.plan, Plan::First(_)) }
                 } else if let Some(step) = self.ask_put_off(now) {
                     step
-                } else if self.arbiter_refused() {
+                } else if self.queue_node_refused() {
                     self.abandon(now)
                 } else {
                     let is_put_off = self.turn.is_none() && self.ballots.contains(&Ballot::PutOff);
@@ -357,7 +357,7 @@ impl Attempt {
     fn abandon(&mut self, now: Instant) -> Step {
         self.phase = if now >= self.end_of_validity() {
             Phase::Lost(Loss::Expired)
-        } else if self.is_put_off || self.arbiter_refused() || self.caller_refused() {
+        } else if self.is_put_off || self.queue_node_refused() || self.waker_refused() {
             Phase::Lost(Loss::Contended)
         } else if now >= self.end() {
             Phase::Lost(self.reason())
@@ -397,10 +397,10 @@ impl Attempt {
     }
 
     fn wait(&self, deadline: Option<Instant>) -> Step {
-        let arbiter = self.rules.plan.arbiters().is_some()
+        let queue_node = self.rules.plan.queue_nodes().is_some()
             && matches!(self.phase, Phase::Locking)
             && self.lock.granted().is_empty();
         let deadline = deadline.into_iter().chain([self.end()]).min().unwrap_or(self.start);
-        Step::Wait(if arbiter { deadline.min(self.hedge_at) } else { deadline })
+        Step::Wait(if queue_node { deadline.min(self.hedge_at) } else { deadline })
     }
 }

@@ -10,11 +10,11 @@
 //!                               Tally ── votes over all configured nodes
 //! ```
 
-pub(crate) mod arbiter;
 pub(crate) mod attempt;
 pub(crate) mod fencing;
 pub(crate) mod lease;
 pub(crate) mod node_set;
+pub(crate) mod queue_node;
 pub(crate) mod queueing;
 pub(crate) mod residue;
 pub(crate) mod round;

@@ -18,13 +18,13 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// A place in line that nobody asks for is kept for so many of the longest polls.
-const POLLS_PER_LIFE: u32 = 2;
+/// An entry of a waiter that does not ask again is kept for so many of the longest polls.
+const POLLS_PER_ENTRY_TTL: u32 = 2;
 
-/// So many of the first in line listen for releases, and come when the holder's ttl ends.
+/// So many of the first in the queue listen for releases, and come when the holder's ttl ends.
 pub(crate) const LISTENING: u32 = 2;
 
-/// The timing of a waiter's attempts. All but the floor matter only when it is not called.
+/// The timing of a waiter's attempts. All but the floor matter only when it is not woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pacing {
     /// The first fallback poll; each next one is twice as late ...
@@ -37,23 +37,24 @@ pub(crate) struct Pacing {
 
 /// When to try again, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wake {
+pub(crate) struct NextAttempt {
     pub(crate) at: Instant,
     pub(crate) plan: Plan,
 }
 
-/// The rule of waiting: who is called asks, all others come back only so that their place is kept,
-/// or in case that nobody calls.
+/// The rule of waiting: a waiter that is woken asks. All others come back only to keep their entry,
+/// or in case that no node wakes them.
 ///
-/// The line is at the first node of the arbiter order that serves. A node is passed over when it
-/// keeps a lock that can be nobody's: it would call nobody.
+/// The queue node is the first node of the queue node order that serves. A node is passed over when
+/// it keeps a lock that can be nobody's: it would wake nobody.
 ///
-/// The first two in line also hear of releases, for not everybody who unlocks calls: the first asks
-/// then, and the second if nothing has come of it after a while, as the first may be stopped.
+/// The first two in the queue also hear of releases, for not every unlock wakes a waiter: the first
+/// asks then, and the second asks if nothing has come of it after a while, as the first may be
+/// stopped.
 ///
 /// # Invariants
 ///
-/// 1. A call that arrives during an attempt is not forgotten; it may be older than the attempt's
+/// 1. A wake that arrives during an attempt is not forgotten; it may be older than the attempt's
 ///    refusal, so all nodes are not asked at once for it.
 /// 2. Attempts that cannot ask a quorum keep the floor if there is no news in between, and those
 ///    that split the votes wait for times that grow, so no failure makes a busy loop.
@@ -61,56 +62,56 @@ pub(crate) struct Wake {
 pub(crate) struct Queueing {
     electorate: Electorate,
     pacing: Pacing,
-    /// How long a place is kept.
-    life: Duration,
+    /// How long an entry is kept.
+    entry_ttl: Duration,
     /// How long the second waits for the first.
     hand_over: Duration,
-    /// The arbiter order of the resource.
+    /// The queue node order of the resource.
     order: Vec<usize>,
-    /// In whose line the waiter is, and how many are before it.
+    /// The node in whose queue the waiter is, and how many are before it.
     queued_at: Option<usize>,
     rank: u32,
-    called_by: Option<usize>,
+    woken_by: Option<usize>,
     /// When to ask again for what was heard, or for a failure.
     again_at: Option<Instant>,
     not_before: Instant,
     come_back_at: Instant,
     poll: Duration,
-    /// Whether a release was heard of since the last attempt, and no call followed.
-    is_uncalled: bool,
+    /// Whether a release was heard of since the last attempt, and no wake followed.
+    is_unwoken: bool,
     /// Whether the attempt under way, or the last one, is for no news, or for a release without a
-    /// call.
+    /// wake.
     is_poll: bool,
-    /// Arbiters that name an owner which no quorum can have.
+    /// Queue nodes that name an owner which no quorum can have.
     stale: Stale,
     is_in_doubt: bool,
-    /// The owner that an arbiter named last, and whether that was the same as the time before.
+    /// The owner that a queue node named last, and whether that was the same as the time before.
     named: Option<OwnerId>,
     is_named_again: bool,
     /// The owner that a quorum was last seen to name.
     confirmed: Option<OwnerId>,
-    /// Until when the node that keeps the line is only to keep the place: it had granted what a
-    /// quorum holds for another, and knows nothing of that lease.
+    /// Until when the queue node is only to keep the entry: it had granted what a quorum holds for
+    /// another, and knows nothing of that lease.
     overruled_until: Option<Instant>,
-    /// Until when its calls are not followed, and how often it has granted in vain: as long as it
-    /// takes the resource for free, it calls whenever anybody asks.
+    /// Until when its wakes are not followed, and how often it has granted in vain: as long as it
+    /// takes the resource for free, it wakes a waiter whenever a client asks.
     distrusted_until: Instant,
     overrulings: u32,
     splits: u32,
     failures: u32,
-    /// How often a group has moved from one line to another in a row.
+    /// How often a group has moved from one queue to another in a row.
     moves: u32,
 }
 
-/// How an arbiter put somebody off.
+/// How a queue node put a client off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Deferral {
     pub(crate) node: usize,
-    /// Whether it keeps a place there.
-    pub(crate) is_in_line: bool,
+    /// Whether it has an entry there.
+    pub(crate) is_queued: bool,
     /// How many are before it.
     pub(crate) rank: u32,
-    /// When to come back uncalled.
+    /// When to come back if it is not woken.
     pub(crate) patience: Duration,
     /// Who holds the resource there, if it is known, and for how long.
     pub(crate) holder: Option<(Option<OwnerId>, Duration)>,
@@ -129,7 +130,7 @@ impl Queueing {
     pub(crate) fn new(
         electorate: Electorate,
         pacing: Pacing,
-        life: Duration,
+        entry_ttl: Duration,
         hand_over: Duration,
         order: Vec<usize>,
         now: Instant,
@@ -137,17 +138,17 @@ impl Queueing {
         Self {
             electorate,
             pacing,
-            life,
+            entry_ttl,
             hand_over,
             order,
             queued_at: None,
             rank: u32::MAX,
-            called_by: None,
+            woken_by: None,
             again_at: None,
             not_before: now,
             come_back_at: now + pacing.first_poll,
             poll: pacing.first_poll,
-            is_uncalled: false,
+            is_unwoken: false,
             is_poll: false,
             stale: Stale::new(electorate.nodes()),
             is_in_doubt: false,
@@ -163,39 +164,39 @@ impl Queueing {
         }
     }
 
-    /// How long a place is kept of which nothing is heard, if `longest` is the longest ttl of all.
-    pub(crate) fn life(pacing: Pacing, longest: Duration) -> Duration {
-        pacing.longest_poll.saturating_mul(POLLS_PER_LIFE).min(longest)
+    /// How long an entry is kept of which nothing is heard, if `longest` is the longest ttl of all.
+    pub(crate) fn entry_ttl(pacing: Pacing, longest: Duration) -> Duration {
+        pacing.longest_poll.saturating_mul(POLLS_PER_ENTRY_TTL).min(longest)
     }
 
     /// A node says that it is our turn.
-    pub(crate) fn called(&mut self, node: usize, now: Instant) {
+    pub(crate) fn woken(&mut self, node: usize, now: Instant) {
         self.stale.released(node);
         self.follow();
         if self.queued_at == Some(node) {
-            self.called_by = Some(node);
+            self.woken_by = Some(node);
         } else {
             self.ask_again(now);
         }
     }
 
-    /// A node says that the resource was released, which is heard by the first two in line.
+    /// A node says that the resource was released, which is heard by the first two in the queue.
     pub(crate) fn released(&mut self, node: usize, now: Instant) {
         self.stale.released(node);
         self.follow();
         let is_first = self.rank == 0 && self.queued_at.is_some();
         if is_first && self.queued_at == Some(node) {
-            self.called_by = Some(node);
+            self.woken_by = Some(node);
         } else if self.queued_at.is_some() {
-            // The call is on its way, or another is called.
-            self.is_uncalled = true;
+            // The wake is on its way, or another waiter is woken.
+            self.is_unwoken = true;
             self.again_at = Some(now + self.hand_over);
         } else {
             self.ask_again(now);
         }
     }
 
-    /// The node that keeps the line says that we are one of the first two.
+    /// The queue node says that this waiter is one of the first two.
     pub(crate) fn comes_next(&mut self, node: usize) {
         if self.queued_at == Some(node) {
             self.rank = self.rank.min(LISTENING - 1);
@@ -217,18 +218,18 @@ impl Queueing {
     }
 
     pub(crate) fn attempt_begins(&mut self, now: Instant) {
-        let is_news = self.called_by.is_some() || self.again_at.is_some_and(|again| again <= now);
+        let is_news = self.woken_by.is_some() || self.again_at.is_some_and(|again| again <= now);
         self.is_poll = !is_news && self.come_back_at <= now;
         if self.is_poll {
             self.poll = self.poll.saturating_mul(2).min(self.pacing.longest_poll);
         }
-        self.is_poll |= std::mem::take(&mut self.is_uncalled) && self.called_by.is_none();
+        self.is_poll |= std::mem::take(&mut self.is_unwoken) && self.woken_by.is_none();
         self.again_at = None;
-        self.called_by = None;
+        self.woken_by = None;
         self.overruled_until = self.overruled_until.filter(|until| *until > now);
     }
 
-    /// Whether the next attempt only keeps the place in line, and takes nothing.
+    /// Whether the next attempt only keeps the entry in the queue, and takes nothing.
     pub(crate) fn only_queues(&self) -> bool {
         self.overruled_until.is_some()
     }
@@ -241,7 +242,7 @@ impl Queueing {
     /// An attempt was lost. `jitter` is uniform in 0..1.
     pub(crate) fn attempt_lost(&mut self, seen: &Setback<'_>, now: Instant, jitter: f64) {
         let floor = self.pacing.floor;
-        let most = self.life.mul_f64(0.75).max(floor);
+        let most = self.entry_ttl.mul_f64(0.75).max(floor);
         let poll = self.poll.mul_f64(0.5 + jitter).min(most);
         self.come_back_at = now + poll;
         self.not_before = now;
@@ -263,7 +264,7 @@ impl Queueing {
             return;
         }
         if let Some(until) = self.end_of_other(seen.sightings, now) {
-            // Less and less often: its unlock may be on its way to those nodes, and would call
+            // Less and less often: its unlock may be on its way to those nodes, and would wake
             // nobody any more.
             let range = if self.overrulings == 0 { seen.took } else { seen.took.max(floor) };
             let pause = range.saturating_mul(1 << self.overrulings.min(6)).mul_f64(0.5 + jitter);
@@ -273,7 +274,7 @@ impl Queueing {
             self.overrulings += 1;
         }
         // The first time, the votes in the way are most likely those of a lease whose unlock is on
-        // its way there. To ask at once is also to be in line again before anybody else.
+        // its way there. To ask at once is also to be queued again before anybody else.
         let range = if self.splits <= 1 { seen.took } else { seen.took.max(floor) };
         let delay = range.saturating_mul(1 << self.splits.min(6)).mul_f64(jitter);
         self.not_before = if self.splits == 0 { now } else { now + delay };
@@ -296,8 +297,8 @@ impl Queueing {
     }
 
     /// Whether it is time to ask all nodes who holds the resource: without any news, or after a
-    /// release that it knows nothing of, the arbiter has put us off for the same owner as before,
-    /// whom nobody has confirmed since.
+    /// release that it knows nothing of, the queue node has put us off for the same owner as
+    /// before, whom nobody has confirmed since.
     pub(crate) fn wants_look(&self) -> bool {
         let is_suspect = self.is_poll || self.is_in_doubt;
         is_suspect && self.is_named_again && self.confirmed != self.named
@@ -316,11 +317,11 @@ impl Queueing {
         }
     }
 
-    /// The attempt was won: whoever of this client comes next goes to the end of the line, at once.
+    /// The attempt was won: the next task of this client goes to the end of the queue, at once.
     pub(crate) fn won(&mut self, now: Instant) {
         self.queued_at = None;
         self.rank = u32::MAX;
-        self.called_by = None;
+        self.woken_by = None;
         self.not_before = now;
         self.again_at = Some(now);
         self.poll = self.pacing.first_poll;
@@ -331,33 +332,33 @@ impl Queueing {
     }
 
     /// When to ask again if nothing more is heard, and whom.
-    pub(crate) fn next_wake(&self) -> Wake {
-        if let Some(by) = self.called_by {
-            return Wake { at: self.not_before, plan: Plan::Called(by) };
+    pub(crate) fn next_attempt(&self) -> NextAttempt {
+        if let Some(by) = self.woken_by {
+            return NextAttempt { at: self.not_before, plan: Plan::Woken(by) };
         }
         let at = self.again_at.map_or(self.come_back_at, |again| again.min(self.come_back_at));
-        let order = self.arbiters();
+        let order = self.queue_nodes();
         // Where no quorum could be asked, nobody is asked before the others: there is no time to
         // lose, and nobody to overtake.
         let plan = match order.first() {
-            Some(keeper) if self.failures > 0 => Plan::First(*keeper),
-            _ => Plan::InLine(order),
+            Some(queue_node) if self.failures > 0 => Plan::First(*queue_node),
+            _ => Plan::Queued(order),
         };
-        Wake { at: at.max(self.not_before), plan }
+        NextAttempt { at: at.max(self.not_before), plan }
     }
 
     fn put_off(&mut self, deferral: &Deferral, named_before: Option<OwnerId>, poll: Duration, now: Instant) {
-        let Deferral { node, is_in_line, rank, patience, holder } = deferral;
+        let Deferral { node, is_queued, rank, patience, holder } = deferral;
         self.named = holder.as_ref().and_then(|(owner, _)| owner.clone());
         self.is_named_again = self.named.is_some() && self.named == named_before;
-        self.queued_at = Some(*node).filter(|_| *is_in_line);
+        self.queued_at = Some(*node).filter(|_| *is_queued);
         self.rank = *rank;
         let patience = match holder {
             _ if mutation::is_on(Mutation::SleepPastTheEnd) => poll,
-            // Whoever comes second comes for the case that the first does not.
+            // The second waiter comes in case that the first does not.
             Some((_, remaining)) if *rank == 0 => *remaining,
             Some((_, remaining)) if *rank < LISTENING => *remaining + self.hand_over,
-            None if *is_in_line && *rank < LISTENING => self.hand_over,
+            None if *is_queued && *rank < LISTENING => self.hand_over,
             _ => *patience,
         };
         let patience = patience.max(self.pacing.floor).min(poll);
@@ -367,25 +368,24 @@ impl Queueing {
         self.come_back_at = now + overruled.map_or(patience, |left| left.max(self.pacing.floor).min(poll));
     }
 
-    /// Tries to take what the node that keeps the line takes for free.
+    /// Tries to take what the queue node takes for free.
     fn follow(&mut self) {
         self.overruled_until = None;
         self.not_before = self.not_before.max(self.distrusted_until);
     }
 
-    /// When the lease is over that a quorum has seen although the node that keeps the line had
-    /// granted.
+    /// When the lease is over that a quorum has seen although the queue node had granted.
     fn end_of_other(&self, sightings: &[Sighting], now: Instant) -> Option<Instant> {
-        let had_turn =
-            self.arbiters().first().and_then(|keeper| sightings.get(*keeper)) == Some(&Sighting::Free);
+        let had_turn = self.queue_nodes().first().and_then(|queue_node| sightings.get(*queue_node))
+            == Some(&Sighting::Free);
         let other = holder(sightings, self.electorate).filter(|_| had_turn)?;
         let left =
             sightings.iter().filter(|seen| seen.owner() == Some(other)).filter_map(Sighting::remaining);
         left.max().map(|left| now + left)
     }
 
-    /// Who keeps the line, in order.
-    fn arbiters(&self) -> Vec<usize> {
+    /// Which nodes may be the queue node, in order.
+    fn queue_nodes(&self) -> Vec<usize> {
         let passed_over: NodeSet = self.stale.nodes();
         self.order.iter().copied().filter(|node| !passed_over.contains(*node)).collect()
     }

@@ -51,7 +51,7 @@ impl Round {
         self.tally.abstain(node);
     }
 
-    /// Counts as denied whoever's time is over at `now`, and returns those nodes.
+    /// Counts the nodes as denied whose time is over at `now`, and returns them.
     pub(crate) fn expire(&mut self, now: Instant) -> NodeSet {
         let late = self.overdue(now);
         for node in late.iter() {

@@ -7,8 +7,8 @@ use crate::{
 
 /// Nodes that name the same owner in two looks, neither of which found a quorum for it.
 ///
-/// Whoever loses an attempt takes its votes back within a round trip, and never asks again as the
-/// same owner. So an owner that is named again was killed, or is cut off: the node would call
+/// A client that loses an attempt takes its votes back within a round trip, and never asks again as
+/// the same owner. So an owner that is named again was killed, or is cut off: the node would wake
 /// nobody until that key ends.
 #[derive(Clone, Debug)]
 pub(crate) struct Stale {

@@ -12,10 +12,10 @@ pub(crate) const MARGIN: Duration = Duration::from_millis(2);
 ///
 /// `start` is read before the first byte of the attempt leaves. Let every clock's rate be off by at
 /// most ε. A key that a node keeps for `ttl` of its own time lives at least `ttl / (1 + ε)` of real
-/// time; a client that counts `v` sees at most `v / (1 - ε)` of real time pass. So `v <= ttl * (1 -
-/// ε) / (1 + ε)` keeps the lease inside the key's life, and since `(1 - ε) / (1 + ε) >= 1 - 2ε`, a
-/// drift of 2ε does. The customary one percent, from the Redis documentation's page on distributed
-/// locks, covers half a percent on each side.
+/// time; a client that counts `v` sees at most `v / (1 - ε)` of real time pass. So
+/// `v <= ttl * (1 - ε) / (1 + ε)` keeps the lease inside the key's life, and since
+/// `(1 - ε) / (1 + ε) >= 1 - 2ε`, a drift of 2ε does. The customary one percent, from the Redis
+/// documentation's page on distributed locks, covers half a percent on each side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Validity {
     drift_ppm: u32,

@@ -11,7 +11,7 @@ use crate::{
 /// A won election, for as long as it is not lost and this lives; see [`crate::Leadership`].
 ///
 /// It is renewed by the quorum's thread. The leader deposes itself by its own clock, before another
-/// can be elected; whoever acts as leader asks [`ensure`](Self::ensure) first, and gives the
+/// can be elected; a program that acts as leader asks [`ensure`](Self::ensure) first, and gives the
 /// [`term`](Self::term) to what it writes to. There is no `run`, as nothing could stop its closure
 /// at a loss.
 ///

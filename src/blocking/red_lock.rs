@@ -148,7 +148,7 @@ impl RedLock {
         self.runtime.wait(self.lock.inspect())
     }
 
-    /// Unlocks the resource whoever holds it, at every node that answers. For an operator; see
+    /// Unlocks the resource for any holder, at every node that answers. For an operator; see
     /// [`crate::RedLock::force_unlock`] for what it does to the holder.
     ///
     /// # Errors

@@ -196,7 +196,7 @@ mod tests {
         assert!(bed.ring(5).is_empty());
         assert_eq!(bed.queue.arm(), None, "nobody sleeps");
         bed.sleep(20, 2);
-        assert_eq!(bed.queue.arm(), Some(at(20)), "whoever rings has found nobody, and waits for nothing");
+        assert_eq!(bed.queue.arm(), Some(at(20)), "the alarm has found no sleeper, and is set for nothing");
     }
 
     #[test]

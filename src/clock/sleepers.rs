@@ -16,8 +16,8 @@ use crate::{
 
 /// Everyone who sleeps by one clock, and the alarm that is set for the earliest of them.
 ///
-/// The clock's handles and every [`Sleep`] share it. Whoever rings holds it weakly, and ends when
-/// it is dropped.
+/// The clock's handles and every [`Sleep`] share it. The alarm's task holds it weakly, and ends
+/// when it is dropped.
 ///
 /// # Invariants
 ///
@@ -123,7 +123,7 @@ impl Sleepers {
 }
 
 impl Drop for Sleepers {
-    /// Rings, so that whoever waits for the alarm finds that nobody needs it any more.
+    /// Rings, so that the alarm's task finds that nobody needs it any more.
     fn drop(&mut self) {
         lock(&self.state).alarm.set(Instant::from_origin(std::time::Duration::ZERO));
     }

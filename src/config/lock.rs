@@ -33,8 +33,8 @@ pub(crate) struct CheckedLock {
     /// waited for.
     pub(crate) is_patience_set: bool,
     pub(crate) pacing: Pacing,
-    /// How long a waiter that is not heard of keeps its place in line.
-    pub(crate) place_life: Duration,
+    /// How long the entry of a waiter is kept that is not heard of.
+    pub(crate) entry_ttl: Duration,
     /// Whether the watchdog renews the lease.
     pub(crate) is_renewed: bool,
 }
@@ -56,7 +56,7 @@ impl LockSettings {
             patience: self.patience.unwrap_or(ttl),
             is_patience_set: self.patience.is_some(),
             pacing,
-            place_life: Queueing::life(pacing, quorum.max_ttl),
+            entry_ttl: Queueing::entry_ttl(pacing, quorum.max_ttl),
             is_renewed: !self.is_fixed,
         })
     }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use crate::{algorithm::queueing::Pacing, config::quorum::check_longest, error::ConfigError};
 
-/// How a waiter paces the attempts that no call has asked for.
+/// How a waiter paces the attempts for which no node has woken it.
 ///
-/// Waiters are called when it is their turn; the first two in line also hear of releases, and come
-/// when the holder's ttl ends. What is set here bounds what happens when a call is missed, and how
-/// fast failures are tried again. A place in line is kept for twice the longest poll after its
-/// waiter last asked, and at most `max_ttl`.
+/// The queue node wakes a waiter at its turn; the first two in the queue also hear of releases, and
+/// come when the holder's ttl ends. What is set here bounds what happens when a wake is missed, and
+/// how fast failures are tried again. An entry in the queue is kept for twice the longest poll
+/// after its waiter last asked, and at most `max_ttl`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     first_poll: Duration,
@@ -24,7 +24,7 @@ impl RetryPolicy {
 
     /// The fallback polls: the first after `first` (default 500 ms), each next one after twice as
     /// long, up to `longest` (default 5 s, at most a day), all with a jitter of 50 %. Shorter costs
-    /// every waiter more commands; longer delays those whose calls are lost.
+    /// every waiter more commands; longer delays the waiters whose wakes are lost.
     #[must_use]
     pub fn polls(mut self, first: Duration, longest: Duration) -> Self {
         self.first_poll = first;

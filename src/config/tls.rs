@@ -149,8 +149,8 @@ pub(crate) fn in_words(error: &impl fmt::Display) -> String {
     }
 }
 
-/// The system's roots. One that cannot be read is left out: whoever it would have vouched for is
-/// not trusted.
+/// The system's roots. One that cannot be read is left out: a server that it would have vouched for
+/// is not trusted.
 fn system_roots() -> Result<RootCertStore, ConfigError> {
     let CertificateResult { certs, errors, .. } = load_native_certs();
     let mut roots = RootCertStore::empty();

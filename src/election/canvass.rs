@@ -21,7 +21,7 @@ use crate::{
 pub(super) struct View {
     /// What the leader said last; `None` if nobody leads, or somebody who has said nothing yet.
     pub(super) leader: Option<Proclamation>,
-    /// How long a quorum keeps the lock of whoever holds it, unless it is renewed.
+    /// How long a quorum keeps the holder's lock, unless it is renewed.
     pub(super) remaining: Option<Duration>,
 }
 
@@ -111,9 +111,9 @@ mod tests {
     use super::*;
     use crate::node::entries::{owner, said};
 
-    /// One word a node: the holder's letter or `-`, the letter of whoever said something there or
-    /// `-`, and the number of what it said; `?` for a node that has not answered, `!` for one that
-    /// has failed.
+    /// One word a node: the holder's letter or `-`, the letter of the candidate that proclaimed
+    /// there or `-`, and the number of what it said; `?` for a node that has not answered, `!` for
+    /// one that has failed.
     fn canvass(nodes: &str) -> Canvass {
         let nodes: Vec<&str> = nodes.split(' ').collect();
         let mut canvass = Canvass::new(Electorate::new(nodes.len(), Electorate::majority(nodes.len())));

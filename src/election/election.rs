@@ -17,10 +17,10 @@ use crate::{
 
 /// One candidate of an election: it campaigns to lead, and shows who does.
 ///
-/// The leader is whoever holds the lock on the election's name, and its term is that lock's fencing
-/// token. So there is at most one leader at a time, under the assumptions of the [crate's
-/// promises](crate#what-is-promised-and-on-what-it-rests), and every leader has a larger term than
-/// the one before.
+/// The leader is the candidate that holds the lock on the election's name, and its term is that
+/// lock's fencing token. So there is at most one leader at a time, under the assumptions of the
+/// [crate's promises](crate#what-is-promised-and-on-what-it-rests), and every leader has a larger
+/// term than the one before.
 ///
 /// It is a description, cheap to clone, and may be used again and by several tasks at once: each
 /// campaign is a candidate of its own, never re-entrant, whatever [`Owner`](crate::Owner)'s scope
@@ -110,8 +110,8 @@ impl Election {
         self
     }
 
-    /// Waits until this candidate leads and a quorum of nodes shows its value: whoever asks for the
-    /// leader from then on is shown it. One who is deposed before that campaigns again.
+    /// Waits until this candidate leads and a quorum of nodes shows its value: a client that asks
+    /// for the leader from then on is shown it. One who is deposed before that campaigns again.
     ///
     /// # Errors
     ///
@@ -158,7 +158,7 @@ impl Election {
         }
     }
 
-    /// Asks the nodes who leads: whoever holds the lock on a quorum of them, with the last value
+    /// Asks the nodes who leads: the holder of the lock on a quorum of them, with the last value
     /// that it proclaimed there. `None` if nobody does.
     ///
     /// It was so when the nodes answered. Of a value that is being proclaimed meanwhile, two that

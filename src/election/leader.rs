@@ -1,4 +1,4 @@
-//! Whoever leads, as others see it.
+//! The leader, as others see it.
 
 use std::{
     borrow::Cow,
@@ -9,7 +9,7 @@ use std::{
 
 use crate::{algorithm::fencing::FencingToken, node::Proclamation};
 
-/// Whoever leads, as [`Election::leader`](crate::Election::leader) and
+/// The leader, as [`Election::leader`](crate::Election::leader) and
 /// [`Election::observe`](crate::Election::observe) show it.
 ///
 /// It was elected, and a quorum of nodes had its lock when they were asked. It may have deposed

@@ -38,7 +38,7 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// The leadership of whoever holds the lock. Nobody knows of it yet.
+    /// The leadership of the lock's holder. Nobody knows of it yet.
     pub(super) fn begin(core: &Arc<Core>, guard: LockGuard, value: Value) -> Self {
         let proclaimer = Arc::new(Proclaimer::new(core, Arc::clone(guard.held()), value));
         let repeating = proclaimer.repeat(core);
@@ -114,7 +114,7 @@ impl Leadership {
     }
 
     /// Changes the value that those see who observe the election. Returns when a quorum of nodes
-    /// keeps it: whoever asks for the leader from then on is shown it, or a later one.
+    /// keeps it: a client that asks for the leader from then on is shown it, or a later one.
     ///
     /// # Errors
     ///

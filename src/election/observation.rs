@@ -65,8 +65,7 @@ use crate::{
 #[must_use = "nothing is observed unless it is polled"]
 pub struct Observation {
     resource: Resource,
-    /// Never locked: the mutex makes it possible to share what is only used by whoever has it
-    /// alone.
+    /// Never locked: the mutex makes it possible to share what is only used by exclusive reference.
     leaders: Mutex<BoxStream<'static, Leader>>,
 }
 
@@ -190,8 +189,8 @@ impl Observer {
         view.leader
     }
 
-    /// When to ask again: with a growing and jittered poll, but no later than the lock of whoever
-    /// leads can end.
+    /// When to ask again: with a growing and jittered poll, but no later than the leader's lock can
+    /// end.
     fn pace(&mut self, remaining: Option<Duration>) {
         let pacing = self.target.settings.pacing;
         let poll = self.poll.mul_f64(0.5 + self.core().jitter());

@@ -102,7 +102,7 @@ pub enum LossReason {
     /// it.
     #[error("the nodes do not have it any more")]
     TakenAway,
-    /// Its holder has unlocked it: whoever asks holds a [`Lease`](crate::Lease) that was kept for
+    /// Its holder has unlocked it: the program holds a [`Lease`](crate::Lease) that was kept for
     /// longer.
     #[error("its holder has unlocked it")]
     Unlocked,

@@ -20,15 +20,15 @@ pub(super) struct Bell {
 /// What was heard, by node.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Heard {
-    /// We may have been called, unheard, for the subscription is new.
+    /// The waiter may have been woken unheard, for the subscription is new.
     pub(super) news: NodeSet,
     /// It is our turn.
-    pub(super) calls: NodeSet,
-    /// We are one of the first two in line.
+    pub(super) wakes: NodeSet,
+    /// We are one of the first two in the queue.
     pub(super) nexts: NodeSet,
     /// Somebody has unlocked.
     pub(super) releases: NodeSet,
-    /// The connection over which we would be called is broken.
+    /// The connection over which the waiter would be woken is broken.
     pub(super) interrupted: NodeSet,
 }
 
@@ -63,7 +63,7 @@ impl Listener for NodeBell {
         tracing::trace!(node = self.node, topic = ?self.topic, ?notice, "notice");
         let mut heard = lock(&self.bell.heard);
         match (notice, self.topic) {
-            (Notice::Released, Topic::Turn) => heard.calls.insert(self.node),
+            (Notice::Released, Topic::Turn) => heard.wakes.insert(self.node),
             (Notice::Released, Topic::Next) => heard.nexts.insert(self.node),
             (Notice::Released, Topic::Release) => heard.releases.insert(self.node),
             (Notice::Subscribed, Topic::Turn) => heard.news.insert(self.node),

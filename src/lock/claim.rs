@@ -16,10 +16,10 @@ use crate::{
         core::{Client, Core},
         guard::LockGuard,
         held::Won,
-        in_line::InLine,
         locking::{Attempted, Target, attempt},
         overseer::oversee,
         owner::Owner,
+        queue_entries::QueueEntries,
         waiting::lock_waiting,
     },
     resource::Resource,
@@ -169,7 +169,7 @@ impl Claim {
         self.target_to_see()
     }
 
-    /// The same for whoever only asks about it.
+    /// The same for a client that only asks about it.
     pub(crate) fn target_to_see(&self) -> Result<Target, LockError> {
         if self.core().is_closed() {
             return Err(LockError::Closed);
@@ -199,10 +199,10 @@ impl Claim {
             return attempt(core, target, core.first_contact(&target.resource), 0, None).await;
         };
         // It asks for a turn, and does not wait for one: it listens to nobody, so it enters no
-        // line.
+        // queue.
         let resource = target.resources.get(index).unwrap_or(&target.resource);
-        let mut line = InLine::new(core, resource, index, &target.settings, &Arc::default());
-        attempt(core, target, Plan::InLine(core.arbiters(resource)), 0, Some(&mut line)).await
+        let mut entries = QueueEntries::new(core, resource, index, &target.settings, &Arc::default());
+        attempt(core, target, Plan::Queued(core.queue_nodes(resource)), 0, Some(&mut entries)).await
     }
 
     fn owner(&self) -> Option<Owner> {

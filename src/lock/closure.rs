@@ -25,7 +25,7 @@ pub struct Done<T> {
 /// The lease as the closure of [`RedLock::run`](crate::RedLock::run) sees it.
 ///
 /// Cheap to clone and to send to other tasks. It shows the lease and does not keep it: when `run`
-/// is done, the resource is unlocked whoever has a clone (of several holds of an owner, one is
+/// is done, the resource is unlocked even if clones are left (of several holds of an owner, one is
 /// given back).
 #[derive(Clone, Debug)]
 pub struct Lease {

@@ -100,8 +100,8 @@ fn grace(core: &Core, took: Duration) -> Duration {
 
 /// Waits until a quorum of different servers has answered, and refuses what can be none.
 ///
-/// The other nodes are given a little longer. Whoever comes later enrols, which refuses what does
-/// not fit; where nobody enrols nothing would, so every node is waited for.
+/// The other nodes are given a little longer. A node that connects later enrols, which refuses what
+/// does not fit; where no node enrols nothing would, so every node is waited for.
 pub(crate) async fn wait_for_quorum(core: &Core) -> Result<(), ConnectError> {
     let resource = Resource::internal(*b"redquorum:connect");
     let answers = gather(core, resource, |gathered| next(core, gathered)).await;
@@ -221,7 +221,7 @@ pub(super) fn refuse_same_server(core: &Core, answers: &[Answer]) -> Result<(), 
             },
             _ => continue,
         };
-        // Named in the order in which they were given, whoever connected first.
+        // Named in the order in which they were given, not in the order in which they connected.
         let place = |address: &Arc<str>| core.nodes.iter().position(|node| node.address() == address);
         let (first, second) = if place(first) < place(second) { (first, second) } else { (second, first) };
         return Err(SameServer { first: Arc::clone(first), second: Arc::clone(second), run_id: run_id(run) });

@@ -14,7 +14,7 @@ use tokio::{runtime::Handle, sync::Notify, task::AbortHandle};
 use uuid::Uuid;
 
 use crate::{
-    algorithm::{arbiter, attempt::Plan},
+    algorithm::{attempt::Plan, queue_node},
     clock::{Clock, Instant},
     config::CheckedQuorum,
     error::LossReason,
@@ -212,11 +212,11 @@ impl Core {
         (left, self.unlock_everywhere(held))
     }
 
-    /// The same for whoever does not wait for the answers. That of the node that keeps the line is
-    /// heard by whoever locks next.
+    /// The same for a caller that does not wait for the answers. The next lock hears that of the
+    /// queue node.
     pub(crate) fn leave_unheard(&self, held: &Held, end: LeaseEnd) -> Left {
         let (left, replies) = self.leave(held, end);
-        held.keeper().hear_later(self, &held.resources, replies);
+        held.queue_node().hear_later(self, &held.resources, replies);
         left
     }
 
@@ -255,19 +255,19 @@ impl Core {
         (self.settings.terms.fingerprint.clone(), addresses)
     }
 
-    /// The order in which the nodes keep the line of a resource.
-    pub(crate) fn arbiters(&self, resource: &Resource) -> Vec<usize> {
-        arbiter::order(resource.as_bytes(), self.nodes.iter().map(|node| &**node.address()))
+    /// The nodes in the order in which they are the queue node of a resource.
+    pub(crate) fn queue_nodes(&self, resource: &Resource) -> Vec<usize> {
+        queue_node::order(resource.as_bytes(), self.nodes.iter().map(|node| &**node.address()))
     }
 
-    /// In the line of which of these resources others are known to be, or may be.
+    /// In the queue of which of these resources others are known to be, or may be.
     pub(crate) async fn line_of(&self, resources: &Resources) -> Option<usize> {
         self.queues.of(&*self.clock, self.settings.terms.hand_over, resources).await
     }
 
     /// How to ask for a resource of which nobody else is known to want it.
     pub(crate) fn first_contact(&self, resource: &Resource) -> Plan {
-        Plan::First(self.arbiters(resource).first().copied().unwrap_or_default())
+        Plan::First(self.queue_nodes(resource).first().copied().unwrap_or_default())
     }
 
     /// Votes in the order of the nodes, with their addresses.

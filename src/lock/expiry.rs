@@ -52,8 +52,8 @@ pub(crate) async fn lost(core: &Core, held: &Held) -> LeaseLost {
         // From here on no change is missed, so look at the clock after it.
         changed.as_mut().enable();
         if let Some(reason) = held.loss_at(core.now() + early) {
-            // Timers are set early by their granularity; whoever is told must not find the lease
-            // valid afterwards.
+            // Timers are set early by their granularity; a task that is told of the loss must not
+            // find the lease valid afterwards.
             core.lose(held, reason);
             return held.lost(reason);
         }

@@ -118,7 +118,7 @@ impl LockGuard {
     /// two thirds of the ttl, it never comes.
     ///
     /// It is for work that takes time to stop, and must have stopped by the end: begin with it when
-    /// this is ready. It comes as soon after that instant as the timer and whoever polls it allow,
+    /// this is ready. It comes as soon after that instant as the timer and the runtime allow,
     /// usually within a millisecond or two: allow for that. The end itself is told by
     /// [`lost`](Self::lost), and never late.
     ///

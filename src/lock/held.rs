@@ -14,8 +14,8 @@ use crate::{
     lock::{
         core::Core,
         gauge::UnderWay,
-        keeper::Keeper,
         observer::{Observer, Question},
+        queue_node::QueueNode,
         schedule::LeaseId,
     },
     mutation::{self, Mutation},
@@ -74,7 +74,7 @@ pub(crate) struct Won {
     pub(crate) node_timeout: Duration,
     pub(crate) standing: Vec<Standing>,
     pub(crate) late: Vec<(usize, Reply)>,
-    pub(crate) keeper: Keeper,
+    pub(crate) queue_node: QueueNode,
     /// Keeps a shutdown waiting until the lease is in somebody's care.
     pub(crate) under_way: Option<UnderWay>,
 }
@@ -103,11 +103,11 @@ impl Held {
             node_timeout,
             standing,
             late,
-            keeper,
+            queue_node,
             ..
         } = won;
         let late = late.into_iter().map(|(node, reply)| (node, Question::Lock, reply)).collect();
-        let state = Mutex::new(State { phase: Phase::Held, lease, holds: 1, standing, late, keeper });
+        let state = Mutex::new(State { phase: Phase::Held, lease, holds: 1, standing, late, queue_node });
         Self {
             id,
             attempt,
@@ -173,7 +173,8 @@ impl Held {
         self.changed.notified()
     }
 
-    /// Leaves the held phase as lost, if it is held. Whoever gets `true` has to submit the unlock.
+    /// Leaves the held phase as lost, if it is held. The caller that gets `true` has to submit the
+    /// unlock.
     pub(crate) fn lose(&self, reason: LossReason) -> bool {
         let mut state = lock(&self.state);
         let was_held = state.phase == Phase::Held;
@@ -198,8 +199,8 @@ impl Held {
         is_entered
     }
 
-    /// One hold less. With the last one the lease leaves the held phase as unlocked: whoever gets
-    /// [`Left::Unlocked`] has to submit the unlock.
+    /// One hold less. With the last one the lease leaves the held phase as unlocked: the caller
+    /// that gets [`Left::Unlocked`] has to submit the unlock.
     pub(crate) fn leave(&self) -> Left {
         let mut state = lock(&self.state);
         state.holds = state.holds.saturating_sub(1);
@@ -224,7 +225,7 @@ impl Held {
     pub(crate) fn submit_unlock(&self, nodes: &[Arc<dyn Node>], until: Instant) -> Vec<(usize, Reply)> {
         let mut state = lock(&self.state);
         let heard = state.hear_late();
-        let is_awaited = state.keeper.says_awaited();
+        let is_awaited = state.queue_node.says_awaited();
         type Kind = (Leave, Option<Instant>);
         // Mostly one is for all nodes.
         let mut requests: Vec<(Kind, Request)> = Vec::with_capacity(1);
@@ -258,9 +259,9 @@ impl Held {
         replies
     }
 
-    /// Who keeps the line, and has said what.
-    pub(crate) fn keeper(&self) -> Keeper {
-        lock(&self.state).keeper
+    /// The queue node, and what it has said.
+    pub(crate) fn queue_node(&self) -> QueueNode {
+        lock(&self.state).queue_node
     }
 
     /// The renewal for one node, noted as unanswered there; `None` once the lease is not held any

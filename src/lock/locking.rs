@@ -17,9 +17,9 @@ use crate::{
         fanout::{Fanout, Heard},
         gauge::UnderWay,
         held::{Standing, Won},
-        in_line::InLine,
-        keeper::Keeper,
         observer::{AttemptEnd, Question},
+        queue_entries::QueueEntries,
+        queue_node::QueueNode,
     },
     mutation::{self, Mutation},
     node::{Answer, Entry, Fault, Leave, Lock, Raise, Request, Resources, Unlock},
@@ -56,7 +56,7 @@ pub(crate) struct Lost {
     pub(crate) hint: u64,
     /// How long it took.
     pub(crate) took: Duration,
-    /// How a node that keeps a line has put us off.
+    /// How a queue node has put this client off.
     pub(crate) deferral: Option<Deferral>,
     /// For which of the resources we were refused, if any.
     pub(crate) refused: Option<Refused>,
@@ -66,8 +66,8 @@ pub(crate) struct Lost {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refused {
     pub(crate) index: usize,
-    /// Whether the node that keeps its line says so, or a quorum: single votes may be those of
-    /// others who are about to give them back.
+    /// Whether its queue node says so, or a quorum: single votes may be those of other clients that
+    /// are about to give them back.
     pub(crate) is_sure: bool,
 }
 
@@ -77,21 +77,21 @@ enum Asked {
     Lock,
     /// As one whose turn it is.
     Take,
-    LineUp,
+    Enqueue,
     Raise,
 }
 
 impl Asked {
     fn question(self) -> Question {
         match self {
-            Self::Lock | Self::Take | Self::LineUp => Question::Lock,
+            Self::Lock | Self::Take | Self::Enqueue => Question::Lock,
             Self::Raise => Question::Raise,
         }
     }
 }
 
-/// Makes one attempt, with an owner id that no other attempt has; with a place in line where the
-/// plan asks for a turn.
+/// Makes one attempt, with an owner id that no other attempt has; with an entry in the queue where
+/// the plan asks for a turn.
 ///
 /// # Cancel safety
 ///
@@ -102,16 +102,16 @@ pub(crate) async fn attempt(
     target: &Target,
     plan: Plan,
     hint: u64,
-    line: Option<&mut InLine>,
+    entries: Option<&mut QueueEntries>,
 ) -> Attempted {
-    let mut run = Run::new(core, target, plan, hint, line);
+    let mut run = Run::new(core, target, plan, hint, entries);
     if core.is_closed() {
         return Attempted::Lost(run.lost(Loss::NoQuorum));
     }
     loop {
         match run.attempt.step(core.now()) {
-            Step::Lock { nodes, is_called } => run.send_lock(nodes, is_called),
-            Step::LineUp(node) => run.line_up(node),
+            Step::Lock { nodes, has_turn } => run.send_lock(nodes, has_turn),
+            Step::Enqueue(node) => run.enqueue(node),
             Step::Raise { token, nodes } => run.send_raise(token, nodes),
             Step::Wait(deadline) => {
                 if let Heard::Answer { node, tag, answer } = run.fanout.next(&*core.clock, deadline).await {
@@ -139,10 +139,10 @@ struct Run<'a> {
     under_way: Option<UnderWay>,
     seen: Vec<Sighting>,
     largest_counter: u64,
-    line: Option<&'a mut InLine>,
+    entries: Option<&'a mut QueueEntries>,
     deferral: Option<Deferral>,
     blocked: Option<usize>,
-    keeper: Keeper,
+    queue_node: QueueNode,
     is_first: bool,
     /// Whether there is nothing to roll back (any more).
     is_settled: bool,
@@ -151,10 +151,16 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(core: &'a Core, target: &'a Target, plan: Plan, hint: u64, line: Option<&'a mut InLine>) -> Self {
+    fn new(
+        core: &'a Core,
+        target: &'a Target,
+        plan: Plan,
+        hint: u64,
+        entries: Option<&'a mut QueueEntries>,
+    ) -> Self {
         let settings = &core.settings;
         let is_first = matches!(plan, Plan::First(_));
-        let keeper = Keeper::of(core, target, line.as_ref().map_or(0, |line| line.index()));
+        let queue_node = QueueNode::of(core, target, entries.as_ref().map_or(0, |entries| entries.index()));
         let rules = attempt::Rules {
             electorate: settings.electorate,
             validity: settings.validity,
@@ -177,51 +183,51 @@ impl<'a> Run<'a> {
             under_way: Some(core.attempts.enter()),
             seen: vec![Sighting::NotAsked; nodes],
             largest_counter: 0,
-            line,
+            entries,
             deferral: None,
             blocked: None,
-            keeper,
+            queue_node,
             is_first,
             is_settled: false,
             is_decided: false,
         }
     }
 
-    fn send_lock(&mut self, nodes: NodeSet, is_called: bool) {
-        let asked = if is_called { Asked::Take } else { Asked::Lock };
-        let request = self.request(Entry::Lock(self.lock(is_called)));
+    fn send_lock(&mut self, nodes: NodeSet, has_turn: bool) {
+        let asked = if has_turn { Asked::Take } else { Asked::Lock };
+        let request = self.request(Entry::Lock(self.lock(has_turn)));
         for node in nodes.iter() {
             self.fanout.send(&self.core.nodes, node, asked, request.clone());
             self.note(node, Vote::Pending, Sighting::Unknown);
         }
     }
 
-    fn line_up(&mut self, node: usize) {
-        // Whoever kept the line before is passed over.
+    fn enqueue(&mut self, node: usize) {
+        // The queue node that was asked before is passed over.
         if self
-            .keeper
+            .queue_node
             .node
-            .and_then(|keeper| self.votes.get(keeper))
+            .and_then(|queue_node| self.votes.get(queue_node))
             .is_some_and(|vote| *vote != Vote::NotAsked)
         {
-            self.keeper.is_passed_over(self.core, node);
+            self.queue_node.is_passed_over(self.core, node);
         }
         let lock = self.lock(true);
-        let (entry, asked) = match &mut self.line {
-            Some(line) => (line.line_up(node, lock), Asked::LineUp),
+        let (entry, asked) = match &mut self.entries {
+            Some(entries) => (entries.enqueue(node, lock), Asked::Enqueue),
             None => (Entry::Lock(lock), Asked::Take),
         };
         self.fanout.send(&self.core.nodes, node, asked, self.request(entry));
         self.note(node, Vote::Pending, Sighting::Unknown);
     }
 
-    fn lock(&self, is_called: bool) -> Lock {
+    fn lock(&self, has_turn: bool) -> Lock {
         Lock {
             resources: Arc::clone(&self.target.resources),
             owner: self.owner.clone(),
             ttl: self.target.settings.ttl,
             hint: self.hint,
-            is_called,
+            has_turn,
         }
     }
 
@@ -319,20 +325,20 @@ impl<'a> Run<'a> {
             under_way: self.under_way.take(),
             standing: self.attempt.ballots().iter().zip(&self.votes).map(standing).collect(),
             late: self.fanout.take_open(|asked| !matches!(asked, Asked::Raise)),
-            keeper: self.keeper.won(self.core, &self.target.resources),
+            queue_node: self.queue_node.won(self.core, &self.target.resources),
         }
     }
 
     fn lost(&mut self, loss: Loss) -> Lost {
         if self.is_first && loss == Loss::Contended && self.deferral.is_none() {
-            self.deferral = self.to_the_line();
+            self.deferral = self.to_the_queue();
         }
         self.decided(AttemptEnd::Lost(loss));
         self.close_votes();
         let took = self.core.now().saturating_duration_since(self.attempt.start());
         let by_keeper = |deferral: &Deferral| {
             let index = self.blocked.unwrap_or_default();
-            Keeper::of(self.core, self.target, index).node == Some(deferral.node)
+            QueueNode::of(self.core, self.target, index).node == Some(deferral.node)
         };
         let is_sure = self.deferral.as_ref().is_some_and(by_keeper)
             || holder(&self.seen, self.core.settings.electorate).is_some();

@@ -120,8 +120,8 @@ impl MultiLock {
         self.each(|claim| claim.reentrancy = Reentrancy::Of(owner.clone()))
     }
 
-    /// Locks all resources, waiting for as long as others hold any of them. It waits in the line of
-    /// the resource for which it was refused, and in no other; beside a steady load of locks on
+    /// Locks all resources, waiting for as long as others hold any of them. It waits in the queue
+    /// of the resource for which it was refused, and in no other; beside a steady load of locks on
     /// single ones of them it may wait without end.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use crate::{
 
 /// Is told what becomes of calls, attempts and leases, at the very moment, and of connections.
 ///
-/// It decides nothing: whoever observes can be left out.
+/// It decides nothing: a client works the same without it.
 pub(crate) trait Observer: Monitor {
     /// An attempt begins; nothing has been sent yet. What is returned names it from now on.
     fn attempt_began(&self, _resources: &Resources, _owner: &OwnerId) -> u64 {

@@ -26,7 +26,7 @@ tokio::task_local! {
     static CURRENT: Owner;
 }
 
-/// Whoever may lock the same resource again while it holds it.
+/// A handle by which a program locks again what it holds.
 ///
 /// Re-entrancy is explicit: a lock taken [`owned_by`](crate::RedLock::owned_by) an owner, or inside
 /// of its [`scope`](Self::scope), re-enters the lease that this owner already has on the resource,

@@ -14,10 +14,11 @@ use crate::{
 /// saves: a round trip.
 const MOST: usize = 4096;
 
-/// The resources for which others wait, by the last word of the nodes that keep their lines.
+/// The resources for which others wait, by the last word of their queue nodes.
 ///
-/// Whoever knows of a line asks its node before the others. Without that, a client that is nearer
-/// to the other nodes would have a quorum before that node has said who is first, again and again.
+/// A client that knows of a queue asks its queue node before the others. Without that, a client
+/// that is nearer to the other nodes would have a quorum before that node has said who is first,
+/// again and again.
 #[derive(Debug, Default)]
 pub(crate) struct Queues {
     /// Looked up by resources, never iterated.
@@ -26,42 +27,42 @@ pub(crate) struct Queues {
     silent: Mutex<NodeSet>,
 }
 
-/// What is known of the line of one of some resources: that others are in it, unless a reply says
+/// What is known of the queue of one of some resources: that others are in it, unless a reply says
 /// otherwise that is still to come.
 #[derive(Debug)]
 struct Known {
     index: usize,
-    keeper: usize,
+    queue_node: usize,
     reply: Option<Reply>,
 }
 
 impl Queues {
-    /// The node that keeps the line of one of the resources has said whether anybody is in it.
-    pub(crate) fn note(&self, resources: &Resources, index: usize, keeper: usize, is_awaited: bool) {
+    /// The queue node of one of the resources has said whether anybody is in it.
+    pub(crate) fn note(&self, resources: &Resources, index: usize, queue_node: usize, is_awaited: bool) {
         if is_awaited {
-            self.keep(resources, Known { index, keeper, reply: None });
+            self.keep(resources, Known { index, queue_node, reply: None });
         } else {
             lock(&self.known).remove(resources);
         }
     }
 
-    /// The node that keeps the line is about to say it, and nobody waits for that.
-    pub(crate) fn hear_later(&self, resources: &Resources, index: usize, keeper: usize, reply: Reply) {
-        self.keep(resources, Known { index, keeper, reply: Some(reply) });
+    /// The queue node is about to say it, and nobody waits for that.
+    pub(crate) fn hear_later(&self, resources: &Resources, index: usize, queue_node: usize, reply: Reply) {
+        self.keep(resources, Known { index, queue_node, reply: Some(reply) });
     }
 
-    /// A node that keeps lines has not answered in time. It is not asked before the others until it
-    /// has: a free resource would cost what it is waited for, again and again.
-    pub(crate) fn passed_over(&self, keeper: usize) {
-        lock(&self.silent).insert(keeper);
+    /// A queue node has not answered in time. It is not asked before the others until it has: a
+    /// free resource would cost what it is waited for, again and again.
+    pub(crate) fn passed_over(&self, queue_node: usize) {
+        lock(&self.silent).insert(queue_node);
     }
 
-    /// A node that keeps lines has answered.
-    pub(crate) fn heard(&self, keeper: usize) {
-        lock(&self.silent).remove(keeper);
+    /// A queue node has answered.
+    pub(crate) fn heard(&self, queue_node: usize) {
+        lock(&self.silent).remove(queue_node);
     }
 
-    /// In whose line others are known to be, or may be.
+    /// In whose queue others are known to be, or may be.
     ///
     /// A reply that is still to come is waited for, but no longer than this: others have answered
     /// already, so it is due. It costs less than to ask the node anew before the others, or to ask
@@ -69,46 +70,46 @@ impl Queues {
     ///
     /// # Cancel safety
     ///
-    /// Dropping it leaves that others may be in line.
+    /// Dropping it leaves that others may be queued.
     pub(crate) async fn of(
         &self,
         clock: &dyn Clock,
         no_longer_than: Duration,
         resources: &Resources,
     ) -> Option<usize> {
-        let Known { index, keeper, reply } = self.take_reply(resources)?;
+        let Known { index, queue_node, reply } = self.take_reply(resources)?;
         if let Some(reply) = reply {
-            let mut replies = Fanout::of(vec![(keeper, reply)]);
-            let patience = if self.is_silent(keeper) { Duration::ZERO } else { no_longer_than };
+            let mut replies = Fanout::of(vec![(queue_node, reply)]);
+            let patience = if self.is_silent(queue_node) { Duration::ZERO } else { no_longer_than };
             match replies.next(clock, clock.now() + patience).await {
                 Heard::Answer { answer, .. } => {
                     let is_awaited = answer.is_awaited() == Some(true);
                     if is_awaited {
-                        self.heard(keeper);
+                        self.heard(queue_node);
                     }
-                    self.note(resources, index, keeper, is_awaited);
+                    self.note(resources, index, queue_node, is_awaited);
                 }
                 Heard::Silence => {
-                    self.passed_over(keeper);
+                    self.passed_over(queue_node);
                     if let Some((_, reply)) = replies.take_open(|()| true).pop() {
-                        self.hear_later(resources, index, keeper, reply);
+                        self.hear_later(resources, index, queue_node, reply);
                     }
                 }
             }
         }
-        let known = lock(&self.known).get(resources).map(|known| (known.index, known.keeper));
-        known.filter(|(_, keeper)| !self.is_silent(*keeper)).map(|(index, _)| index)
+        let known = lock(&self.known).get(resources).map(|known| (known.index, known.queue_node));
+        known.filter(|(_, queue_node)| !self.is_silent(*queue_node)).map(|(index, _)| index)
     }
 
     /// What is known, and the reply that is still to come.
     fn take_reply(&self, resources: &Resources) -> Option<Known> {
         let mut known = lock(&self.known);
         let known = known.get_mut(resources)?;
-        Some(Known { index: known.index, keeper: known.keeper, reply: known.reply.take() })
+        Some(Known { index: known.index, queue_node: known.queue_node, reply: known.reply.take() })
     }
 
-    fn is_silent(&self, keeper: usize) -> bool {
-        lock(&self.silent).contains(keeper)
+    fn is_silent(&self, queue_node: usize) -> bool {
+        lock(&self.silent).contains(queue_node)
     }
 
     fn keep(&self, resources: &Resources, latest: Known) {
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn where_a_call_was_dropped_that_waited_for_a_reply_others_may_be_in_line() {
+    async fn where_a_call_was_dropped_that_waited_for_a_reply_others_may_be_queued() {
         let queues = Queues::default();
         let (_responder, reply) = Reply::channel(1);
         queues.hear_later(&resources("a"), 0, 4, reply);

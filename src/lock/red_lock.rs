@@ -132,7 +132,7 @@ impl RedLock {
         self.claim.lock(Some(wait)).await
     }
 
-    /// Makes one attempt: `None` if others hold the resource, or are in line for it.
+    /// Makes one attempt: `None` if others hold the resource, or are queued for it.
     ///
     /// # Errors
     ///
@@ -209,7 +209,7 @@ impl RedLock {
         inspection::inspect(self.claim.core(), &self.claim.target_to_see()?).await
     }
 
-    /// Unlocks the resource whoever holds it, at every node that answers.
+    /// Unlocks the resource for any holder, at every node that answers.
     ///
     /// It is for an operator, when a holder is known to be gone and its ttl is too long to wait
     /// for. It does not ask for the owner, and that owner may still be working: then there are two,

@@ -60,11 +60,11 @@ async fn hear_unlock(
     let start = core.now();
     let deadline = start + held.node_timeout;
     let (release, open) = Release::heard(core, replies, deadline, Release::is_decided).await;
-    let mut keeper = held.keeper();
+    let mut queue_node = held.queue_node();
     for (node, is_awaited) in &release.awaited {
-        keeper.hear(core, &held.resources, *node, *is_awaited);
+        queue_node.hear(core, &held.resources, *node, *is_awaited);
     }
-    keeper.hear_later(core, &held.resources, open);
+    queue_node.hear_later(core, &held.resources, open);
     let Held { resource, owner, token, .. } = held;
     tracing::debug!(%resource, %owner, %token, confirmed = ?release.report(core).confirmed, "unlock");
     if release.found_nothing() {
@@ -87,8 +87,7 @@ async fn tell_holds(core: &Core, held: &Arc<Held>) -> Result<Unlocked, UnlockErr
     let open = addresses(|vote| *vote != Vote::Granted);
     match told {
         Ok(_) => Ok(Unlocked { confirmed: addresses(|vote| *vote == Vote::Granted), open }),
-        // Whoever else had a hold has given back the last one meanwhile, and that unlock is theirs
-        // to report.
+        // Another task has given back the last hold meanwhile, and reports that unlock.
         Err(RenewError::LeaseLost(LeaseLost { reason: LossReason::Unlocked, .. })) => {
             Ok(Unlocked { confirmed: addresses(|vote| *vote == Vote::Granted), open })
         }
@@ -103,7 +102,8 @@ pub(crate) fn submit_holds(core: &Core, held: &Held) {
     held.submit_holds(&core.nodes, held.valid_until().saturating_duration_since(now), now);
 }
 
-/// Unlocks whoever holds the resource, and waits until every node has answered or its time is over.
+/// Unlocks the resource for any holder, and waits until every node has answered or its time is
+/// over.
 ///
 /// A node that lost the key, or cannot be reached now, would take the holder's next renewal. So the
 /// owners that any node names are unlocked by name as well, at every node and as something owed:
@@ -145,7 +145,7 @@ struct Release {
     deleted: NodeSet,
     /// It was not there (any more).
     absent: NodeSet,
-    /// Whether others are in line, as each node said that said anything of it.
+    /// Whether others are queued, as each node said that said anything of it.
     awaited: Vec<(usize, bool)>,
     votes: Vec<Vote>,
     open: NodeSet,
@@ -204,7 +204,7 @@ impl Release {
         }
     }
 
-    /// Whoever has not answered by now is not waited for any longer.
+    /// A node that has not answered by now is not waited for any longer.
     fn time_out(&mut self) {
         for vote in self.votes.iter_mut().filter(|vote| **vote == Vote::Pending) {
             *vote = Vote::Unknown(Fault::TimedOut);

@@ -24,7 +24,7 @@ const NAMED: usize = 3;
 #[non_exhaustive]
 pub struct Shutdown {
     /// Nodes that have not confirmed everything, by address, and the resources for which an unlock,
-    /// or leaving a line, is on its way to them.
+    /// or leaving a queue, is on its way to them.
     pub open: Vec<(Arc<str>, Vec<Resource>)>,
     /// Attempts that could not be taken back, since nobody has polled or dropped their futures.
     pub attempts: usize,

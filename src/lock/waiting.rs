@@ -8,7 +8,7 @@ use std::{
 use crate::{
     algorithm::{
         attempt::{HEDGE_SHARE, Loss, Plan},
-        queueing::{Queueing, Setback, Wake},
+        queueing::{NextAttempt, Queueing, Setback},
         sighting::Sighting,
     },
     clock::Instant,
@@ -18,9 +18,9 @@ use crate::{
         bell::{Bell, Heard},
         core::Core,
         held::Won,
-        in_line::InLine,
         inspection::ask_all,
         locking::{Attempted, Lost, Refused, Target, attempt},
+        queue_entries::QueueEntries,
     },
     mutex::lock,
     node::{Answer, Resources},
@@ -63,7 +63,7 @@ struct Turn {
 #[derive(Debug)]
 struct Waiting {
     queueing: Queueing,
-    line: InLine,
+    entries: QueueEntries,
     order: Vec<usize>,
 }
 
@@ -114,8 +114,8 @@ async fn take_turns(
         let plan = turn.until_next_attempt(core, target, bell, end_of_patience).await;
         let (begun, hint) = (core.now(), turn.hint);
         turn.is_asking = true;
-        let line = turn.waiting.as_mut().map(|waiting| &mut waiting.line);
-        let attempted = attempt(core, target, plan, hint, line).await;
+        let entries = turn.waiting.as_mut().map(|waiting| &mut waiting.entries);
+        let attempted = attempt(core, target, plan, hint, entries).await;
         turn.is_asking = false;
         match attempted {
             Attempted::Won(won) => {
@@ -184,7 +184,7 @@ impl Drop for Place<'_> {
         entry.get_mut().0 -= 1;
         let left = if entry.get().0 == 0 { Some(entry.remove()) } else { None };
         drop(queues);
-        // Outside of the mutex: the subscriptions and the places in line end with it.
+        // Outside of the mutex: the subscriptions and the entries in the queue end with it.
         drop(left);
     }
 }
@@ -208,18 +208,18 @@ impl Turn {
             },
         };
         if std::mem::take(&mut self.is_asking) {
-            // Its turn, or what it was called for, was given back with the attempt.
+            // Its turn was given back with the attempt.
             waiting.queueing.ask_again(core.now());
         }
         loop {
             let rung = bell.rung.notified();
             let now = core.now();
             waiting.hear(bell.take(), now);
-            let Wake { at, plan } = waiting.queueing.next_wake();
+            let NextAttempt { at, plan } = waiting.queueing.next_attempt();
             let at = [end_of_patience, self.quarantined_until].into_iter().flatten().fold(at, Instant::min);
             if at <= now {
                 waiting.queueing.attempt_begins(now);
-                waiting.line.only_waits(waiting.queueing.only_queues());
+                waiting.entries.only_waits(waiting.queueing.only_queues());
                 return plan;
             }
             tokio::select! {
@@ -241,11 +241,11 @@ impl Turn {
         self.quarantined_until = quarantine.map(|remaining| now + remaining + target.settings.pacing.floor);
         let index = lost.refused.map_or(0, |refused| refused.index);
         match &mut self.waiting {
-            // Who is refused for another resource waits for that one: in both lines, it would keep
-            // others from what is free.
+            // A waiter that is refused for another resource waits for that one: in both queues, it
+            // would keep others from what is free.
             Some(waiting) if is_elsewhere(waiting, lost.refused) => {
                 let mut other = Waiting::begin(core, target, index, bell);
-                other.line.instead_of(&waiting.line);
+                other.entries.instead_of(&waiting.entries);
                 // Those in whose way it is may be in its way, at the same moment.
                 other.queueing.moved(waiting.queueing.moves() + 1, now, core.jitter());
                 *waiting = other;
@@ -258,15 +258,15 @@ impl Turn {
         }
     }
 
-    /// Asks all nodes who holds the resource, where the node that keeps the line may be wrong.
-    /// Silent ones are waited for no longer than a silent arbiter.
+    /// Asks all nodes who holds the resource, where the queue node may be wrong. Silent ones are
+    /// waited for no longer than a silent queue node.
     async fn look(&mut self, core: &Core, target: &Target, refused: Option<Refused>) {
-        let Some(Waiting { queueing, line, .. }) = &mut self.waiting else { return };
+        let Some(Waiting { queueing, entries, .. }) = &mut self.waiting else { return };
         if !queueing.wants_look() {
             return;
         }
-        // A group may be refused for another of its resources than the one that it is in line for.
-        let index = refused.map_or_else(|| line.index(), |refused| refused.index);
+        // A group may be refused for another of its resources than the one that it is queued for.
+        let index = refused.map_or_else(|| entries.index(), |refused| refused.index);
         let resource = target.resources.get(index).unwrap_or(&target.resource);
         let start = core.now();
         let deadline = start + target.settings.node_timeout / HEDGE_SHARE;
@@ -286,9 +286,9 @@ impl Turn {
     /// The next in the queue waits for what this one has won.
     fn won(&mut self, core: &Core, bell: &Bell) {
         (self.failing_since, self.quarantined_until) = (None, None);
-        if let Some(Waiting { queueing, line, .. }) = &mut self.waiting {
-            line.won(core);
-            // Calls until now were for this turn.
+        if let Some(Waiting { queueing, entries, .. }) = &mut self.waiting {
+            entries.won(core);
+            // Wakes until now were for this turn.
             bell.take();
             queueing.won(core.now());
         }
@@ -300,11 +300,12 @@ impl Waiting {
     fn begin(core: &Core, target: &Target, index: usize, bell: &Arc<Bell>) -> Self {
         let Target { resource, resources, settings } = target;
         let resource = resources.get(index).unwrap_or(resource);
-        let (electorate, order, now) = (core.settings.electorate, core.arbiters(resource), core.now());
-        let (life, hand_over) = (settings.place_life, core.settings.terms.hand_over);
-        let mut queueing = Queueing::new(electorate, settings.pacing, life, hand_over, order.clone(), now);
+        let (electorate, order, now) = (core.settings.electorate, core.queue_nodes(resource), core.now());
+        let (entry_ttl, hand_over) = (settings.entry_ttl, core.settings.terms.hand_over);
+        let mut queueing =
+            Queueing::new(electorate, settings.pacing, entry_ttl, hand_over, order.clone(), now);
         queueing.ask_again(now);
-        Self { queueing, line: InLine::new(core, resource, index, settings, bell), order }
+        Self { queueing, entries: QueueEntries::new(core, resource, index, settings, bell), order }
     }
 
     fn hear(&mut self, heard: Heard, now: Instant) {
@@ -312,7 +313,7 @@ impl Waiting {
         heard.news.iter().for_each(|node| self.queueing.look(node, now));
         self.come_next(heard);
         heard.releases.iter().for_each(|node| self.queueing.released(node, now));
-        heard.calls.iter().for_each(|node| self.queueing.called(node, now));
+        heard.wakes.iter().for_each(|node| self.queueing.woken(node, now));
     }
 
     fn lost(&mut self, lost: &Lost, bell: &Bell, now: Instant, jitter: f64) {
@@ -322,10 +323,10 @@ impl Waiting {
         if let Some(deferral) = deferral {
             self.listen(deferral.node);
         }
-        // What came during the attempt may be older than its refusal: one more look, and no call.
+        // What came during the attempt may be older than its refusal: one more look, and no wake.
         let heard = bell.take();
         self.come_next(heard);
-        let news = heard.news.union(heard.calls).union(heard.releases);
+        let news = heard.news.union(heard.wakes).union(heard.releases);
         news.iter().for_each(|node| self.queueing.look(node, now));
         heard.interrupted.iter().for_each(|node| self.queueing.interrupted(node, now));
     }
@@ -337,21 +338,21 @@ impl Waiting {
         }
     }
 
-    /// Listens to the node that keeps the line, as far as this waiter has to.
-    fn listen(&mut self, keeper: usize) {
+    /// Listens to the queue node, as far as this waiter has to.
+    fn listen(&mut self, queue_node: usize) {
         if self.queueing.listens() {
-            self.line.listen_for_releases(keeper, &self.order);
+            self.entries.listen_for_releases(queue_node, &self.order);
         } else {
-            self.line.ignore_releases();
+            self.entries.ignore_releases();
         }
-        self.line.listen(keeper);
+        self.entries.listen(queue_node);
     }
 }
 
 /// Whether it is certain that a waiter is refused for another resource than the one that it waits
 /// for.
 fn is_elsewhere(waiting: &Waiting, refused: Option<Refused>) -> bool {
-    refused.is_some_and(|refused| refused.is_sure && refused.index != waiting.line.index())
+    refused.is_some_and(|refused| refused.is_sure && refused.index != waiting.entries.index())
 }
 
 /// What an inspection says of a node.

@@ -120,7 +120,7 @@ impl Observer for Meter {
         .increment(1);
         match (question, answer.told()) {
             (_, Answer::Abstains(_) | Answer::Healed(_)) => self.quarantined(node, true),
-            // Whoever has an opinion on a lock votes. Renewals may count before that.
+            // A node that answers a lock votes. Renewals may count before that.
             (Question::Lock, Answer::Granted { .. } | Answer::Held(_) | Answer::Queued(_)) => {
                 self.quarantined(node, false);
             }

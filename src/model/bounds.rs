@@ -35,7 +35,7 @@ pub(super) struct Bounds {
     pub(super) starts: &'static [[u64; NODES]],
     /// What each client tells the nodes of counters that it has seen, or 0.
     pub(super) hints: [u64; CLIENTS],
-    /// Whether somebody else is in line at one of the nodes. Then clients ask as newcomers first,
+    /// Whether somebody else is queued at one of the nodes. Then clients ask as newcomers first,
     /// which it refuses.
     pub(super) is_queued: bool,
     /// How often a client asks nodes again that have refused, as one whose turn it is.

@@ -23,7 +23,7 @@ fn leases_do_not_overlap_although_they_are_renewed_and_a_request_arrives_twice()
 }
 
 #[test]
-fn leases_do_not_overlap_where_a_node_refuses_for_a_line_and_is_asked_again() {
+fn leases_do_not_overlap_where_a_node_refuses_for_a_queue_and_is_asked_again() {
     let attempts = full_or([2, 1], [1, 1]);
     assert_holds(Bounds { attempts, is_queued: true, repeats: full_or(2, 1), ..BOUNDS }, Rules::WHOLE);
 }

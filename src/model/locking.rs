@@ -22,7 +22,7 @@ impl World {
             (state.begun + 1, Phase::Locking, start, floor);
         for site in 0..NODES {
             let hint = model.bounds.hints[client];
-            self.send(client, site, Ask::Lock { hint, is_called: !model.bounds.is_queued });
+            self.send(client, site, Ask::Lock { hint, has_turn: !model.bounds.is_queued });
         }
     }
 
@@ -33,7 +33,7 @@ impl World {
             if self.sites[site].standing[client].lock == Ballot::Refused {
                 self.sites[site].open().standing[client].lock = Ballot::Unanswered;
                 let hint = model.bounds.hints[client];
-                self.send(client, site, Ask::Lock { hint, is_called: true });
+                self.send(client, site, Ask::Lock { hint, has_turn: true });
             }
         }
     }

@@ -4,7 +4,7 @@ use std::{fmt, sync::LazyLock, time::Duration};
 
 use crate::{
     node::{
-        Entry, Leave, LineUp, Lock, Raise, Renew, Resources, Unlock,
+        Enqueue, Entry, Leave, Lock, Raise, Renew, Resources, Unlock,
         entries::{owner, resources},
     },
     owner_id::OwnerId,
@@ -34,10 +34,10 @@ pub(super) struct Attempt {
 /// To a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Ask {
-    /// `is_called`: as one whose turn it is, whom lines and marks do not keep out.
+    /// `has_turn`: as one whose turn it is, whom lines and marks do not keep out.
     Lock {
         hint: u64,
-        is_called: bool,
+        has_turn: bool,
     },
     Raise {
         token: u64,
@@ -88,7 +88,7 @@ impl Request {
         let resources = Resources::clone(&RESOURCES);
         let owner = OWNERS[owned_by.client][usize::from(owned_by.number) - 1].clone();
         match self.ask {
-            Ask::Lock { hint, is_called } => Entry::Lock(Lock { resources, owner, ttl, hint, is_called }),
+            Ask::Lock { hint, has_turn } => Entry::Lock(Lock { resources, owner, ttl, hint, has_turn }),
             Ask::Raise { token } => Entry::Raise(Raise { resources, owner, token }),
             Ask::Renew { token, .. } => Entry::Renew(Renew { resources, owner, holds: 1, ttl, token }),
             Ask::Unlock { real, leave } => {
@@ -98,12 +98,12 @@ impl Request {
     }
 }
 
-/// Somebody else comes into the line of a node, and waits.
+/// Somebody else comes into the queue of a node, and waits.
 pub(super) fn stranger(ttl: Duration) -> Entry {
     let resources = Resources::clone(&RESOURCES);
-    let lock = Lock { resources, owner: owner("s1"), ttl, hint: 0, is_called: true };
-    let life = Some(Duration::from_secs(3_600));
-    Entry::LineUp(LineUp { lock, resource: 0, waiter: owner("s"), ticket: 0, life, only_waits: true })
+    let lock = Lock { resources, owner: owner("s1"), ttl, hint: 0, has_turn: true };
+    let entry_ttl = Some(Duration::from_secs(3_600));
+    Entry::Enqueue(Enqueue { lock, resource: 0, waiter: owner("s"), ticket: 0, entry_ttl, only_waits: true })
 }
 
 impl fmt::Display for Attempt {

@@ -36,7 +36,7 @@ fn tokens_are_unique_and_grow_although_leases_are_renewed() {
 }
 
 #[test]
-fn tokens_are_unique_and_grow_where_a_node_refuses_for_a_line_and_is_asked_again() {
+fn tokens_are_unique_and_grow_where_a_node_refuses_for_a_queue_and_is_asked_again() {
     let starts = full_or(NEARLY_IN_STEP, IN_STEP);
     assert_holds(Bounds { is_queued: true, repeats: 1, starts, ..BOUNDS }, Rules::WHOLE);
 }

@@ -97,7 +97,7 @@ impl Protocol {
     fn client_actions(&self, world: &World, client: usize, actions: &mut Vec<Action>) {
         match world.clients[client].phase {
             Phase::Idle => {
-                // Clients can change places until one has begun: whichever does is called the
+                // Clients can change places until one has begun: the one that does is named the
                 // first.
                 let is_named = client == 0 || !self.bounds.are_clients_alike() || world.clients[0].begun > 0;
                 if is_named && world.clients[client].begun < self.bounds.attempts[client] {

@@ -25,7 +25,7 @@ fn no_key_is_left_behind_by_renewals_that_arrive_late() {
 }
 
 #[test]
-fn no_key_is_left_behind_where_a_node_refuses_for_a_line_and_is_asked_again() {
+fn no_key_is_left_behind_where_a_node_refuses_for_a_queue_and_is_asked_again() {
     assert_holds(Bounds { is_queued: true, repeats: full_or(2, 1), ..BOUNDS }, Rules::WHOLE);
 }
 

@@ -82,7 +82,7 @@ impl Site {
         Self { node, ahead: 0, requests: Vec::new(), replies: Vec::new(), standing: Default::default() }
     }
 
-    /// Somebody else comes into its line.
+    /// Somebody else comes into its queue.
     pub(super) fn enqueue(&mut self, model: &Protocol) {
         self.node.apply(&model.terms, &stranger(model.ttl()), self.time(0));
     }

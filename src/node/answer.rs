@@ -18,10 +18,10 @@ pub(crate) enum Answer {
     Granted { vote: u64 },
     /// Lock, renewal: another owner has one of the resources.
     Held(Holder),
-    /// Line up: it is not this waiter's turn. Lock: others are in line here, or are to be let go
+    /// Enqueue: it is not this waiter's turn. Lock: others are queued here, or are to be let go
     /// first.
     Queued(Queued),
-    /// Withdrawal: it is not in the line (any more).
+    /// Withdrawal: it is not queued (any more).
     Withdrawn,
     /// Lock, renewal: this owner was unlocked here before; its tombstone says so.
     Gone,
@@ -38,7 +38,7 @@ pub(crate) enum Answer {
     Renewed { proves: bool },
     /// Unlock, force unlock: how many of the resources were deleted; the others were not ours.
     Unlocked { deleted: u32 },
-    /// Granted, renewed or unlocked as it says, at a node where others are in line for one of the
+    /// Granted, renewed or unlocked as it says, at a node where others are queued for one of the
     /// resources.
     Awaited(Box<Self>),
     /// Unlock, sent again after its connection broke: nothing was there, or it was deleted the
@@ -65,7 +65,7 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
-    /// The same, at a node where others are in line, or where they are not.
+    /// The same, at a node where others are queued, or where they are not.
     pub(crate) fn awaited(self, is_awaited: bool) -> Self {
         if is_awaited { Self::Awaited(Box::new(self)) } else { self }
     }
@@ -85,14 +85,14 @@ impl Answer {
         }
     }
 
-    /// What it says of the request alone, and whether others are in line; `None` where that is not
+    /// What it says of the request alone, and whether others are queued; `None` where that is not
     /// known.
     pub(crate) fn into_parts(self) -> (Self, Option<bool>) {
         let is_awaited = self.is_awaited();
         (if let Self::Awaited(answer) = self { *answer } else { self }, is_awaited)
     }
 
-    /// Whether others are in line; `None` where that is not known.
+    /// Whether others are queued; `None` where that is not known.
     pub(crate) fn is_awaited(&self) -> Option<bool> {
         match self {
             Self::Awaited(_) | Self::Queued(_) => Some(true),
@@ -127,7 +127,7 @@ pub(crate) struct Enrolment {
     pub(crate) quarantine: Option<Duration>,
 }
 
-/// Whoever stands in the way of a lock.
+/// The holder that stands in the way of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Holder {
     /// Which of the asked resources, by index: of those held by others, the one that is held
@@ -140,20 +140,20 @@ pub(crate) struct Holder {
     pub(crate) counter: u64,
 }
 
-/// The place of a waiter in the line of a resource.
+/// The entry of a waiter in the wait queue of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Queued {
-    /// Which of the asked resources, by index: the one that is held, or in whose line others are.
+    /// Which of the asked resources, by index: the one that is held, or in whose queue others are.
     pub(crate) resource: usize,
-    /// The larger, the later its turn; 0 if it did not enter the line.
+    /// The larger, the later its turn; 0 if it did not enter the queue.
     pub(crate) ticket: u64,
-    /// How many are before it in line. For a lock: 1 if anybody is in line, 0 if nobody is and it
-    /// is to let others go first all the same.
+    /// How many are before it in the queue. For a lock: 1 if anybody is queued, 0 if nobody is and
+    /// it is to let others go first all the same.
     pub(crate) rank: u32,
-    /// When to come back uncalled: when the holder's ttl ends if it is the first of the line,
-    /// otherwise when the place of whoever is before it does.
+    /// When to come back if it is not woken: when the holder's ttl ends if it is the first in the
+    /// queue, otherwise when the entry before its own does.
     pub(crate) patience: Duration,
-    /// Who holds the resource; `None` if nothing but the line is in the way.
+    /// Who holds the resource; `None` if nothing but the queue is in the way.
     pub(crate) holder: Option<Holder>,
 }
 

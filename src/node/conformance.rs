@@ -13,7 +13,7 @@ use crate::{
     node::{
         Answer, Entry, Fault, Listener, Node, Notice, Request,
         entries::{
-            inspect, line_up, lock, observe, owner, proclaim, raise, renew, resource, said, take, unlock,
+            enqueue, inspect, lock, observe, owner, proclaim, raise, renew, resource, said, take, unlock,
             withdraw,
         },
         names,
@@ -77,7 +77,7 @@ pub(crate) async fn conforms(subject: &Subject) {
     a_lock_ends_with_its_ttl(subject).await;
     a_listener_hears_real_releases_until_it_unsubscribes(subject).await;
     a_listener_hears_of_a_leader_and_of_its_values_once_each(subject).await;
-    a_release_calls_the_first_in_line_who_listens_and_nobody_else(subject).await;
+    a_release_wakes_the_first_in_the_queue_that_listens_and_nobody_else(subject).await;
     a_closed_node_takes_no_locks(subject).await;
 }
 
@@ -171,28 +171,28 @@ async fn a_listener_hears_of_a_leader_and_of_its_values_once_each(subject: &Subj
     subject.ask(unlock("led", "1", true, false)).await;
 }
 
-async fn a_release_calls_the_first_in_line_who_listens_and_nobody_else(subject: &Subject) {
-    let enter = |waiter: &'static str| subject.ask(line_up("line", waiter, waiter, 0, 30_000));
-    subject.ask(lock("line", "1", 30_000, 0)).await;
+async fn a_release_wakes_the_first_in_the_queue_that_listens_and_nobody_else(subject: &Subject) {
+    let enter = |waiter: &'static str| subject.ask(enqueue("queue", waiter, waiter, 0, 30_000));
+    subject.ask(lock("queue", "1", 30_000, 0)).await;
     let ears = [Arc::new(Ear::default()), Arc::new(Ear::default())];
     let mut subscriptions = Vec::new();
     for (waiter, ear) in ["second", "third"].iter().zip(&ears) {
-        let topic = names::turn(&resource("line"), &owner(waiter));
+        let topic = names::turn(&resource("queue"), &owner(waiter));
         subscriptions.push(subject.node.subscribe(&topic, Arc::clone(ear) as Arc<dyn Listener>));
         ear.hears(subject, &[Notice::Subscribed]).await;
     }
     for waiter in ["deaf", "second", "third"] {
         assert!(matches!(enter(waiter).await, Answer::Queued(queued) if queued.holder.is_some()));
     }
-    subject.ask(unlock("line", "1", true, false)).await;
+    subject.ask(unlock("queue", "1", true, false)).await;
     ears[0].hears(subject, &[Notice::Subscribed, Notice::Released]).await;
     assert!(matches!(enter("third").await, Answer::Queued(queued) if queued.holder.is_none()));
     ears[0].hears(subject, &[Notice::Subscribed, Notice::Released, Notice::Released]).await;
     assert!(matches!(enter("second").await.into_parts(), (Answer::Granted { .. }, Some(true))));
-    subject.ask(unlock("line", "second", true, false)).await;
+    subject.ask(unlock("queue", "second", true, false)).await;
     ears[1].hears(subject, &[Notice::Subscribed, Notice::Released]).await;
-    assert_eq!(subject.ask(withdraw("line", "third")).await, Answer::Withdrawn);
-    assert!(matches!(subject.ask(line_up("line", "4", "4", 0, 0)).await, Answer::Granted { .. }));
+    assert_eq!(subject.ask(withdraw("queue", "third")).await, Answer::Withdrawn);
+    assert!(matches!(subject.ask(enqueue("queue", "4", "4", 0, 0)).await, Answer::Granted { .. }));
     drop(subscriptions);
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     node::{
-        Entry, Fingerprint, ForceUnlock, Inspect, Leave, LineUp, Lock, Observe, Proclaim, Proclamation,
+        Enqueue, Entry, Fingerprint, ForceUnlock, Inspect, Leave, Lock, Observe, Proclaim, Proclamation,
         QuarantineTerms, Raise, Renew, Resources, RestartGuard, Terms, Unlock, Withdraw,
     },
     owner_id::OwnerId,
@@ -42,13 +42,13 @@ pub(crate) fn owner(name: &str) -> OwnerId {
 /// Ttls are milliseconds.
 pub(crate) fn lock(names: &str, by: &str, ttl: u64, hint: u64) -> Entry {
     let (resources, owner, ttl) = (resources(names), owner(by), Duration::from_millis(ttl));
-    Entry::Lock(Lock { resources, owner, ttl, hint, is_called: false })
+    Entry::Lock(Lock { resources, owner, ttl, hint, has_turn: false })
 }
 
 /// A lock of one whose turn it is, without a hint.
 pub(crate) fn take(names: &str, by: &str, ttl: u64) -> Entry {
     let (resources, owner, ttl) = (resources(names), owner(by), Duration::from_millis(ttl));
-    Entry::Lock(Lock { resources, owner, ttl, hint: 0, is_called: true })
+    Entry::Lock(Lock { resources, owner, ttl, hint: 0, has_turn: true })
 }
 
 pub(crate) fn raise(names: &str, by: &str, token: u64) -> Entry {
@@ -72,12 +72,12 @@ pub(crate) fn unlock_late(names: &str, by: &str, real: bool) -> Entry {
 }
 
 /// Locks for ten seconds when it is the waiter's turn; a life of 0 milliseconds is none.
-pub(crate) fn line_up(names: &str, by: &str, waiter: &str, ticket: u64, life: u64) -> Entry {
+pub(crate) fn enqueue(names: &str, by: &str, waiter: &str, ticket: u64, entry_ttl: u64) -> Entry {
     let (resources, ttl) = (resources(names), Duration::from_secs(10));
-    let lock = Lock { resources, owner: owner(by), ttl, hint: 0, is_called: true };
-    let life = (life > 0).then(|| Duration::from_millis(life));
+    let lock = Lock { resources, owner: owner(by), ttl, hint: 0, has_turn: true };
+    let entry_ttl = (entry_ttl > 0).then(|| Duration::from_millis(entry_ttl));
     let waiter = owner(waiter);
-    Entry::LineUp(LineUp { lock, resource: 0, waiter, ticket, life, only_waits: false })
+    Entry::Enqueue(Enqueue { lock, resource: 0, waiter, ticket, entry_ttl, only_waits: false })
 }
 
 pub(crate) fn withdraw(name: &str, waiter: &str) -> Entry {

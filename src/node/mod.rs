@@ -33,7 +33,7 @@ pub(crate) use self::{
     proclamation::{LONGEST_VALUE, Proclamation},
     reply::{Reply, Responder},
     request::{
-        Enrol, Entry, ForceUnlock, Init, Inspect, Leave, LineUp, Lock, NewNodes, Observe, Owed, Proclaim,
+        Enqueue, Enrol, Entry, ForceUnlock, Init, Inspect, Leave, Lock, NewNodes, Observe, Owed, Proclaim,
         Raise, Reconfigure, Renew, Request, Resources, Unlock, Withdraw,
     },
     terms::{QuarantineTerms, Run, Terms},
@@ -46,7 +46,7 @@ use crate::resource::Resource;
 
 /// One independent master.
 pub(crate) trait Node: fmt::Debug + Send + Sync {
-    /// The address, as it is shown to people and as the arbiter order ranks it.
+    /// The address, as it is shown to people and as the queue node order ranks it.
     fn address(&self) -> &Arc<str>;
 
     /// Submits a request; accepted or refused at the call.
@@ -73,7 +73,7 @@ pub(crate) trait Node: fmt::Debug + Send + Sync {
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
-/// Whoever waits for release notices.
+/// What is told of release notices.
 pub(crate) trait Listener: fmt::Debug + Send + Sync {
     /// Called by a node, from any thread; must not block.
     fn notice(&self, notice: Notice);

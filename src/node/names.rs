@@ -14,7 +14,7 @@ pub(crate) const RECORD: &str = "redquorum:node";
 #[cfg(test)]
 pub(crate) const QUARANTINE: &str = "redquorum:quarantine";
 
-/// The key that is there while there is any tombstone or line.
+/// The key that is there while there is any tombstone or wait queue.
 #[cfg(test)]
 pub(crate) const ANY: &str = "redquorum:any";
 
@@ -47,40 +47,40 @@ pub(crate) fn leader(resource: &Resource) -> Resource {
     Resource::internal([b"redquorum:leader:{", resource.as_bytes(), b"}"].concat())
 }
 
-/// The topic on which one waiter in the line of a resource is told that it is its turn.
+/// The topic on which one waiter in the queue of a resource is told that it is its turn.
 pub(crate) fn turn(resource: &Resource, waiter: &OwnerId) -> Resource {
     Resource::internal([b"redquorum:turn:{", resource.as_bytes(), b"}:", waiter.as_bytes()].concat())
 }
 
-/// The topic on which a waiter is told that it is one of the first two in line: these listen for
-/// releases, too.
+/// The topic on which a waiter is told that it is one of the first two in the queue: these listen
+/// for releases, too.
 pub(crate) fn next(resource: &Resource, waiter: &OwnerId) -> Resource {
     Resource::internal([b"redquorum:next:{", resource.as_bytes(), b"}:", waiter.as_bytes()].concat())
 }
 
 /// The key of a resource's waiters, in the order of their tickets. Always in braces, as a leader's
-/// is: who waits for `a` must not keep `{a}` from anybody.
+/// is: a waiter for `a` must not keep `{a}` from anybody.
 #[cfg(test)]
-pub(crate) fn line(resource: &Resource) -> Vec<u8> {
-    [b"redquorum:line:{", resource.as_bytes(), b"}"].concat()
+pub(crate) fn queue(resource: &Resource) -> Vec<u8> {
+    [b"redquorum:queue:{", resource.as_bytes(), b"}"].concat()
 }
 
-/// The key that says who was called first, and when.
+/// The key that says which waiter was woken last, and when for the first time.
 #[cfg(test)]
-pub(crate) fn called(resource: &Resource) -> Vec<u8> {
-    [b"redquorum:called:{", resource.as_bytes(), b"}"].concat()
+pub(crate) fn woken(resource: &Resource) -> Vec<u8> {
+    [b"redquorum:woken:{", resource.as_bytes(), b"}"].concat()
 }
 
-/// The key that is there while newcomers let those go first who wait for a resource.
+/// The key that is there while newcomers let the waiters for a resource go first.
 #[cfg(test)]
 pub(crate) fn mark(resource: &Resource) -> Vec<u8> {
     [b"redquorum:mark:{", resource.as_bytes(), b"}"].concat()
 }
 
-/// The key that says until when each of them keeps its place.
+/// The key that says until when each of their entries is kept.
 #[cfg(test)]
-pub(crate) fn lives(resource: &Resource) -> Vec<u8> {
-    [b"redquorum:lives:{", resource.as_bytes(), b"}"].concat()
+pub(crate) fn entry_ttls(resource: &Resource) -> Vec<u8> {
+    [b"redquorum:entry_ttl:{", resource.as_bytes(), b"}"].concat()
 }
 
 /// The resource that stands for all those with the same derived names: `a` for itself and for
@@ -131,9 +131,9 @@ mod tests {
             let kept = [
                 counter(&other),
                 tombstone(&other, &waiter),
-                line(&other),
-                lives(&other),
-                called(&other),
+                queue(&other),
+                entry_ttls(&other),
+                woken(&other),
                 mark(&other),
             ];
             let marks = [RECORD, QUARANTINE, ANY].map(|name| name.as_bytes().to_vec());
@@ -157,14 +157,14 @@ mod tests {
     }
 
     #[test]
-    fn no_two_waiters_share_a_topic_and_no_two_resources_a_line() {
+    fn no_two_waiters_share_a_topic_and_no_two_resources_a_queue() {
         let waiter = OwnerId::from_wire(b"me:1");
         let topic = turn(&resource("a"), &waiter);
         assert_eq!(topic.as_bytes(), b"redquorum:turn:{a}:me:1");
         assert_eq!(namesake(&topic), topic);
         assert_eq!(notice_channel(&topic), b"redisson_lock__channel:redquorum:turn:{a}:me:1");
         assert_ne!(turn(&resource("{a}"), &waiter), topic);
-        assert_ne!(line(&resource("{a}")), line(&resource("a")));
+        assert_ne!(queue(&resource("{a}")), queue(&resource("a")));
     }
 
     #[test]

@@ -92,11 +92,11 @@ pub(crate) enum Entry {
     Renew(Renew),
     /// Delete what is still `owner`'s.
     Unlock(Unlock),
-    /// Take all resources if it is this waiter's turn, or wait for it in the line of one of them.
-    LineUp(LineUp),
-    /// Leave the line of a resource.
+    /// Take all resources if it is this waiter's turn, or wait for it in the queue of one of them.
+    Enqueue(Enqueue),
+    /// Leave the queue of a resource.
     Withdraw(Withdraw),
-    /// Delete whoever's lock this is, and refuse its renewals.
+    /// Delete the lock of any owner, and refuse its renewals.
     ForceUnlock(ForceUnlock),
     /// Tell who holds a resource.
     Inspect(Inspect),
@@ -120,9 +120,9 @@ pub(crate) struct Lock {
     pub(crate) ttl: Duration,
     /// One more than the largest counter the waiter has seen, or 0: brings counters back in step.
     pub(crate) hint: u64,
-    /// Whether it is this owner's turn, as the node says that keeps the line: so it need not let
-    /// those go first who wait.
-    pub(crate) is_called: bool,
+    /// Whether it is this owner's turn, as the queue node says: then it need not let the waiters go
+    /// first.
+    pub(crate) has_turn: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,11 +147,10 @@ pub(crate) struct Unlock {
     pub(crate) resources: Resources,
     pub(crate) owner: OwnerId,
     /// Whether the attempt had its quorum. Only then is the release told to those who listen for
-    /// it, and passed on as a mark; the first in line is called in any case.
+    /// it, and passed on as a mark; the first in the queue is woken in any case.
     pub(crate) real: bool,
     pub(crate) leave: Leave,
-    /// Whether the node that keeps the line has said that others wait: newcomers are to let them go
-    /// first.
+    /// Whether the queue node has said that others wait: newcomers are to let them go first.
     pub(crate) is_awaited: bool,
 }
 
@@ -172,18 +171,18 @@ pub(crate) enum Leave {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LineUp {
+pub(crate) struct Enqueue {
     /// What to do when it is this waiter's turn.
     pub(crate) lock: Lock,
-    /// In whose line, by index: that of the resource that it was refused for.
+    /// In which resource's queue, by index: that of the resource that it was refused for.
     pub(crate) resource: usize,
-    /// Who waits: a client's tasks that wait in line for the same, one after the other.
+    /// Who waits: the tasks of a client that wait for the same resources, one after the other.
     pub(crate) waiter: OwnerId,
-    /// The place that it was given before, here or by another node; 0 for the end of the line.
+    /// The ticket that it was given before, here or by another node; 0 for the end of the queue.
     pub(crate) ticket: u64,
-    /// How long it keeps its place unless it asks again. `None`: it does not enter the line.
-    pub(crate) life: Option<Duration>,
-    /// Whether it only keeps its place, and takes nothing: the node knows nothing of the lease that
+    /// How long its entry is kept unless it asks again. `None`: it does not enter the queue.
+    pub(crate) entry_ttl: Option<Duration>,
+    /// Whether it only keeps its entry, and takes nothing: the node knows nothing of the lease that
     /// a quorum holds.
     pub(crate) only_waits: bool,
 }
@@ -254,7 +253,7 @@ impl Entry {
     pub(crate) fn resources(&self) -> &[Resource] {
         match self {
             Self::Lock(lock) => &lock.resources,
-            Self::LineUp(line_up) => &line_up.lock.resources,
+            Self::Enqueue(enqueue) => &enqueue.lock.resources,
             Self::Withdraw(withdraw) => std::slice::from_ref(&withdraw.resource),
             Self::Raise(raise) => &raise.resources,
             Self::Renew(renew) => &renew.resources,

@@ -12,8 +12,8 @@ pub(crate) struct Terms {
     /// The life of a fencing counter after its last use; at least `max_ttl`.
     pub(crate) counter_ttl: Duration,
     pub(crate) quarantine: QuarantineTerms,
-    /// For how long newcomers let those go first who waited for what was unlocked: about as long as
-    /// a call may be on its way to whoever is first in line, and its locks to the nodes.
+    /// For how long newcomers let the waiters go first for what was unlocked: about as long as a
+    /// wake may be on its way to the first in the queue, and its locks to the nodes.
     pub(crate) hand_over: Duration,
     /// The run of the server that the connection has enrolled in; `None` before, and where no node
     /// is asked.
@@ -51,9 +51,9 @@ pub enum RestartGuard {
     PerConnection,
     /// In every call: for such proxies. The server spends some microseconds more on each call.
     PerVote,
-    /// Never. For servers that keep every vote: standalone, with `appendonly yes`, `appendfsync
-    /// always` and `aof-load-truncated no`. A replica that is promoted, or a restored backup,
-    /// breaks exclusion unseen.
+    /// Never. For servers that keep every vote: standalone, with `appendonly yes`,
+    /// `appendfsync always` and `aof-load-truncated no`. A replica that is promoted, or a restored
+    /// backup, breaks exclusion unseen.
     Off,
 }
 

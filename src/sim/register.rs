@@ -2,7 +2,7 @@
 
 use crate::algorithm::fencing::FencingToken;
 
-/// A number that refuses whoever comes with a smaller token than it has seen.
+/// A number that refuses a client with a smaller token than it has seen.
 ///
 /// This is what a lock needs on the other side. The first access of a lease *claims* the register,
 /// a read included: if only writes did, a holder that was paused could write after its successor
@@ -57,13 +57,13 @@ impl Register {
         is_accepted
     }
 
-    /// The value, whoever asks. Claims nothing.
+    /// The value, for any client. Claims nothing.
     #[must_use]
     pub const fn read_unfenced(&self) -> u64 {
         self.value
     }
 
-    /// Writes the value, whoever asks. Claims nothing.
+    /// Writes the value, for any client. Claims nothing.
     pub const fn write_unfenced(&mut self, value: u64) {
         self.value = value;
     }

@@ -173,7 +173,7 @@ struct Split {
     at: Duration,
     lasts: Duration,
     way: Way,
-    /// Whoever's bit is set is on one side.
+    /// A node whose bit is set is on one side.
     nodes: u64,
     clients: u64,
 }

@@ -42,8 +42,8 @@ impl Simulation {
         Self { schedule: Arc::new(schedule), horizon: Duration::from_secs(3600), budget: 1_000_000 }
     }
 
-    /// When the run ends, in simulated time: whoever waits then has waited too long (default: one
-    /// hour).
+    /// When the run ends, in simulated time: a client that waits then has waited too long (default:
+    /// one hour).
     pub fn horizon(mut self, horizon: Duration) -> Self {
         self.horizon = horizon;
         self

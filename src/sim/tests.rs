@@ -68,7 +68,7 @@ fn a_panic_in_any_task_of_a_process_fails_the_run() {
 }
 
 #[test]
-fn whoever_waits_for_ever_is_told_by_the_horizon() {
+fn a_client_that_waits_for_ever_is_told_by_the_horizon() {
     let report = Simulation::new(Schedule::calm(1, 3, 2)).horizon(SECOND).run(|client| async move {
         if client.index() == 1 {
             std::future::pending().await

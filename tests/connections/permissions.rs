@@ -141,8 +141,8 @@ async fn broken(server: &Server, url: &str) -> BTreeSet<&'static str> {
 
     let Ok(third) = builder().connect().await else { return ["connect"].into() };
     let waiters = [&other, &third].map(|quorum| quorum.red_lock("lock:3"));
-    let are_in_line = async || server.query::<u64>(cmd("ZCARD").arg("redquorum:line:{lock:3}")).await == 2;
-    note("stand in line", is_handed_on(&quorum.red_lock("lock:3"), waiters.into(), are_in_line).await);
+    let are_queued = async || server.query::<u64>(cmd("ZCARD").arg("redquorum:queue:{lock:3}")).await == 2;
+    note("wait in the queue", is_handed_on(&quorum.red_lock("lock:3"), waiters.into(), are_queued).await);
     tokio::time::timeout(MOMENT, third.shutdown()).await.ok();
 
     let both = quorum.multi_lock(["lock:4", "lock:5"]).try_lock().await;
@@ -214,7 +214,7 @@ async fn without_any_one_of_the_documented_permissions_something_does_not_work()
                     "{missing} is not needed; refused: {refused:?}"
                 );
                 let expected = match &**missing {
-                    "zadd" | "zrem" | "zrange" | "zrank" => Some("stand in line"),
+                    "zadd" | "zrem" | "zrange" | "zrank" => Some("wait in the queue"),
                     "subscribe" => Some("wait and wake"),
                     "unsubscribe" => Some("leave no subscription"),
                     // The server goes the long way round, or leaves a counter that is one too high.

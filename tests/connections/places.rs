@@ -38,7 +38,7 @@ async fn a_database_that_the_server_does_not_have_or_the_user_may_not_select_is_
     drop(works(&made(Quorum::builder().nodes([url])).await).await);
 }
 
-/// Databases are no servers: whoever takes one with it takes all of them.
+/// Databases are no servers: what takes one away takes all of them.
 #[tokio::test]
 async fn two_databases_of_one_server_are_refused_as_one_server() {
     let cluster = Cluster::processes(1).await;

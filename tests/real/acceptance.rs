@@ -66,7 +66,7 @@ async fn with_three_of_five_frozen_try_lock_fails_within_two_node_timeouts_and_l
     assert!(begin.elapsed() <= node_timeout * 2, "{:?}", begin.elapsed());
     let frozen = Vote::Unknown(Fault::TimedOut);
     assert_eq!(in_order(&votes), [frozen.clone(), frozen.clone(), frozen, Vote::Granted, Vote::Granted]);
-    // Soon they are not even asked, and whoever still is, is not waited for.
+    // Soon they are not even asked, and one that still is, is not waited for.
     let is_unasked = async || {
         let begin = Instant::now();
         let votes = in_order(&votes_of(lock.try_lock().await.unwrap_err()));

@@ -149,11 +149,11 @@ async fn a_closure_is_not_called_when_there_is_no_lock() {
     for server in cluster.some(0..2) {
         server.kill().await;
     }
-    let mut is_called = false;
+    let mut has_turn = false;
     let lock = quorum.red_lock("r").patience(Duration::from_millis(100));
-    let outcome = lock.run(async |_| is_called = true).await;
+    let outcome = lock.run(async |_| has_turn = true).await;
     assert!(matches!(outcome, Err(RunError::Lock(LockError::NoQuorum { .. }))), "{outcome:?}");
-    assert!(!is_called);
+    assert!(!has_turn);
     have_holds(cluster.some(2..3), "r", 0).await;
 }
 

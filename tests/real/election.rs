@@ -180,7 +180,7 @@ async fn observers_see_leaders_and_their_values() {
     let election = candidate(&cluster, "host-1").await;
     let mut leaders = candidate(&cluster, "").await.observe().unwrap();
     let leadership = election.campaign().await.unwrap();
-    let leader = election.leader().await.unwrap().expect("whoever has campaigned is seen");
+    let leader = election.leader().await.unwrap().expect("a candidate that has campaigned is seen");
     assert_eq!((leader.value(), leader.term()), (&b"host-1"[..], leadership.term()));
     assert!(leader.since().elapsed().unwrap() < SOON);
     assert_eq!(next(&mut leaders).await, leader);

@@ -1,4 +1,4 @@
-//! Waiting in line, on real servers.
+//! Waiting in the queue, on real servers.
 
 use std::time::{Duration, Instant};
 
@@ -17,8 +17,8 @@ const R: &str = "r";
 /// Longer than any test.
 const NEVER: Duration = Duration::from_secs(300);
 
-/// Takes its turn without any poll, so that only a call brings it about.
-fn uncalled_for_ever(quorum: &Quorum) -> RedLock {
+/// Takes its turn without any poll, so that only a wake brings it about.
+fn unwoken_for_ever(quorum: &Quorum) -> RedLock {
     quorum.red_lock(R).ttl(TTL).retry(RetryPolicy::default().polls(NEVER, NEVER))
 }
 
@@ -28,36 +28,36 @@ fn restless(quorum: &Quorum) -> RedLock {
     quorum.red_lock(R).ttl(TTL).retry(polls)
 }
 
-/// How many wait in line at each server that answers.
-async fn lines(cluster: &Cluster) -> Vec<u64> {
-    let mut lines = Vec::new();
+/// How many wait in the queue at each server that answers.
+async fn queued(cluster: &Cluster) -> Vec<u64> {
+    let mut queued = Vec::new();
     for server in cluster.servers() {
-        lines.push(server.try_query(cmd("ZCARD").arg("redquorum:line:{r}")).await.unwrap_or(0));
+        queued.push(server.try_query(cmd("ZCARD").arg("redquorum:queue:{r}")).await.unwrap_or(0));
     }
-    lines
+    queued
 }
 
-async fn have_in_line(cluster: &Cluster, count: u64) {
-    let what = format!("{count} wait in line");
-    eventually(SOON, &what, async || lines(cluster).await.iter().sum::<u64>() == count).await;
+async fn have_queued(cluster: &Cluster, count: u64) {
+    let what = format!("{count} wait in the queue");
+    eventually(SOON, &what, async || queued(cluster).await.iter().sum::<u64>() == count).await;
 }
 
-/// Nobody is in line or listens, nothing is locked, and no key says that it ever was otherwise.
+/// Nobody is queued or listens, nothing is locked, and no key says that it ever was otherwise.
 async fn nothing_is_left(cluster: &Cluster) {
     unlocked_everywhere(cluster, R).await;
     for server in cluster.servers() {
-        eventually(SOON, "nobody is in line or listens", async || {
+        eventually(SOON, "nobody is queued or listens", async || {
             let channels: Vec<String> = server.query(cmd("PUBSUB").arg("CHANNELS")).await;
             let keys = server.keys().await;
             let is_of_line =
-                |key: &String| key.starts_with("redquorum:line:") || key.starts_with("redquorum:lives:");
+                |key: &String| key.starts_with("redquorum:queue:") || key.starts_with("redquorum:entry_ttl:");
             channels.is_empty() && !keys.iter().any(is_of_line)
         })
         .await;
     }
 }
 
-/// Waits in line, and says when it had its turn.
+/// Waits in the queue, and says when it had its turn.
 fn wait(lock: RedLock, name: usize, turns: &UnboundedSender<usize>) -> JoinHandle<()> {
     let turns = turns.clone();
     tokio::spawn(async move {
@@ -77,8 +77,8 @@ async fn clients_are_served_in_the_order_in_which_they_came() {
     let guard = client(&cluster).await.red_lock(R).ttl(TTL).lock().await.unwrap();
     let (sender, mut turns) = unbounded_channel();
     for name in 0..8 {
-        wait(uncalled_for_ever(&client(&cluster).await), name, &sender);
-        have_in_line(&cluster, name as u64 + 1).await;
+        wait(unwoken_for_ever(&client(&cluster).await), name, &sender);
+        have_queued(&cluster, name as u64 + 1).await;
     }
     guard.unlock().await.unwrap();
     for name in 0..8 {
@@ -96,11 +96,11 @@ async fn a_client_that_was_killed_is_passed_over_at_once() {
     let process = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let settings = builder(&cluster);
     let dying = process.spawn(async move { settings.connect().await.unwrap() }).await.unwrap();
-    let lock = uncalled_for_ever(&dying);
+    let lock = unwoken_for_ever(&dying);
     process.spawn(async move { lock.lock().await.map(drop) });
-    have_in_line(&cluster, 1).await;
-    wait(uncalled_for_ever(&client(&cluster).await), 2, &sender);
-    have_in_line(&cluster, 2).await;
+    have_queued(&cluster, 1).await;
+    wait(unwoken_for_ever(&client(&cluster).await), 2, &sender);
+    have_queued(&cluster, 2).await;
     process.shutdown_background();
     for server in cluster.servers() {
         eventually(SOON, "its connections are closed", async || {
@@ -113,10 +113,10 @@ async fn a_client_that_was_killed_is_passed_over_at_once() {
     nothing_is_left(&cluster).await;
 }
 
-/// Its connections stay open, so nobody knows; but the second in line does not wait for it for
+/// Its connections stay open, so nobody knows; but the second in the queue does not wait for it for
 /// long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_stands_still_is_passed_over_by_the_second_in_line() {
+async fn a_client_that_stands_still_is_passed_over_by_the_second_in_the_queue() {
     let cluster = Cluster::start(3).await;
     let guard = client(&cluster).await.red_lock(R).ttl(TTL).lock().await.unwrap();
     let (freeze, frozen) = tokio::sync::oneshot::channel();
@@ -136,9 +136,9 @@ async fn a_client_that_stands_still_is_passed_over_by_the_second_in_line() {
         });
     });
     let (sender, mut turns) = unbounded_channel();
-    have_in_line(&cluster, 1).await;
+    have_queued(&cluster, 1).await;
     wait(restless(&client(&cluster).await), 2, &sender);
-    have_in_line(&cluster, 2).await;
+    have_queued(&cluster, 2).await;
     freeze.send(()).unwrap();
     stopped.await.unwrap();
     let begin = Instant::now();
@@ -154,36 +154,36 @@ async fn a_client_that_stands_still_is_passed_over_by_the_second_in_line() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_gives_up_leaves_the_line_and_the_next_is_woken() {
+async fn a_waiter_that_gives_up_leaves_the_queue_and_the_next_is_woken() {
     let cluster = Cluster::start(3).await;
     let guard = client(&cluster).await.red_lock(R).ttl(TTL).lock().await.unwrap();
     let (sender, mut turns) = unbounded_channel();
     let giving_up = client(&cluster).await;
-    let first = wait(uncalled_for_ever(&giving_up), 1, &sender);
-    have_in_line(&cluster, 1).await;
-    wait(uncalled_for_ever(&client(&cluster).await), 2, &sender);
-    have_in_line(&cluster, 2).await;
+    let first = wait(unwoken_for_ever(&giving_up), 1, &sender);
+    have_queued(&cluster, 1).await;
+    wait(unwoken_for_ever(&client(&cluster).await), 2, &sender);
+    have_queued(&cluster, 2).await;
     first.abort();
-    have_in_line(&cluster, 1).await;
+    have_queued(&cluster, 1).await;
     guard.unlock().await.unwrap();
     assert_eq!(next(&mut turns).await, 2);
     nothing_is_left(&cluster).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn when_the_server_that_keeps_the_line_is_killed_the_next_one_does() {
+async fn when_the_server_that_is_the_queue_node_is_killed_the_next_one_does() {
     let cluster = Cluster::start(3).await;
     let holder = client(&cluster).await;
     let guard = holder.red_lock(R).ttl(TTL).lock().await.unwrap();
     let (sender, mut turns) = unbounded_channel();
     for name in 0..3 {
-        wait(uncalled_for_ever(&client(&cluster).await), name, &sender);
-        have_in_line(&cluster, name as u64 + 1).await;
+        wait(unwoken_for_ever(&client(&cluster).await), name, &sender);
+        have_queued(&cluster, name as u64 + 1).await;
     }
-    let keeper =
-        lines(&cluster).await.iter().position(|waiting| *waiting == 3).expect("one node has them all");
-    cluster.server(keeper).kill().await;
-    have_in_line(&cluster, 3).await;
+    let queue_node =
+        queued(&cluster).await.iter().position(|waiting| *waiting == 3).expect("one node has them all");
+    cluster.server(queue_node).kill().await;
+    have_queued(&cluster, 3).await;
     guard.unlock().await.unwrap();
     let mut served = [next(&mut turns).await, next(&mut turns).await, next(&mut turns).await];
     served.sort_unstable();
@@ -191,19 +191,19 @@ async fn when_the_server_that_keeps_the_line_is_killed_the_next_one_does() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_contends_wakes_the_first_in_line() {
+async fn a_contender_wakes_the_first_in_the_queue() {
     let cluster = Cluster::start(3).await;
-    let (contending, in_line) = (client(&cluster).await, client(&cluster).await);
+    let (contending, waiting_client) = (client(&cluster).await, client(&cluster).await);
     let (sender, mut turns) = unbounded_channel();
     for name in 0..3 {
         let guard = contending.red_lock(R).ttl(TTL).lock().await.unwrap();
-        let waiting = wait(uncalled_for_ever(&in_line), name, &sender);
-        have_in_line(&cluster, 1).await;
+        let waiting = wait(unwoken_for_ever(&waiting_client), name, &sender);
+        have_queued(&cluster, 1).await;
         guard.unlock().await.unwrap();
         assert_eq!(next(&mut turns).await, name);
         waiting.await.unwrap();
     }
-    let guard = in_line.red_lock(R).ttl(TTL).lock().await.unwrap();
+    let guard = waiting_client.red_lock(R).ttl(TTL).lock().await.unwrap();
     let waiting = contending.red_lock(R);
     let waiting = tokio::spawn(async move { waiting.lock().await.map(drop) });
     tokio::task::yield_now().await;
@@ -212,9 +212,9 @@ async fn whoever_contends_wakes_the_first_in_line() {
     nothing_is_left(&cluster).await;
 }
 
-/// Nobody tells of a key that ends or is deleted; the first in line finds out.
+/// Nobody tells of a key that ends or is deleted; the first in the queue finds out.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_end_of_a_ttl_wakes_the_first_in_line() {
+async fn the_end_of_a_ttl_wakes_the_first_in_the_queue() {
     let cluster = Cluster::start(3).await;
     for server in cluster.servers() {
         server.command(&["HSET", R, "vanished:1", "1"]).await;
@@ -222,8 +222,8 @@ async fn the_end_of_a_ttl_wakes_the_first_in_line() {
     }
     let (sender, mut turns) = unbounded_channel();
     for name in 0..2 {
-        wait(uncalled_for_ever(&client(&cluster).await), name, &sender);
-        have_in_line(&cluster, name as u64 + 1).await;
+        wait(unwoken_for_ever(&client(&cluster).await), name, &sender);
+        have_queued(&cluster, name as u64 + 1).await;
     }
     for name in 0..2 {
         assert_eq!(next(&mut turns).await, name);
@@ -232,16 +232,16 @@ async fn the_end_of_a_ttl_wakes_the_first_in_line() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_shutdown_leaves_the_line() {
+async fn a_shutdown_leaves_the_queue() {
     let cluster = Cluster::start(3).await;
     let guard = client(&cluster).await.red_lock(R).ttl(TTL).lock().await.unwrap();
     let quorum = client(&cluster).await;
-    let lock = uncalled_for_ever(&quorum);
+    let lock = unwoken_for_ever(&quorum);
     let waiting = tokio::spawn(async move { lock.lock().await.map(drop) });
-    have_in_line(&cluster, 1).await;
+    have_queued(&cluster, 1).await;
     quorum.shutdown().await;
     assert_eq!(waiting.await.unwrap(), Err(LockError::Closed));
-    assert_eq!(lines(&cluster).await, [0; 3]);
+    assert_eq!(queued(&cluster).await, [0; 3]);
     guard.unlock().await.unwrap();
     nothing_is_left(&cluster).await;
 }
@@ -275,7 +275,7 @@ async fn clients_that_come_again_and_again_have_equally_many_turns() {
     let mut waits = Vec::new();
     for turn in 0..TURNS + CLIENTS {
         let (name, waited) = tokio::time::timeout(SOON, turns.recv()).await.expect("turns go on").unwrap();
-        // Until all are in line, whoever has connected first has more.
+        // Until all are queued, the client that has connected first has more.
         if turn >= CLIENTS {
             counts[name] += 1;
             waits.push(waited);

@@ -13,7 +13,7 @@ mod regions;
 
 const GROUP: [&str; 3] = ["a", "b", "c"];
 
-/// Whoever has it is not us.
+/// Another client has it.
 const STRANGER: &str = "4f9b1a52-8d41-4a59-9e5c-7f0b6b1f6a3e:7";
 
 const LONG: Duration = Duration::from_secs(30);

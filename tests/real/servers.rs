@@ -51,7 +51,7 @@ pub(super) async fn have_holds(servers: &[Server], resource: &str, count: u32) {
     eventually(SOON, &what, is_so).await;
 }
 
-/// Makes the resource somebody's on one server, whoever had it before, with nothing in between.
+/// Gives the resource on one server to another owner, with nothing in between.
 pub(super) async fn put_owner(server: &Server, resource: &str, owner: &str, ttl: Duration) {
     const PUT: &str = "redis.call('DEL', KEYS[1])
         redis.call('HSET', KEYS[1], ARGV[1], 1)
@@ -83,15 +83,15 @@ pub(super) async fn have_subscribers(server: &Server, resource: &str, count: u64
     eventually(SOON, &what, async || subscribers(server, resource).await == count).await;
 }
 
-/// Waits until so many clients are in line for a resource.
+/// Waits until so many clients are queued for a resource.
 pub(super) async fn have_waiters(cluster: &Cluster, resource: impl AsRef<[u8]>, count: u64) {
     let resource = resource.as_ref();
-    let line = [b"redquorum:line:{", resource, b"}"].concat();
-    let what = format!("{} has {count} in line", resource.escape_ascii());
+    let queue = [b"redquorum:queue:{", resource, b"}"].concat();
+    let what = format!("{} has {count} in the queue", resource.escape_ascii());
     eventually(SOON, &what, async || {
         let mut waiting = 0;
         for server in cluster.servers() {
-            waiting += server.query::<u64>(cmd("ZCARD").arg(&line)).await;
+            waiting += server.query::<u64>(cmd("ZCARD").arg(&queue)).await;
         }
         waiting == count
     })

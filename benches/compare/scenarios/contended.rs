@@ -139,7 +139,7 @@ async fn until(end: Instant, competitor: Competitor) -> Result<Score, Problem> {
 impl Score {
     fn count(&mut self, begin: Instant, end: Instant) {
         let now = Instant::now();
-        // Whoever waits when the time is over has waited for so long at least.
+        // A task that waits when the time is over has waited for so long at least.
         self.waits.push(millis(now.min(end) - begin));
         self.grants += u64::from(now < end);
     }

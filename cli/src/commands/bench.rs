@@ -25,9 +25,9 @@ const LEAST_COUNTER_TTL: Duration = Duration::from_secs(1);
 /// Measure how fast locks are on these nodes
 ///
 /// Tasks of one client lock and unlock, each a resource of its own, as often as they can. It loads
-/// the servers, so whoever else uses them will notice. The resources have a random name which
-/// nobody else has, and what is left of them is deleted at the end; a signal such as that of Ctrl-C
-/// ends it early. Below locks and unlocks, each node: how fast it answered a question meanwhile.
+/// the servers, so their other users will notice. The resources have a random name which nobody
+/// else has, and what is left of them is deleted at the end; a signal such as that of Ctrl-C ends
+/// it early. Below locks and unlocks, each node: how fast it answered a question meanwhile.
 #[derive(Args, Debug)]
 pub(crate) struct Bench {
     /// How many tasks

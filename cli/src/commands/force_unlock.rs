@@ -1,4 +1,4 @@
-//! `redquorum force-unlock`: ends a lock, whoever holds it.
+//! `redquorum force-unlock`: ends a lock, no matter who holds it.
 
 use std::{
     ffi::OsString,
@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::{app::App, counted::counted, exit::Exit, failure::Failure, sight::Sight, table};
 
-/// End a lock, whoever holds it
+/// End a lock, no matter who holds it
 ///
 /// For a holder that is known to be gone, whose ttl is too long to wait for. A holder that is alive
 /// goes on until it learns of it, at its next renewal: until then there may be two, and only their
@@ -118,7 +118,7 @@ async fn unlock(app: &App, lock: &RedLock, before: Sight) -> Result<Exit, Failur
     Ok(Exit::Success)
 }
 
-/// Asks whoever sits there, and waits as long as it takes.
+/// Asks the person at the terminal, and waits as long as it takes.
 async fn ask(before: &Sight) -> Result<bool, Failure> {
     let shown = before.shown(table::width_of(&Term::stderr()));
     let question = format!("{shown}\nUnlock it on all nodes? [y/N] ");

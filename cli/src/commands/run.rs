@@ -67,7 +67,7 @@ impl Run {
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let settings = app.settings()?;
         let rule = self.rule(&settings)?;
-        // Whoever does not wait for long does not wait for nodes any longer.
+        // A command that does not wait for long does not wait for nodes any longer.
         let short_wait = self.wait.filter(|wait| *wait < settings.connect_timeout());
         let builder = settings.patient_builder(self.patience.or(short_wait));
         app.with_quorum_of(&settings, builder, async |quorum| {

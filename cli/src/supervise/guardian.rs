@@ -17,8 +17,8 @@ use crate::{exit::Exit, failure::Failure, supervise::child::this_program};
 const NAME: &str = "guard-group";
 
 /// A process beside the command that waits for the end of this one, and then kills the command's
-/// group: whoever is killed with SIGKILL can do nothing any more, and the group would work on
-/// without a lock.
+/// group: a process that is killed with SIGKILL can do nothing any more, and the group would work
+/// on without a lock.
 ///
 /// It hears of that end by a pipe which only this process holds. So it needs nobody to tell it, and
 /// dropping this without [`dismiss`](Self::dismiss) kills the group as well. It is in a group of

@@ -78,8 +78,8 @@ pub(crate) enum Step {
 ///
 /// 1. With no more left than the margin, [`Step::Kill`] has been said, unless losses are ignored.
 /// 2. Each step is said once, and none after `Kill`.
-/// 3. A renewal takes nothing back: whoever was asked to end is going to. It only puts the `Kill`
-///    off.
+/// 3. A renewal takes nothing back: a command that was asked to end is going to. It only puts the
+///    `Kill` off.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
     on_loss: OnLoss,

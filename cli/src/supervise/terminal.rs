@@ -52,12 +52,12 @@ impl Terminal {
         }
     }
 
-    /// Does to the whole job what has been done to the command: stops this process, and whoever the
-    /// shell has started with it, and returns when somebody continues it.
+    /// Does to the whole job what has been done to the command: stops this process, and those that
+    /// the shell has started with it, and returns when somebody continues it.
     ///
     /// Where there is nobody who would, a Ctrl-Z is undone: the system has none in a group without
-    /// a shell that waits for it, but takes us for the shell of the command. Whoever was stopped in
-    /// any other way waits for whoever has stopped it.
+    /// a shell that waits for it, but takes us for the shell of the command. A process that was
+    /// stopped in any other way waits for the one that has stopped it.
     pub(crate) fn stopped(&self, group: Pid, by: Signal) {
         if !self.has_shell() {
             if by == Signal::SIGTSTP {
@@ -67,8 +67,8 @@ impl Terminal {
             return;
         }
         self.take_back(group);
-        // Not SIGTSTP: our own handler would get it, and whoever waits for us as a script does has
-        // to be stopped as well.
+        // Not SIGTSTP: our own handler would get it, and a script that waits for us has to be
+        // stopped as well.
         killpg(self.own_group, Signal::SIGSTOP).ok();
     }
 

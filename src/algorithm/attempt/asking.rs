@@ -5,15 +5,16 @@ use std::time::Duration;
 use super::{Attempt, Ballot, HEDGE_SHARE, Plan, Step};
 use crate::{algorithm::node_set::NodeSet, clock::Instant};
 
-/// Whoever has its turn and is refused asks again after no less than this share of what it has for
-/// that.
+/// A client that has its turn and is refused asks again after no less than this share of the time
+/// it has for that.
 const SHORTEST_PAUSE_SHARE: u32 = 64;
 
 impl Attempt {
-    /// Whoever has its turn and is refused asks again, instead of giving its turn back: the votes
-    /// in the way are most likely those of a lease whose unlock is on its way there, or of others
-    /// who are about to give theirs back. The first time at once, and then less and less often; not
-    /// for longer than a silent arbiter is waited for, nor if a quorum names one owner both times.
+    /// A client that has its turn and is refused asks again, instead of giving its turn back: the
+    /// votes in the way are most likely those of a lease whose unlock is on its way there, or of
+    /// others who are about to give theirs back. It asks at once the first time, and then less and
+    /// less often; not for longer than it waits for a silent queue node, nor if a quorum names one
+    /// owner both times.
     pub(super) fn ask_again(&mut self, now: Instant) -> Option<Step> {
         let until = self.start + self.hedge();
         let is_vain = self.is_refused_elsewhere || (self.is_held && self.repeats > 0);
@@ -38,11 +39,10 @@ impl Attempt {
         Some(self.repeat(refused, now))
     }
 
-    /// Nodes that put us off are asked as one whose turn it is, once the node that keeps the line
-    /// has granted.
+    /// Nodes that put us off are asked as one whose turn it is, once the queue node has granted.
     pub(super) fn ask_put_off(&mut self, now: Instant) -> Option<Step> {
         let put_off = self.nodes_that(|ballot| ballot == Ballot::PutOff);
-        let goes = (self.turn.is_some() || self.is_line_lost(now)) && !self.is_refused_elsewhere;
+        let goes = (self.turn.is_some() || self.is_queue_lost(now)) && !self.is_refused_elsewhere;
         (goes && !put_off.is_empty()).then(|| self.repeat(put_off, now))
     }
 
@@ -50,25 +50,24 @@ impl Attempt {
         self.again_at = None;
         self.set_silent(nodes);
         self.lock.ask_again(nodes, now + self.rules.node_timeout);
-        Step::Lock { nodes, is_called: true }
+        Step::Lock { nodes, has_turn: true }
     }
 
-    /// A first contact that has no votes, or was put off, is lost when the node that keeps the line
-    /// has said so, too, if that is soon: it may grant.
-    pub(super) fn wait_for_keeper(&self, now: Instant) -> Option<Step> {
-        let Plan::First(keeper) = self.rules.plan else { return None };
+    /// A first contact that has no votes, or was put off, is lost when the queue node has said so,
+    /// too, if that is soon: it may grant.
+    pub(super) fn wait_for_queue_node(&self, now: Instant) -> Option<Step> {
+        let Plan::First(queue_node) = self.rules.plan else { return None };
         let until = self.start + self.hedge();
         let is_open =
-            self.ballots.get(keeper) == Some(&Ballot::Silent) && self.lock.pending().contains(keeper);
+            self.ballots.get(queue_node) == Some(&Ballot::Silent) && self.lock.pending().contains(queue_node);
         let may_win = self.lock.granted().is_empty() || self.ballots.contains(&Ballot::PutOff);
         (is_open && may_win && now < until).then(|| Step::Wait(until.min(self.end())))
     }
 
-    /// Whether nobody says that others are in line: the node that keeps the line cannot, and no
-    /// other has one.
-    fn is_line_lost(&self, now: Instant) -> bool {
-        let Plan::First(keeper) = self.rules.plan else { return false };
-        !self.is_line_elsewhere && self.is_gone(keeper, now)
+    /// Whether nobody says that others are queued: the queue node cannot, and no other has one.
+    fn is_queue_lost(&self, now: Instant) -> bool {
+        let Plan::First(queue_node) = self.rules.plan else { return false };
+        !self.is_queue_elsewhere && self.is_gone(queue_node, now)
     }
 
     /// Whether this node was asked and will not answer, or not soon.
@@ -87,10 +86,10 @@ impl Attempt {
     }
 
     /// Whether a grant of this node is our turn.
-    pub(super) fn keeps_line(&self, node: usize) -> bool {
+    pub(super) fn is_queue_node(&self, node: usize) -> bool {
         match &self.rules.plan {
-            Plan::First(keeper) | Plan::Called(keeper) => *keeper == node,
-            Plan::InLine(_) => self.lock.granted().is_empty(),
+            Plan::First(queue_node) | Plan::Woken(queue_node) => *queue_node == node,
+            Plan::Queued(_) => self.lock.granted().is_empty(),
         }
     }
 
@@ -99,25 +98,25 @@ impl Attempt {
         all.filter_map(|(node, ballot)| is_wanted(*ballot).then_some(node)).collect()
     }
 
-    /// Whether the last arbiter's word was that the resource is held, so that nobody else needs to
-    /// be asked.
-    pub(super) fn arbiter_refused(&self) -> bool {
-        self.rules.plan.arbiters().is_some()
+    /// Whether the queue node that was asked last has said that the resource is held, so that no
+    /// other node needs to be asked.
+    pub(super) fn queue_node_refused(&self) -> bool {
+        self.rules.plan.queue_nodes().is_some()
             && self.lock.granted().is_empty()
             && self.ballots.contains(&Ballot::Refused)
     }
 
-    /// Whether the node that is said to have called does not know of it.
-    pub(super) fn caller_refused(&self) -> bool {
-        let Plan::Called(by) = self.rules.plan else { return false };
+    /// Whether the node that is said to have woken this client has refused it.
+    pub(super) fn waker_refused(&self) -> bool {
+        let Plan::Woken(by) = self.rules.plan else { return false };
         self.ballots.get(by) == Some(&Ballot::Refused)
     }
 
     /// Which of these is to be asked for a turn, before the others are asked to lock.
-    pub(super) fn keeper_of_the_line(&self, next: NodeSet) -> Option<usize> {
+    pub(super) fn queue_node_among(&self, next: NodeSet) -> Option<usize> {
         match &self.rules.plan {
-            Plan::Called(by) => Some(*by).filter(|by| next.contains(*by)),
-            Plan::InLine(order) if self.lock.granted().is_empty() => {
+            Plan::Woken(by) => Some(*by).filter(|by| next.contains(*by)),
+            Plan::Queued(order) if self.lock.granted().is_empty() => {
                 next.iter().next().filter(|node| next.len() == 1 && order.contains(node))
             }
             _ => None,
@@ -140,17 +139,17 @@ impl Attempt {
     pub(super) fn next_to_ask(&mut self, now: Instant) -> NodeSet {
         let asked = self.lock.asked();
         let rest = self.rules.electorate.all().without(asked);
-        let Some(order) = self.rules.plan.arbiters() else { return rest };
+        let Some(order) = self.rules.plan.queue_nodes() else { return rest };
         if !self.lock.granted().is_empty() {
             return rest;
         }
         let silent = !self.lock.pending().is_empty() && now < self.hedge_at;
-        if silent || self.arbiter_refused() {
+        if silent || self.queue_node_refused() {
             return NodeSet::EMPTY;
         }
         let next = order.iter().find(|node| rest.contains(**node)).copied();
         self.hedge_at = now + self.hedge();
-        // None of the arbiters serves: as if there were no order.
+        // None of the queue nodes serves: as if there were no order.
         next.map_or(rest, NodeSet::only)
     }
 }

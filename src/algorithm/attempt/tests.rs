@@ -27,7 +27,7 @@ fn attempt(count: usize, plan: Plan) -> Attempt {
 #[test]
 fn a_quorum_of_equal_votes_wins_in_one_round() {
     let mut attempt = attempt(5, Plan::First(0));
-    assert_eq!(attempt.step(at(0)), Step::Lock { nodes: NodeSet::first(5), is_called: false });
+    assert_eq!(attempt.step(at(0)), Step::Lock { nodes: NodeSet::first(5), has_turn: false });
     assert_eq!(attempt.step(at(0)), Step::Wait(at(1000)));
     for node in [4, 0, 2] {
         attempt.on_lock(node, Ballot::Granted(7));
@@ -100,7 +100,7 @@ fn lost_as_soon_as_it_can_be_and_the_reason_waits_for_a_quorum_of_answers() {
 }
 
 #[test]
-fn a_majority_of_faults_is_no_quorum_whoever_else_refuses() {
+fn a_majority_of_faults_is_no_quorum_even_if_the_others_refuse() {
     let mut attempt = attempt(5, Plan::First(0));
     attempt.step(at(0));
     for (node, ballot) in [(0, Ballot::Unsent), (1, Ballot::Refused), (2, Ballot::Failed)] {
@@ -148,21 +148,21 @@ fn nothing_wins_after_it_was_abandoned() {
 }
 
 #[test]
-fn whoever_keeps_the_line_is_asked_for_a_turn_and_the_others_to_lock() {
-    let mut attempt = attempt(5, Plan::InLine(vec![3, 1, 0, 2, 4]));
-    assert_eq!(attempt.step(at(0)), Step::LineUp(3));
+fn the_queue_node_is_asked_for_a_turn_and_the_others_to_lock() {
+    let mut attempt = attempt(5, Plan::Queued(vec![3, 1, 0, 2, 4]));
+    assert_eq!(attempt.step(at(0)), Step::Enqueue(3));
     assert_eq!(attempt.step(at(0)), Step::Wait(at(125)));
-    assert_eq!(attempt.step(at(125)), Step::LineUp(1), "a silent one is passed over");
+    assert_eq!(attempt.step(at(125)), Step::Enqueue(1), "a silent one is passed over");
     attempt.on_lock(1, Ballot::Granted(7));
-    assert_eq!(attempt.step(at(126)), Step::Lock { nodes: nodes(&[0, 2, 4]), is_called: true });
+    assert_eq!(attempt.step(at(126)), Step::Lock { nodes: nodes(&[0, 2, 4]), has_turn: true });
     attempt.on_lock(0, Ballot::Granted(7));
     attempt.on_lock(2, Ballot::Granted(7));
     assert_eq!(attempt.step(at(127)), Step::Won { token: FencingToken::new(7) });
 }
 
 #[test]
-fn a_line_whose_keeper_puts_off_ends_the_attempt() {
-    let mut attempt = attempt(5, Plan::InLine(vec![3, 1, 0, 2, 4]));
+fn a_queue_node_that_puts_off_ends_the_attempt() {
+    let mut attempt = attempt(5, Plan::Queued(vec![3, 1, 0, 2, 4]));
     attempt.step(at(0));
     attempt.on_lock(3, Ballot::Refused);
     assert_eq!(attempt.step(at(1)), Step::Abandon);
@@ -170,10 +170,10 @@ fn a_line_whose_keeper_puts_off_ends_the_attempt() {
 }
 
 #[test]
-fn whoever_is_called_asks_the_caller_for_its_turn_and_all_others_beside_it() {
-    let mut attempt = attempt(5, Plan::Called(3));
-    assert_eq!(attempt.step(at(0)), Step::LineUp(3));
-    assert_eq!(attempt.step(at(0)), Step::Lock { nodes: nodes(&[0, 1, 2, 4]), is_called: true });
+fn a_waiter_that_is_woken_asks_the_waker_for_its_turn_and_all_others_beside_it() {
+    let mut attempt = attempt(5, Plan::Woken(3));
+    assert_eq!(attempt.step(at(0)), Step::Enqueue(3));
+    assert_eq!(attempt.step(at(0)), Step::Lock { nodes: nodes(&[0, 1, 2, 4]), has_turn: true });
     for node in [0, 3, 4] {
         attempt.on_lock(node, Ballot::Granted(7));
     }
@@ -182,7 +182,7 @@ fn whoever_is_called_asks_the_caller_for_its_turn_and_all_others_beside_it() {
 
 #[test]
 fn a_call_that_the_caller_does_not_know_of_is_given_up_at_once() {
-    let mut attempt = attempt(5, Plan::Called(3));
+    let mut attempt = attempt(5, Plan::Woken(3));
     attempt.step(at(0));
     attempt.step(at(0));
     attempt.on_lock(0, Ballot::Granted(7));
@@ -198,30 +198,30 @@ fn refuse(attempt: &mut Attempt, nodes: impl IntoIterator<Item = usize>) {
 }
 
 #[test]
-fn a_first_contact_in_whose_way_others_are_in_line_ends_at_once() {
+fn a_first_contact_in_whose_way_others_are_queued_ends_at_once() {
     let mut attempt = attempt(5, Plan::First(3));
     attempt.step(at(0));
     attempt.on_lock(0, Ballot::Granted(7));
     attempt.on_lock(3, Ballot::PutOff);
-    attempt.line_stands();
+    attempt.queue_is_occupied();
     assert_eq!(attempt.step(at(1)), Step::Abandon);
     assert_eq!(attempt.step(at(1)), Step::Lost(Loss::Contended));
 }
 
 #[test]
-fn a_quorum_wins_whatever_the_node_says_that_keeps_the_line() {
+fn a_quorum_wins_whatever_the_node_says_that_is_the_queue_node() {
     let mut attempt = attempt(5, Plan::First(3));
     attempt.step(at(0));
     for node in [0, 1, 2] {
         attempt.on_lock(node, Ballot::Granted(7));
     }
     attempt.on_lock(3, Ballot::PutOff);
-    attempt.line_stands();
+    attempt.queue_is_occupied();
     assert_eq!(attempt.step(at(1)), Step::Won { token: FencingToken::new(7) });
 }
 
 #[test]
-fn one_that_keeps_the_line_and_is_held_has_one_vote_like_any_other() {
+fn one_that_is_the_queue_node_and_is_held_has_one_vote_like_any_other() {
     let mut attempt = attempt(5, Plan::First(3));
     attempt.step(at(0));
     refuse(&mut attempt, [3]);
@@ -233,7 +233,7 @@ fn one_that_keeps_the_line_and_is_held_has_one_vote_like_any_other() {
 }
 
 #[test]
-fn a_first_contact_without_votes_waits_for_a_while_for_the_node_that_keeps_the_line() {
+fn a_first_contact_without_votes_waits_for_a_while_for_the_queue_node() {
     let mut attempt = attempt(5, Plan::First(3));
     attempt.step(at(0));
     refuse(&mut attempt, [0, 1, 2]);
@@ -242,17 +242,17 @@ fn a_first_contact_without_votes_waits_for_a_while_for_the_node_that_keeps_the_l
     assert_eq!(silent.step(at(125)), Step::Abandon);
     attempt.on_lock(3, Ballot::Granted(7));
     let refused = nodes(&[0, 1, 2]);
-    assert_eq!(attempt.step(at(2)), Step::Lock { nodes: refused, is_called: true }, "it is its turn");
+    assert_eq!(attempt.step(at(2)), Step::Lock { nodes: refused, has_turn: true }, "it is its turn");
 }
 
 #[test]
-fn nodes_that_let_others_go_first_are_asked_again_once_the_one_that_keeps_the_line_has_granted() {
+fn nodes_that_let_others_go_first_are_asked_again_once_the_one_that_is_the_queue_node_has_granted() {
     let mut attempt = attempt(5, Plan::First(3));
     attempt.step(at(0));
     attempt.on_lock(0, Ballot::PutOff);
     assert_eq!(attempt.step(at(1)), Step::Wait(at(125)));
     attempt.on_lock(3, Ballot::Granted(7));
-    assert_eq!(attempt.step(at(2)), Step::Lock { nodes: nodes(&[0]), is_called: true });
+    assert_eq!(attempt.step(at(2)), Step::Lock { nodes: nodes(&[0]), has_turn: true });
     assert_eq!(attempt.to_roll_back().collect::<Vec<_>>().len(), 5, "it is asked, and may grant");
     attempt.on_lock(0, Ballot::Granted(7));
     attempt.on_lock(1, Ballot::Granted(7));
@@ -260,8 +260,8 @@ fn nodes_that_let_others_go_first_are_asked_again_once_the_one_that_keeps_the_li
 }
 
 #[test]
-fn whoever_has_its_turn_and_is_refused_asks_again_less_and_less_often_and_not_for_long() {
-    let mut attempt = attempt(5, Plan::Called(3));
+fn a_client_that_has_its_turn_and_is_refused_asks_again_less_and_less_often_and_not_for_long() {
+    let mut attempt = attempt(5, Plan::Woken(3));
     attempt.step(at(0));
     attempt.step(at(0));
     attempt.on_lock(3, Ballot::Granted(7));
@@ -271,7 +271,7 @@ fn whoever_has_its_turn_and_is_refused_asks_again_less_and_less_often_and_not_fo
             Step::Wait(until) => {
                 now = now.max(until.since_origin().as_millis().try_into().unwrap()).max(now + 1)
             }
-            Step::Lock { nodes, is_called: true } => {
+            Step::Lock { nodes, has_turn: true } => {
                 asked.push(now);
                 now += 10;
                 refuse(&mut attempt, nodes.iter());
@@ -292,11 +292,11 @@ fn whoever_has_its_turn_and_is_refused_asks_again_less_and_less_often_and_not_fo
 
 #[test]
 fn what_a_quorum_holds_for_another_is_asked_for_once_more() {
-    let mut attempt = attempt(5, Plan::Called(3));
+    let mut attempt = attempt(5, Plan::Woken(3));
     attempt.step(at(0));
     attempt.step(at(0));
     attempt.on_lock(3, Ballot::Granted(7));
-    let again = Step::Lock { nodes: nodes(&[0, 1, 2, 4]), is_called: true };
+    let again = Step::Lock { nodes: nodes(&[0, 1, 2, 4]), has_turn: true };
     for (now, next) in [(1, &again), (20, &Step::Abandon)] {
         refuse(&mut attempt, [0, 1, 2, 4]);
         attempt.held(true);
@@ -307,37 +307,37 @@ fn what_a_quorum_holds_for_another_is_asked_for_once_more() {
 }
 
 #[test]
-fn nodes_that_let_others_go_first_are_asked_again_if_nobody_is_in_line() {
+fn nodes_that_let_others_go_first_are_asked_again_if_nobody_is_queued() {
     let mut attempt = attempt(3, Plan::First(1));
     attempt.step(at(0));
     for node in 0..3 {
         attempt.on_lock(node, Ballot::PutOff);
     }
-    attempt.line_is_empty(1);
-    assert_eq!(attempt.step(at(1)), Step::Lock { nodes: NodeSet::first(3), is_called: true });
+    attempt.queue_is_empty(1);
+    assert_eq!(attempt.step(at(1)), Step::Lock { nodes: NodeSet::first(3), has_turn: true });
     attempt.on_lock(0, Ballot::Granted(7));
     attempt.on_lock(1, Ballot::Granted(7));
     assert_eq!(attempt.step(at(2)), Step::Won { token: FencingToken::new(7) });
 }
 
 /// All the others let others go first, who were refused before.
-fn put_off(plan: Plan, keeper: Ballot) -> Attempt {
+fn put_off(plan: Plan, queue_node: Ballot) -> Attempt {
     let mut attempt = attempt(5, plan);
     attempt.step(at(0));
     for node in [0, 1, 2, 4] {
         attempt.on_lock(node, Ballot::PutOff);
     }
-    if keeper != Ballot::Silent {
-        attempt.on_lock(3, keeper);
+    if queue_node != Ballot::Silent {
+        attempt.on_lock(3, queue_node);
     }
     attempt
 }
 
 #[test]
-fn where_the_node_that_keeps_the_line_cannot_answer_nobody_is_let_go_first() {
-    let again = Step::Lock { nodes: nodes(&[0, 1, 2, 4]), is_called: true };
-    for keeper in [Ballot::Unsent, Ballot::Failed] {
-        assert_eq!(put_off(Plan::First(3), keeper).step(at(1)), again);
+fn where_the_queue_node_cannot_answer_nobody_is_let_go_first() {
+    let again = Step::Lock { nodes: nodes(&[0, 1, 2, 4]), has_turn: true };
+    for queue_node in [Ballot::Unsent, Ballot::Failed] {
+        assert_eq!(put_off(Plan::First(3), queue_node).step(at(1)), again);
     }
     let mut silent = put_off(Plan::First(3), Ballot::Silent);
     assert_eq!(silent.step(at(1)), Step::Wait(at(125)));
@@ -345,9 +345,9 @@ fn where_the_node_that_keeps_the_line_cannot_answer_nobody_is_let_go_first() {
 }
 
 #[test]
-fn where_another_node_keeps_the_line_a_first_contact_that_is_put_off_goes_there() {
+fn where_another_node_is_the_queue_node_a_first_contact_that_is_put_off_goes_there() {
     let mut attempt = put_off(Plan::First(3), Ballot::Unsent);
-    attempt.line_stands_elsewhere();
+    attempt.queue_is_occupied_elsewhere();
     assert_eq!(attempt.step(at(1)), Step::Abandon);
     assert_eq!(attempt.step(at(1)), Step::Lost(Loss::Contended));
 }

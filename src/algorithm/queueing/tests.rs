@@ -1,4 +1,4 @@
-//! Waiting in line, told as stories.
+//! Waiting in the queue, told as stories.
 
 use super::*;
 
@@ -34,11 +34,11 @@ fn seen(nodes: &str) -> Vec<Sighting> {
     nodes.split(' ').map(sighting).collect()
 }
 
-/// Of the first in line, unless it says otherwise.
+/// Of the first in the queue, unless it says otherwise.
 fn deferral(node: usize, holder: Option<&str>, patience: u64) -> Deferral {
     let patience = Duration::from_millis(patience);
     let holder = holder.map(|holder| (Some(owner(holder)), patience));
-    Deferral { node, is_in_line: true, rank: 0, patience, holder }
+    Deferral { node, is_queued: true, rank: 0, patience, holder }
 }
 
 fn lose(queueing: &mut Queueing, loss: Loss, sightings: &[Sighting], deferral: Option<&Deferral>, now: u64) {
@@ -51,39 +51,39 @@ fn put_off(queueing: &mut Queueing, deferral: &Deferral, now: u64) {
     lose(queueing, Loss::Contended, &seen("? ? ? ? ?"), Some(deferral), now);
 }
 
-fn in_line(order: &[usize]) -> Plan {
-    Plan::InLine(order.to_vec())
+fn queued(order: &[usize]) -> Plan {
+    Plan::Queued(order.to_vec())
 }
 
 #[test]
-fn whoever_is_in_line_polls_until_it_is_called_and_then_asks_all_at_once() {
+fn a_queued_waiter_polls_until_it_is_woken_and_then_asks_all_at_once() {
     let mut queueing = queueing();
     put_off(&mut queueing, &deferral(4, Some("other"), 30_000), 0);
-    assert_eq!(queueing.next_wake(), Wake { at: at(500), plan: in_line(&ORDER) });
-    queueing.called(4, at(100));
-    assert_eq!(queueing.next_wake(), Wake { at: at(0), plan: Plan::Called(4) });
+    assert_eq!(queueing.next_attempt(), NextAttempt { at: at(500), plan: queued(&ORDER) });
+    queueing.woken(4, at(100));
+    assert_eq!(queueing.next_attempt(), NextAttempt { at: at(0), plan: Plan::Woken(4) });
 }
 
 #[test]
-fn a_call_of_a_node_in_whose_line_it_is_not_is_a_reason_to_look() {
+fn a_wake_of_a_node_in_whose_queue_it_is_not_is_a_reason_to_look() {
     let mut queueing = queueing();
     put_off(&mut queueing, &deferral(4, Some("other"), 30_000), 0);
-    queueing.called(2, at(100));
-    assert_eq!(queueing.next_wake(), Wake { at: at(100), plan: in_line(&ORDER) });
-    let mut newcomer = Deferral { is_in_line: false, ..deferral(4, Some("other"), 30_000) };
+    queueing.woken(2, at(100));
+    assert_eq!(queueing.next_attempt(), NextAttempt { at: at(100), plan: queued(&ORDER) });
+    let mut newcomer = Deferral { is_queued: false, ..deferral(4, Some("other"), 30_000) };
     put_off(&mut queueing, &newcomer, 100);
-    newcomer.is_in_line = true;
-    queueing.called(4, at(200));
-    assert_eq!(queueing.next_wake().plan, in_line(&ORDER));
+    newcomer.is_queued = true;
+    queueing.woken(4, at(200));
+    assert_eq!(queueing.next_attempt().plan, queued(&ORDER));
 }
 
 #[test]
 fn the_first_comes_back_when_the_holder_ends_but_never_in_a_busy_loop() {
     let mut queueing = queueing();
     put_off(&mut queueing, &deferral(4, Some("other"), 200), 0);
-    assert_eq!(queueing.next_wake().at, at(200));
+    assert_eq!(queueing.next_attempt().at, at(200));
     put_off(&mut queueing, &deferral(4, Some("other"), 0), 200);
-    assert_eq!(queueing.next_wake().at, at(205));
+    assert_eq!(queueing.next_attempt().at, at(205));
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn polls_grow_to_the_longest_and_keep_the_place_alive() {
             took: ROUND_TRIP,
         };
         queueing.attempt_lost(&setback, at(now), jitter);
-        let next = queueing.next_wake().at.saturating_duration_since(at(now));
+        let next = queueing.next_attempt().at.saturating_duration_since(at(now));
         assert!(next >= Duration::from_millis(250) && next < LIFE, "{next:?}");
         now += u64::try_from(next.as_millis()).unwrap();
     }
@@ -109,23 +109,23 @@ fn polls_grow_to_the_longest_and_keep_the_place_alive() {
 }
 
 #[test]
-fn a_place_lives_for_two_polls_and_for_no_longer_than_a_lock() {
+fn an_entry_is_kept_for_two_polls_and_for_no_longer_than_a_lock() {
     let longest = Duration::from_secs(60);
-    assert_eq!(Queueing::life(PACING, longest), LIFE);
+    assert_eq!(Queueing::entry_ttl(PACING, longest), LIFE);
     let rare = Pacing { longest_poll: Duration::from_secs(300), ..PACING };
-    assert_eq!(Queueing::life(rare, longest), longest);
+    assert_eq!(Queueing::entry_ttl(rare, longest), longest);
 }
 
 #[test]
-fn a_lost_connection_to_the_line_is_a_reason_to_look_and_one_to_another_node_is_none() {
+fn a_lost_connection_to_the_queue_node_is_a_reason_to_look_and_one_to_another_node_is_none() {
     let mut queueing = queueing();
     put_off(&mut queueing, &deferral(4, Some("other"), 30_000), 0);
     queueing.interrupted(2, at(10));
-    assert_eq!(queueing.next_wake().at, at(500));
+    assert_eq!(queueing.next_attempt().at, at(500));
     queueing.interrupted(4, at(20));
-    assert_eq!(queueing.next_wake(), Wake { at: at(20), plan: in_line(&ORDER) });
-    queueing.called(4, at(20));
-    assert_eq!(queueing.next_wake().plan, in_line(&ORDER), "nothing is known of a line there");
+    assert_eq!(queueing.next_attempt(), NextAttempt { at: at(20), plan: queued(&ORDER) });
+    queueing.woken(4, at(20));
+    assert_eq!(queueing.next_attempt().plan, queued(&ORDER), "nothing is known of a queue there");
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn votes_lost_at_the_other_nodes_are_tried_again_at_once_and_then_after_growing_
     let mut last = Duration::ZERO;
     for round in 0..6 {
         lose(&mut queueing, Loss::Contended, &at_once, None, 0);
-        let delay = queueing.next_wake().at.saturating_duration_since(at(0));
+        let delay = queueing.next_attempt().at.saturating_duration_since(at(0));
         assert!(if round == 0 { delay.is_zero() } else { delay > last }, "{round}: {delay:?}");
         last = delay;
     }
@@ -148,12 +148,12 @@ fn failures_keep_the_floor() {
     for least in [5, 10, 20, 40] {
         lose(&mut queueing, Loss::NoQuorum, &seen("? ? ? ? ?"), None, 0);
         queueing.look(1, at(0));
-        assert!(queueing.next_wake().at >= at(least));
+        assert!(queueing.next_attempt().at >= at(least));
     }
 }
 
 #[test]
-fn whoever_polls_looks_once_for_an_owner_that_is_named_again_and_again() {
+fn a_waiter_that_polls_looks_once_for_an_owner_that_is_named_again_and_again() {
     let mut queueing = queueing();
     let deferral = deferral(4, Some("other"), 30_000);
     put_off(&mut queueing, &deferral, 0);
@@ -179,13 +179,13 @@ fn a_node_that_keeps_what_can_be_nobodys_is_passed_over_after_two_looks() {
     put_off(&mut queueing, &deferral, 0);
     put_off(&mut queueing, &deferral, 500);
     queueing.looked(&seen("- - - - gone"), ROUND_TRIP, at(500));
-    assert_eq!(queueing.next_wake(), Wake { at: at(505), plan: in_line(&ORDER) });
+    assert_eq!(queueing.next_attempt(), NextAttempt { at: at(505), plan: queued(&ORDER) });
     put_off(&mut queueing, &deferral, 505);
     assert!(queueing.wants_look(), "although it was not a poll");
     queueing.looked(&seen("- - - - gone"), ROUND_TRIP, at(505));
-    assert_eq!(queueing.next_wake().plan, in_line(&[2, 0, 1, 3]));
+    assert_eq!(queueing.next_attempt().plan, queued(&[2, 0, 1, 3]));
     queueing.look(4, at(600));
-    assert_eq!(queueing.next_wake().plan, in_line(&ORDER), "something happened there");
+    assert_eq!(queueing.next_attempt().plan, queued(&ORDER), "something happened there");
 }
 
 #[test]
@@ -197,15 +197,15 @@ fn a_holder_that_was_met_while_it_locked_is_believed() {
     queueing.looked(&seen("- - - - holder"), ROUND_TRIP, at(500));
     put_off(&mut queueing, &deferral, 505);
     queueing.looked(&seen("holder holder ? holder holder"), ROUND_TRIP, at(505));
-    assert_eq!(queueing.next_wake().plan, in_line(&ORDER));
+    assert_eq!(queueing.next_attempt().plan, queued(&ORDER));
     assert!(!queueing.wants_look());
 }
 
 #[test]
-fn whoever_has_its_turn_at_a_node_that_knows_nothing_of_a_lease_only_waits_there_for_a_while() {
+fn a_waiter_that_has_its_turn_at_a_node_that_knows_nothing_of_a_lease_only_waits_there_for_a_while() {
     let mut queueing = queueing();
     lose(&mut queueing, Loss::Contended, &seen("holder holder holder ? -"), None, 0);
-    assert_eq!(queueing.next_wake(), Wake { at: at(0), plan: in_line(&ORDER) });
+    assert_eq!(queueing.next_attempt(), NextAttempt { at: at(0), plan: queued(&ORDER) });
     queueing.attempt_begins(at(0));
     assert!(queueing.only_queues(), "to be granted again would help nobody");
     let waits = Deferral { holder: None, ..deferral(4, None, 10_000) };
@@ -214,9 +214,9 @@ fn whoever_has_its_turn_at_a_node_that_knows_nothing_of_a_lease_only_waits_there
         Setback { loss: Loss::Contended, sightings: &seen, deferral: Some(&waits), took: ROUND_TRIP };
     queueing.attempt_lost(&setback, at(1), 0.5);
     assert!(
-        queueing.next_wake().at <= at(10),
+        queueing.next_attempt().at <= at(10),
         "its unlock may have been on its way: {:?}",
-        queueing.next_wake()
+        queueing.next_attempt()
     );
     queueing.attempt_begins(at(10));
     assert!(!queueing.only_queues());
@@ -227,21 +227,21 @@ fn a_call_ends_what_was_known_of_another_lease() {
     let mut queueing = queueing();
     lose(&mut queueing, Loss::Contended, &seen("holder holder holder ? -"), None, 0);
     put_off(&mut queueing, &Deferral { holder: None, ..deferral(4, None, 10_000) }, 1);
-    queueing.called(4, at(2));
-    assert_eq!(queueing.next_wake(), Wake { at: at(1), plan: Plan::Called(4) });
+    queueing.woken(4, at(2));
+    assert_eq!(queueing.next_attempt(), NextAttempt { at: at(1), plan: Plan::Woken(4) });
     queueing.attempt_begins(at(2));
     assert!(!queueing.only_queues());
 }
 
 #[test]
-fn whoever_is_called_again_and_again_in_vain_follows_less_and_less_often() {
+fn a_waiter_that_is_woken_again_and_again_in_vain_follows_less_and_less_often() {
     let mut queueing = queueing();
     let (mut now, mut last) = (0, 0);
     for _ in 0..5 {
         lose(&mut queueing, Loss::Contended, &seen("holder holder holder ? -"), None, now);
         put_off(&mut queueing, &Deferral { holder: None, ..deferral(4, None, 10_000) }, now);
-        queueing.called(4, at(now));
-        let pause = queueing.next_wake().at.saturating_duration_since(at(now)).as_millis();
+        queueing.woken(4, at(now));
+        let pause = queueing.next_attempt().at.saturating_duration_since(at(now)).as_millis();
         assert!(pause > last, "{pause}");
         (now, last) = (now + u64::try_from(pause).unwrap(), pause);
     }
@@ -249,18 +249,18 @@ fn whoever_is_called_again_and_again_in_vain_follows_less_and_less_often() {
 
 #[test]
 fn a_release_calls_the_first_and_the_second_comes_if_nothing_follows() {
-    for (rank, plan, after) in [(0, Plan::Called(4), 0), (1, in_line(&ORDER), 200)] {
+    for (rank, plan, after) in [(0, Plan::Woken(4), 0), (1, queued(&ORDER), 200)] {
         let mut queueing = queueing();
         put_off(&mut queueing, &Deferral { rank, ..deferral(4, Some("other"), 30_000) }, 0);
         assert!(queueing.listens());
         queueing.released(4, at(100));
-        assert_eq!(queueing.next_wake(), Wake { at: at(after), plan }, "{rank}");
+        assert_eq!(queueing.next_attempt(), NextAttempt { at: at(after), plan }, "{rank}");
     }
     let mut second = queueing();
     put_off(&mut second, &Deferral { rank: 1, ..deferral(4, Some("other"), 30_000) }, 0);
     second.released(4, at(100));
     second.released(4, at(150));
-    assert_eq!(second.next_wake().at, at(250), "the first had it, and has unlocked");
+    assert_eq!(second.next_attempt().at, at(250), "the first had it, and has unlocked");
 }
 
 #[test]
@@ -268,9 +268,9 @@ fn a_release_at_another_node_is_a_reason_to_look_if_no_call_follows() {
     let mut queueing = queueing();
     put_off(&mut queueing, &deferral(4, Some("other"), 30_000), 0);
     queueing.released(2, at(100));
-    assert_eq!(queueing.next_wake(), Wake { at: at(200), plan: in_line(&ORDER) });
-    queueing.called(4, at(110));
-    assert_eq!(queueing.next_wake().plan, Plan::Called(4));
+    assert_eq!(queueing.next_attempt(), NextAttempt { at: at(200), plan: queued(&ORDER) });
+    queueing.woken(4, at(110));
+    assert_eq!(queueing.next_attempt().plan, Plan::Woken(4));
 }
 
 #[test]
@@ -279,13 +279,13 @@ fn only_the_first_two_come_when_the_holder_ends_and_the_second_a_little_later() 
         let mut queueing = queueing();
         let holder = Some((Some(owner("other")), Duration::from_millis(300)));
         put_off(&mut queueing, &Deferral { rank, holder, ..deferral(4, None, 10_000) }, 0);
-        assert_eq!(queueing.next_wake().at, at(comes), "{rank}");
+        assert_eq!(queueing.next_attempt().at, at(comes), "{rank}");
         assert_eq!(queueing.listens(), rank < 2);
     }
 }
 
 #[test]
-fn whoever_comes_next_is_told_so_by_the_node_in_whose_line_it_is() {
+fn the_next_waiter_is_told_so_by_the_node_in_whose_queue_it_is() {
     let mut queueing = queueing();
     put_off(&mut queueing, &Deferral { rank: 7, ..deferral(4, Some("other"), 30_000) }, 0);
     queueing.comes_next(2);
@@ -294,5 +294,5 @@ fn whoever_comes_next_is_told_so_by_the_node_in_whose_line_it_is() {
     assert!(queueing.listens());
     queueing.won(at(1));
     assert!(!queueing.listens());
-    assert_eq!(queueing.next_wake(), Wake { at: at(1), plan: in_line(&ORDER) });
+    assert_eq!(queueing.next_attempt(), NextAttempt { at: at(1), plan: queued(&ORDER) });
 }

@@ -151,7 +151,7 @@ async fn what_cannot_work_is_told_at_the_first_use() {
     let election = Election::new(&quorum, "e", &too_long);
     assert_eq!(election.campaign().await.unwrap_err(), refused.clone().into());
     assert_eq!(election.try_campaign().await.unwrap_err(), refused.into());
-    assert_eq!(election.leader().await.unwrap(), None, "whoever looks has no value");
+    assert_eq!(election.leader().await.unwrap(), None, "a client that only looks has no value");
     let nameless = Election::new(&quorum, "", "v");
     let refused = LockError::from(ConfigError::Resource { length: 0 });
     assert_eq!(nameless.leader().await.unwrap_err(), refused);

@@ -22,7 +22,7 @@ fn candidate(cluster: &MemoryCluster, value: &str) -> Election {
     Election::new(&client(cluster), "e", value)
 }
 
-/// The value of whoever leads.
+/// The leader's value.
 async fn leading(election: &Election) -> Option<String> {
     election.leader().await.unwrap().map(|leader| leader.value_str().into_owned())
 }

@@ -6,7 +6,7 @@ use crate::{
     algorithm::lease::LeaseTime,
     clock::Instant,
     error::LossReason,
-    lock::{keeper::Keeper, observer::Question},
+    lock::{observer::Question, queue_node::QueueNode},
     node::{Answer, Reply},
     vote::Vote,
 };
@@ -21,8 +21,8 @@ pub(super) struct State {
     pub(super) standing: Vec<Standing>,
     /// Replies to the lock, to renewals and to changes of holds that nobody waits for.
     pub(super) late: Vec<(usize, Question, Reply)>,
-    /// The node that keeps the line, and what it said of it.
-    pub(super) keeper: Keeper,
+    /// The queue node, and what it said of it.
+    pub(super) queue_node: QueueNode,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl State {
 
     pub(super) fn note(&mut self, node: usize, answer: &Answer) {
         if let Some(is_awaited) = answer.is_awaited() {
-            self.keeper.note(node, is_awaited);
+            self.queue_node.note(node, is_awaited);
         }
         let answer = answer.told();
         let Some(standing) = self.standing.get_mut(node) else { return };

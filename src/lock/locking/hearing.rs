@@ -7,7 +7,7 @@ use crate::{
         queueing::Deferral,
         sighting::{Sighting, holder},
     },
-    lock::keeper::Keeper,
+    lock::queue_node::QueueNode,
     node::{Answer, Holder, Queued},
     vote::Vote,
 };
@@ -17,33 +17,33 @@ impl Run<'_> {
         tracing::trace!(resource = %self.target.resource, owner = %self.owner, node, ?asked, ?answer, "vote");
         self.core.observer.answered(node, asked.question(), &answer);
         let (answer, is_awaited) = match answer {
-            // Whoever is not in line is told how many are.
+            // A client that is not queued is told how many are.
             Answer::Queued(Queued { ticket: 0, rank, .. }) => (answer, Some(rank > 0)),
             answer => answer.into_parts(),
         };
-        // Whoever takes does not look at the line.
-        if let (Asked::Lock | Asked::LineUp, Some(is_awaited)) = (asked, is_awaited) {
-            self.keeper.hear(self.core, &self.target.resources, node, is_awaited);
+        // A client that has its turn is not told of the queue.
+        if let (Asked::Lock | Asked::Enqueue, Some(is_awaited)) = (asked, is_awaited) {
+            self.queue_node.hear(self.core, &self.target.resources, node, is_awaited);
         }
         match asked {
             Asked::Lock | Asked::Take => self.hear_lock(node, &answer, false),
-            Asked::LineUp => {
-                self.hear_line(node, &answer);
+            Asked::Enqueue => {
+                self.hear_enqueue(node, &answer);
                 self.hear_lock(node, &answer, true);
             }
             Asked::Raise => self.attempt.on_raise(node, answer == Answer::Raised),
         }
     }
 
-    fn hear_line(&mut self, node: usize, answer: &Answer) {
-        let Some(line) = &mut self.line else { return };
+    fn hear_enqueue(&mut self, node: usize, answer: &Answer) {
+        let Some(entries) = &mut self.entries else { return };
         match answer {
-            Answer::Granted { .. } => line.granted(node),
+            Answer::Granted { .. } => entries.granted(node),
             Answer::Queued(queued) => {
-                let is_in_line = line.put_off(queued);
+                let is_queued = entries.put_off(queued);
                 let holder = queued.holder.as_ref().map(|holder| (holder.owner.clone(), holder.remaining));
                 let Queued { rank, patience, .. } = *queued;
-                self.deferral = Some(Deferral { node, is_in_line, rank, patience, holder });
+                self.deferral = Some(Deferral { node, is_queued, rank, patience, holder });
                 self.blocked = Some(queued.resource);
             }
             _ => {}
@@ -78,34 +78,38 @@ impl Run<'_> {
         if self.deferral.is_none() {
             self.blocked = Some(*resource);
         }
-        if *resource != self.keeper.index() {
+        if *resource != self.queue_node.index() {
             self.attempt.refused_elsewhere();
         }
         Sighting::Held { owner: owner.clone(), remaining: *remaining }
     }
 
-    /// A node has refused a lock because others are to go first. That of the node that keeps their
-    /// line counts for all.
+    /// A node has refused a lock because others are to go first. That of the queue node counts for
+    /// all.
     fn hear_put_off(&mut self, node: usize, queued: &Queued) -> Ballot {
         self.blocked = Some(queued.resource);
-        if queued.resource != self.keeper.index() {
+        if queued.resource != self.queue_node.index() {
             self.attempt.refused_elsewhere();
         }
-        if Keeper::of(self.core, self.target, queued.resource).node == Some(node) {
-            if queued.rank == 0 { self.attempt.line_is_empty(node) } else { self.attempt.line_stands() }
+        if QueueNode::of(self.core, self.target, queued.resource).node == Some(node) {
+            if queued.rank == 0 {
+                self.attempt.queue_is_empty(node)
+            } else {
+                self.attempt.queue_is_occupied()
+            }
         } else if queued.rank > 0 {
-            self.attempt.line_stands_elsewhere();
+            self.attempt.queue_is_occupied_elsewhere();
         }
         Ballot::PutOff
     }
 
-    /// Where whoever was refused as a first contact goes: to the line of what it was refused for,
-    /// whose node may not have answered.
-    pub(super) fn to_the_line(&self) -> Option<Deferral> {
+    /// Where a client goes that was refused as a newcomer: to the queue of the resource that it was
+    /// refused for, whose queue node may not have answered.
+    pub(super) fn to_the_queue(&self) -> Option<Deferral> {
         let index = self.blocked.unwrap_or_default();
-        let node = Keeper::of(self.core, self.target, index).node?;
+        let node = QueueNode::of(self.core, self.target, index).node?;
         let patience = self.core.settings.terms.hand_over;
         // It may be one of the first, until it knows better.
-        Some(Deferral { node, is_in_line: false, rank: 0, patience, holder: None })
+        Some(Deferral { node, is_queued: false, rank: 0, patience, holder: None })
     }
 }

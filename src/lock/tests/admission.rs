@@ -59,7 +59,7 @@ impl Node for Strange {
     }
 }
 
-/// Whoever makes a quorum of these nodes, the last of which may be strange.
+/// A client that makes a quorum of these nodes, the last of which may be strange.
 fn administrator(cluster: &MemoryCluster, strangeness: Option<Strangeness>) -> Arc<Client> {
     let settings = Quorum::builder().settings.check(cluster.nodes()).unwrap();
     let mut nodes = cluster.connect(&settings.terms, true);
@@ -92,7 +92,7 @@ async fn two_that_make_a_quorum_if_needed_at_the_same_time_have_both_made_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_is_overtaken_while_it_makes_a_quorum_does_not_say_that_nothing_was_changed() {
+async fn a_client_that_is_overtaken_while_it_makes_a_quorum_does_not_say_that_nothing_was_changed() {
     let overtaken = administrator(&MemoryCluster::new(3), Some(Strangeness::Overtaken));
     let refused = init(&overtaken).await.unwrap_err();
     let AdmissionError::Incomplete { votes } = &refused else { panic!("{refused:?}") };

@@ -1,4 +1,4 @@
-//! Waiting in line.
+//! Waiting in the queue.
 
 use std::{sync::Mutex, time::Duration};
 
@@ -28,25 +28,25 @@ async fn keeps_waiting(waiting: &mut (impl Future + Unpin)) {
     }
 }
 
-/// How many wait in line at each node.
-fn in_line(cluster: &MemoryCluster) -> Vec<usize> {
+/// How many wait in the queue at each node.
+fn queued(cluster: &MemoryCluster) -> Vec<usize> {
     cluster.servers().iter().map(|server| server.waiters(R)).collect()
 }
 
 fn total(cluster: &MemoryCluster) -> usize {
-    in_line(cluster).iter().sum()
+    queued(cluster).iter().sum()
 }
 
 /// The requests to lock or for a turn that the nodes have executed since the last time.
 fn attempts(cluster: &MemoryCluster) -> Vec<usize> {
-    let is_attempt = |entry: &Entry| matches!(entry, Entry::Lock(_) | Entry::LineUp(_));
+    let is_attempt = |entry: &Entry| matches!(entry, Entry::Lock(_) | Entry::Enqueue(_));
     let of_server =
         |server: &Arc<MemoryServer>| server.take_log().iter().filter(|entry| is_attempt(entry)).count();
     cluster.servers().iter().map(of_server).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_free_resource_is_locked_and_nobody_is_left_in_line() {
+async fn a_free_resource_is_locked_and_nobody_is_left_queued() {
     let cluster = MemoryCluster::new(5);
     let quorum = client(&cluster);
     let guard = quorum.red_lock(R).lock().await.unwrap();
@@ -99,7 +99,7 @@ async fn a_release_moves_one_waiter_and_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_gives_up_leaves_the_line_and_the_next_is_woken() {
+async fn a_waiter_that_gives_up_leaves_the_queue_and_the_next_is_woken() {
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock(R).lock().await.unwrap();
     let (first, second) = (client(&cluster), client(&cluster));
@@ -120,10 +120,10 @@ async fn whoever_gives_up_leaves_the_line_and_the_next_is_woken() {
     drop(second.await.unwrap().unwrap());
 }
 
-/// Dropped between the call and the attempt that it asks for: nothing else would wake the next for
+/// Dropped between the wake and the attempt that it asks for: nothing else would wake the next for
 /// a while.
 #[tokio::test(start_paused = true)]
-async fn whoever_is_called_and_gives_up_wakes_the_next() {
+async fn a_waiter_that_is_woken_and_gives_up_wakes_the_next() {
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock(R).lock().await.unwrap();
     let first = client(&cluster);
@@ -140,10 +140,10 @@ async fn whoever_is_called_and_gives_up_wakes_the_next() {
     assert_eq!(total(&cluster), 0);
 }
 
-/// Dropped when the node that keeps the line has voted for it: the vote is given back, and that
-/// wakes nobody by itself.
+/// Dropped when the queue node has voted for it: the vote is given back, and that wakes nobody by
+/// itself.
 #[tokio::test(start_paused = true)]
-async fn whoever_has_the_vote_of_the_keeper_and_gives_up_wakes_the_next() {
+async fn a_waiter_that_has_the_vote_of_the_queue_node_and_gives_up_wakes_the_next() {
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock(R).lock().await.unwrap();
     let first = client(&cluster);
@@ -152,13 +152,13 @@ async fn whoever_has_the_vote_of_the_keeper_and_gives_up_wakes_the_next() {
     keeps_waiting(&mut waiting).await;
     let second = wait(&client(&cluster));
     settle().await;
-    let keeper = in_line(&cluster).iter().position(|waiters| *waiters > 0).unwrap();
-    for node in (0..5).filter(|node| *node != keeper) {
+    let queue_node = queued(&cluster).iter().position(|waiters| *waiters > 0).unwrap();
+    for node in (0..5).filter(|node| *node != queue_node) {
         server(&cluster, node).behave(Behaviour::Hanging);
     }
     drop(guard);
     keeps_waiting(&mut waiting).await;
-    assert_eq!(in_line(&cluster)[keeper], 1, "the first has the keeper's vote");
+    assert_eq!(queued(&cluster)[queue_node], 1, "the first has the queue node's vote");
     let start = tokio::time::Instant::now();
     drop(waiting);
     settle().await;
@@ -169,7 +169,7 @@ async fn whoever_has_the_vote_of_the_keeper_and_gives_up_wakes_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_with_more_tasks_goes_to_the_end_of_the_line_after_each_of_them() {
+async fn a_client_with_more_tasks_goes_to_the_end_of_the_queue_after_each_of_them() {
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock(R).lock().await.unwrap();
     let order = Arc::new(Mutex::new(Vec::new()));
@@ -194,7 +194,7 @@ async fn a_client_with_more_tasks_goes_to_the_end_of_the_line_after_each_of_them
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_try_finds_others_in_line_and_does_not_join_them() {
+async fn a_try_finds_others_queued_and_does_not_join_them() {
     let cluster = MemoryCluster::new(3);
     let guard = client(&cluster).red_lock(R).lock().await.unwrap();
     let other = client(&cluster);
@@ -206,7 +206,7 @@ async fn a_try_finds_others_in_line_and_does_not_join_them() {
 
 /// Each client of its own: what only one of them would do for all, it does not do.
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_leaves_the_line() {
+async fn a_shutdown_leaves_the_queue() {
     let cluster = MemoryCluster::new(3);
     let _guard = client(&cluster).red_lock(R).lock().await.unwrap();
     let quorum = client(&cluster);
@@ -218,9 +218,9 @@ async fn a_shutdown_leaves_the_line() {
     assert_eq!(total(&cluster), 0);
 }
 
-/// Whichever node keeps the line: when it fails, the next one does.
+/// Whichever node is the queue node: when it fails, the next one does.
 #[tokio::test(start_paused = true)]
-async fn a_node_that_fails_hands_the_line_to_the_next() {
+async fn a_node_that_fails_hands_the_queue_to_the_next() {
     for failing in 0..5 {
         let cluster = MemoryCluster::new(5);
         server(&cluster, failing).behave(Behaviour::Failing(Fault::OutOfMemory));
@@ -235,31 +235,31 @@ async fn a_node_that_fails_hands_the_line_to_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_waits_in_the_line_of_the_resource_that_refused_it() {
+async fn a_group_waits_in_the_queue_of_the_resource_that_refused_it() {
     let cluster = MemoryCluster::new(5);
     let holder = client(&cluster);
     let guard = holder.red_lock("s").lock().await.unwrap();
     let group = client(&cluster).multi_lock(["s", R]);
     let waiting = tokio::spawn(async move { group.lock().await.map(drop) });
     settle().await;
-    let in_line = |name| cluster.servers().iter().map(|server| server.waiters(name)).sum::<usize>();
-    assert_eq!((in_line("s"), in_line(R)), (1, 0));
+    let queued = |name| cluster.servers().iter().map(|server| server.waiters(name)).sum::<usize>();
+    assert_eq!((queued("s"), queued(R)), (1, 0));
     drop(client(&cluster).red_lock(R).try_lock().await.unwrap().expect("nobody waits for it"));
     let start = tokio::time::Instant::now();
     guard.unlock().await.unwrap();
     waiting.await.unwrap().unwrap();
-    assert_eq!((start.elapsed(), in_line("s")), (Duration::ZERO, 0));
+    assert_eq!((start.elapsed(), queued("s")), (Duration::ZERO, 0));
 }
 
-/// The node that keeps the line is one of a bare quorum.
+/// The queue node is one of a bare quorum.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_others_wait_for_is_renewed_by_a_bare_quorum() {
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock(R).lock().await.unwrap();
     let waiting = wait(&client(&cluster));
     settle().await;
-    let keeper = in_line(&cluster).iter().position(|waiters| *waiters > 0).unwrap();
-    for node in (0..5).filter(|node| *node != keeper).take(2) {
+    let queue_node = queued(&cluster).iter().position(|waiters| *waiters > 0).unwrap();
+    for node in (0..5).filter(|node| *node != queue_node).take(2) {
         server(&cluster, node).behave(Behaviour::Hanging);
     }
     pass(Duration::from_secs(120)).await;

@@ -172,7 +172,7 @@ async fn a_group_is_taken_as_a_whole_or_not_at_all() {
     assert!(quorum.multi_lock(["a", "b", "c"]).try_lock().await.unwrap().is_none());
     assert!(quorum.red_lock("a").try_lock().await.unwrap().is_some(), "nothing of the group is left");
     other.unlock().await.unwrap();
-    // Until then, whoever comes lets those go first who were refused.
+    // Until then, a newcomer lets the clients go first that were refused.
     pass(Duration::from_millis(200)).await;
     let group = quorum.multi_lock(["c", "a", "b"]).lock().await.unwrap();
     assert_eq!(group.token_of("a"), group.token_of("c"));

@@ -28,8 +28,8 @@ use crate::{Fault, LockGuard, LossReason, MemoryCluster, mutex, node::memory::Be
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// With fewer than two subscribers in the process, whoever reaches a callsite first decides for all
-/// threads whether it is of interest, and the threads of other tests have no subscriber.
+/// With fewer than two subscribers in the process, the first thread that reaches a callsite decides
+/// for all whether it is of interest, and the threads of other tests have no subscriber.
 static OTHERS: LazyLock<[Dispatch; 2]> =
     LazyLock::new(|| [(); 2].map(|()| Dispatch::new(Registry::default().with(Collector::default()))));
 

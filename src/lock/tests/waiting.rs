@@ -111,7 +111,7 @@ async fn nodes_that_fail_at_once_do_not_make_a_busy_loop() {
     let cluster = MemoryCluster::new(3);
     all_behave(&cluster, &Behaviour::Failing(Fault::Loading));
     drop(client(&cluster).red_lock("r").try_lock_for(Duration::from_secs(10)).await);
-    let is_attempt = |entry: &&Entry| matches!(entry, Entry::Lock(_) | Entry::LineUp(_));
+    let is_attempt = |entry: &&Entry| matches!(entry, Entry::Lock(_) | Entry::Enqueue(_));
     let asked = server(&cluster, 0).take_log().iter().filter(is_attempt).count();
     assert!((2..30).contains(&asked), "{asked} attempts in 10 s");
 }

@@ -75,7 +75,7 @@ fn refusal(entry: &Entry, remaining: Duration) -> Answer {
         Entry::Lock(_) | Entry::Renew(_) => {
             Answer::Held(Holder { resource: 0, owner, remaining, counter: 0 })
         }
-        Entry::LineUp(_) => {
+        Entry::Enqueue(_) => {
             let holder = Some(Holder { resource: 0, owner, remaining, counter: 0 });
             Answer::Queued(Queued { resource: 0, ticket: 0, rank: 0, patience: remaining, holder })
         }

@@ -23,12 +23,12 @@ impl MemoryServer {
         mutex::lock(&self.memory).state.held(&resource, now).map(|held| held.holds)
     }
 
-    /// How many wait in line for a resource here.
+    /// How many wait in the queue for a resource here.
     pub(crate) fn waiters(&self, resource: &str) -> usize {
         let now = self.now();
         let memory = mutex::lock(&self.memory);
-        let line = Resource::new(resource).ok().and_then(|resource| memory.state.line(&resource, now));
-        line.map_or(0, |line| line.spots().len())
+        let queue = Resource::new(resource).ok().and_then(|resource| memory.state.wait_queue(&resource, now));
+        queue.map_or(0, |queue| queue.entries().len())
     }
 
     /// Whether something that a leader of this election said is kept here.

@@ -1,4 +1,4 @@
-//! One accepted request, and whoever waits for its answer.
+//! One accepted request, and the caller that waits for its answer.
 
 use std::{sync::Arc, time::Duration};
 
@@ -94,7 +94,7 @@ impl Item {
     pub(super) fn takers(&self) -> impl Iterator<Item = &OwnerId> {
         self.entries.iter().filter_map(|entry| match entry {
             Entry::Lock(lock) => Some(&lock.owner),
-            Entry::LineUp(line_up) => Some(&line_up.lock.owner),
+            Entry::Enqueue(enqueue) => Some(&enqueue.lock.owner),
             Entry::Raise(raise) => Some(&raise.owner),
             Entry::Renew(renew) => Some(&renew.owner),
             _ => None,

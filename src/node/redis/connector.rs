@@ -51,8 +51,8 @@ impl NodeConnector {
         }
     }
 
-    /// The same node at one address of its host, for whoever wants to know whether all of them are
-    /// one server; `None` behind TLS or Sentinels.
+    /// The same node at one address of its host, to find out whether all of them are one server;
+    /// `None` behind TLS or Sentinels.
     #[must_use]
     pub fn at(&self, address: IpAddr) -> Option<Self> {
         match &self.route.leads_to {

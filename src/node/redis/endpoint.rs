@@ -142,8 +142,8 @@ impl Endpoint {
         &self.login.settings
     }
 
-    /// Why a connection was not there within some time. Whoever gives up leaves it to the next to
-    /// find out.
+    /// Why a connection was not there within some time. A caller that gives up leaves it to the
+    /// next to find out.
     pub(super) fn late(&self, patience: Duration) -> Fault {
         if self.is_securing.swap(false, Ordering::Relaxed) {
             let why = format!(
@@ -204,7 +204,7 @@ impl Endpoint {
         }
     }
 
-    /// Shakes hands over a stream that is driven by whoever asks.
+    /// Shakes hands over a stream that the caller drives.
     async fn greet(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,

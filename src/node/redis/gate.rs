@@ -11,7 +11,7 @@ use std::{
 
 use futures::task::AtomicWaker;
 
-/// Stands between a connection and whoever polls it.
+/// Stands between a connection and the task that polls it.
 ///
 /// To put a command into the queue of the redis crate wakes the task that drives the connection.
 /// Here that is the one who puts it there, and who polls the connection right afterwards: without
@@ -41,7 +41,7 @@ impl Gate {
         Context::from_waker(&self.waker)
     }
 
-    /// Does something of which nobody is told. Whoever calls this polls the connection afterwards,
+    /// Does something of which the task is not told. The caller polls the connection afterwards,
     /// since whatever else happens meanwhile, on other threads, is not told either.
     pub(super) fn shut<T>(&self, act: impl FnOnce() -> T) -> T {
         self.door.is_shut.store(true, Ordering::Relaxed);

@@ -17,8 +17,8 @@ use super::intake::Intake;
 use crate::{mutex, node::fault::Fault, resource::Resource};
 
 /// Where pushes end: of each channel that somebody listens to, one notice waits at most, and
-/// everything else is dropped unread. So a server that pushes without an end fills no memory,
-/// whoever reads its connection.
+/// everything else is dropped unread. So a server that pushes without an end fills no memory, even
+/// if nobody reads its connection.
 #[derive(Debug)]
 pub(super) struct Inbox(Arc<Shared>);
 
@@ -74,7 +74,7 @@ impl Inbox {
         mutex::lock(&self.0.state).unconfirmed = channels;
     }
 
-    /// Takes what has come in, and wakes whoever asks when there is more.
+    /// Takes what has come in, and wakes the task of `context` when there is more.
     pub(super) fn take(&self, context: &Context<'_>) -> Mail {
         self.0.reader.register(context.waker());
         std::mem::take(&mut mutex::lock(&self.0.state).mail)

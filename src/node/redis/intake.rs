@@ -31,8 +31,8 @@ const AT_ONCE: usize = 16 * 1024;
 /// asked for. In each case bytes come that complete nothing that was asked for, so these are
 /// counted, and the connection ends when they are too many.
 ///
-/// Whoever asks over the connection also polls its stream, in one task, so that no two threads
-/// change a count at once.
+/// The task that asks over the connection also polls its stream, so that no two threads change a
+/// count at once.
 #[derive(Debug)]
 pub(super) struct Intake {
     unasked: AtomicUsize,

@@ -200,8 +200,8 @@ impl Link for RedisLink {
     }
 
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<LinkEvent> {
-        // Whoever takes what there is to the last asks once more, and then everything has been
-        // polled already.
+        // A task that has taken the last event asks once more, and then everything has been polled
+        // already.
         if self.events.is_empty() && !std::mem::take(&mut self.is_settled) {
             self.advance(context);
             self.is_settled = !self.events.is_empty();

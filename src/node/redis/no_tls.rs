@@ -1,4 +1,4 @@
-//! TLS in a build without it: whoever asks for it is told so.
+//! TLS in a build without it: an error where it is asked for.
 
 use tokio::net::TcpStream;
 

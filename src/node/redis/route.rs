@@ -47,7 +47,7 @@ impl Route {
         Self { leads_to, address: address.into() }
     }
 
-    /// The node's address, the same for all ways of writing it and whoever is the master.
+    /// The node's address, the same for all ways of writing it and for every master.
     pub(crate) fn address(&self) -> &Arc<str> {
         &self.address
     }

@@ -13,7 +13,7 @@ use crate::{
         fault::Fault,
         proclamation::Proclamation,
         redis::classify::{classify_caught, classify_code},
-        request::{Entry, Leave, LineUp, NewNodes, Proclaim, Unlock},
+        request::{Enqueue, Entry, Leave, NewNodes, Proclaim, Unlock},
         terms::{Fingerprint, QuarantineTerms, RestartGuard, Run, Terms},
         ttl::whole_milliseconds,
     },
@@ -37,8 +37,8 @@ const TEXT: &str = concat!(
     include_str!("scripts/renew_any.lua"),
     include_str!("scripts/unlock_any.lua"),
     "function node.define_others()\n",
-    include_str!("scripts/line.lua"),
-    include_str!("scripts/line_up.lua"),
+    include_str!("scripts/queue.lua"),
+    include_str!("scripts/enqueue.lua"),
     include_str!("scripts/withdraw.lua"),
     include_str!("scripts/force_unlock.lua"),
     include_str!("scripts/inspect.lua"),
@@ -112,10 +112,10 @@ fn encode(command: &mut Cmd, entry: &Entry, quarantine: QuarantineTerms) {
     match entry {
         Entry::Lock(lock) => {
             let (owner, ttl) = (lock.owner.as_bytes(), whole_milliseconds(lock.ttl));
-            if !lock.is_called && lock.hint == 0 && count == 1 {
+            if !lock.has_turn && lock.hint == 0 && count == 1 {
                 command.arg("lock").arg(owner).arg(ttl)
             } else {
-                let lock_or_take = if lock.is_called { "take" } else { "lock_any" };
+                let lock_or_take = if lock.has_turn { "take" } else { "lock_any" };
                 command.arg(lock_or_take).arg(count).arg(owner).arg(ttl).arg(lock.hint)
             }
         }
@@ -125,10 +125,10 @@ fn encode(command: &mut Cmd, entry: &Entry, quarantine: QuarantineTerms) {
             command.arg(whole_milliseconds(renew.ttl)).arg(renew.token)
         }
         Entry::Unlock(unlock) => encode_unlock(command, unlock),
-        Entry::LineUp(LineUp { lock, resource, waiter, ticket, life, only_waits }) => {
-            command.arg("line_up").arg(count).arg(lock.owner.as_bytes());
+        Entry::Enqueue(Enqueue { lock, resource, waiter, ticket, entry_ttl, only_waits }) => {
+            command.arg("enqueue").arg(count).arg(lock.owner.as_bytes());
             command.arg(whole_milliseconds(lock.ttl)).arg(lock.hint);
-            command.arg(waiter.as_bytes()).arg(*ticket).arg(life.map_or(0, whole_milliseconds));
+            command.arg(waiter.as_bytes()).arg(*ticket).arg(entry_ttl.map_or(0, whole_milliseconds));
             command.arg(*resource).arg(u8::from(*only_waits))
         }
         Entry::Withdraw(withdraw) => command.arg("withdraw").arg(count).arg(withdraw.waiter.as_bytes()),
@@ -215,7 +215,7 @@ fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
     let parts = match (entry, answer) {
         // The answers that are given most are bare numbers: a table costs the server more than the
         // number in it.
-        (Entry::Lock(_) | Entry::LineUp(_), Value::Int(vote)) => {
+        (Entry::Lock(_) | Entry::Enqueue(_), Value::Int(vote)) => {
             return Some(Answer::Granted { vote: u64::try_from(*vote).ok()? });
         }
         (Entry::Renew(_), Value::Int(1)) => return Some(Answer::Renewed { proves: true }),
@@ -233,10 +233,10 @@ fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
         }
         (_, b"awaited", [inner]) => return parse(entry, inner).map(|answer| answer.awaited(true)),
         (_, b"foreign", [fingerprint]) => Answer::Foreign { fingerprint: fingerprint_of(fingerprint)? },
-        (Entry::Lock(_) | Entry::LineUp(_) | Entry::Raise(_) | Entry::Reconfigure(_), b"abstains", []) => {
+        (Entry::Lock(_) | Entry::Enqueue(_) | Entry::Raise(_) | Entry::Reconfigure(_), b"abstains", []) => {
             Answer::Abstains(Abstention::NotEnrolled)
         }
-        (Entry::Lock(_) | Entry::LineUp(_) | Entry::Raise(_), b"abstains", [remaining]) => {
+        (Entry::Lock(_) | Entry::Enqueue(_) | Entry::Raise(_), b"abstains", [remaining]) => {
             Answer::Abstains(Abstention::Quarantined(Duration::from_millis(number(remaining)?)))
         }
         (Entry::Renew(_), b"healed", []) => Answer::Healed(Abstention::NotEnrolled),
@@ -259,7 +259,7 @@ fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
             Answer::Enrolled(Enrolment { run: run_of(run), quarantine })
         }
         (Entry::Lock(_) | Entry::Renew(_), b"held", holder) => Answer::Held(holder_of(entry, holder)?),
-        (Entry::Lock(_) | Entry::LineUp(_), b"queued", [resource, ticket, rank, patience, holder @ ..]) => {
+        (Entry::Lock(_) | Entry::Enqueue(_), b"queued", [resource, ticket, rank, patience, holder @ ..]) => {
             Answer::Queued(Queued {
                 resource: index_of(entry, resource)?,
                 ticket: number(ticket)?,
@@ -269,7 +269,7 @@ fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
             })
         }
         (Entry::Withdraw(_), b"withdrawn", []) => Answer::Withdrawn,
-        (Entry::Lock(_) | Entry::LineUp(_) | Entry::Renew(_), b"gone", []) => Answer::Gone,
+        (Entry::Lock(_) | Entry::Enqueue(_) | Entry::Renew(_), b"gone", []) => Answer::Gone,
         (Entry::Raise(_), b"raised", []) => Answer::Raised,
         (Entry::Raise(_), b"not_raised", [counter]) => Answer::NotRaised { counter: number(counter)? },
         (Entry::Renew(_), b"renewed", [proves]) => Answer::Renewed { proves: number(proves)? == 1 },
@@ -304,7 +304,7 @@ fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
     Some(parsed)
 }
 
-/// Whoever stands in the way of a lock.
+/// The holder that stands in the way of a lock.
 fn holder_of(entry: &Entry, fields: &[Value]) -> Option<Holder> {
     let [resource, owner, remaining, counter] = fields else { return None };
     Some(Holder {

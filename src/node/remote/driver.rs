@@ -37,7 +37,7 @@ use crate::{
 /// Dials, serves, and dials again until the node is closed.
 #[derive(Debug)]
 pub(super) struct Driver {
-    /// For whoever reads the traces.
+    /// For the traces.
     address: Arc<str>,
     shared: Arc<Shared>,
     transport: Arc<dyn Transport>,

@@ -25,7 +25,7 @@ pub(super) struct Enrolled {
     pub(super) is_quarantined: Option<bool>,
     /// Whether it has been asked again, and has not answered yet.
     is_asked: bool,
-    /// Which node it is, for whoever reads the traces.
+    /// Which node it is, for the traces.
     node: Arc<str>,
     /// Keeps other connections of this client from the same server.
     taken: Option<Taken>,

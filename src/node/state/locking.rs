@@ -18,8 +18,8 @@ use crate::{
 };
 
 impl NodeState {
-    /// Locks, unless others are in line here or are to be let go first, and this is not the one who
-    /// was called.
+    /// Locks, unless others are queued here or are to be let go first, and it is not this client's
+    /// turn.
     pub(super) fn lock(
         &mut self,
         terms: &Terms,
@@ -27,9 +27,9 @@ impl NodeState {
         now: NodeTime,
         audience: &mut Audience<'_>,
     ) -> Result<Answer, Answer> {
-        let Lock { resources, owner, is_called, .. } = lock;
+        let Lock { resources, owner, has_turn, .. } = lock;
         let survey = self.survey(resources, owner, now);
-        if *is_called || survey.is_all_ours || self.is_gone(resources, owner, now) {
+        if *has_turn || survey.is_all_ours || self.is_gone(resources, owner, now) {
             return self.grant(terms, lock, now);
         }
         let counter = self.counters(resources, now)?.largest;
@@ -49,7 +49,7 @@ impl NodeState {
         Ok(Answer::Queued(Queued { resource, ticket: 0, rank, patience: Duration::ZERO, holder }))
     }
 
-    /// Locks, whoever waits.
+    /// Locks, even if others wait.
     pub(super) fn grant(&mut self, terms: &Terms, lock: &Lock, now: NodeTime) -> Result<Answer, Answer> {
         let Lock { resources, owner, ttl, hint, .. } = lock;
         if self.is_gone(resources, owner, now) {
@@ -135,7 +135,7 @@ impl NodeState {
             self.count(terms, resource, found.map_or(regained, |found| found.max(token)), now);
             self.own(resource, owner, *holds, *ttl, now);
         }
-        let is_awaited = resources.iter().any(|resource| self.line(resource, now).is_some());
+        let is_awaited = resources.iter().any(|resource| self.wait_queue(resource, now).is_some());
         Ok(abstention.map_or_else(|| Answer::Renewed { proves }.awaited(is_awaited), Answer::Healed))
     }
 

@@ -24,19 +24,19 @@ use crate::{
 mod counters;
 mod guard;
 mod leading;
-mod line;
 mod locking;
 mod survey;
 #[cfg(test)]
 mod tests;
 mod time;
 mod unlocking;
+mod wait_queue;
 
 #[cfg(test)]
-pub(crate) use self::{counters::LARGEST_COUNTER, line::Spot};
+pub(crate) use self::{counters::LARGEST_COUNTER, wait_queue::QueueEntry};
 pub(crate) use self::{
-    line::{Audience, Line},
     time::NodeTime,
+    wait_queue::{Audience, WaitQueue},
 };
 
 /// All that a node remembers.
@@ -55,7 +55,7 @@ pub(crate) struct NodeState {
     /// By the resource itself.
     leaders: BTreeMap<Resource, Leader>,
     /// By the resource itself, too.
-    lines: BTreeMap<Resource, Line>,
+    wait_queues: BTreeMap<Resource, WaitQueue>,
     /// Until when newcomers let those go first who wait; by the resource itself.
     marks: BTreeMap<Resource, NodeTime>,
     record: Option<Record>,
@@ -123,7 +123,7 @@ impl NodeState {
             counters: BTreeMap::new(),
             tombstones: BTreeMap::new(),
             leaders: BTreeMap::new(),
-            lines: BTreeMap::new(),
+            wait_queues: BTreeMap::new(),
             marks: BTreeMap::new(),
             record: None,
             quarantine: None,
@@ -174,8 +174,8 @@ impl NodeState {
             Entry::Lock(lock) => {
                 self.may_vote(terms, now).and_then(|()| self.lock(terms, lock, now, &mut audience))
             }
-            Entry::LineUp(line_up) => {
-                self.may_vote(terms, now).and_then(|()| self.line_up(terms, line_up, now, &mut audience))
+            Entry::Enqueue(enqueue) => {
+                self.may_vote(terms, now).and_then(|()| self.enqueue(terms, enqueue, now, &mut audience))
             }
             Entry::Withdraw(withdraw) => Ok(self.withdraw(withdraw, now, &mut audience)),
             Entry::Raise(raise) => self.may_vote(terms, now).and_then(|()| self.raise(terms, raise, now)),
@@ -201,7 +201,7 @@ impl NodeState {
         self.counters.retain(|_, counter| !counter.expires_at.is_past(now));
         self.tombstones.retain(|_, expires_at| !expires_at.is_past(now));
         self.leaders.retain(|_, leader| !leader.expires_at.is_past(now));
-        self.lines.retain(|_, line| !line.expires_at.is_past(now));
+        self.wait_queues.retain(|_, wait_queue| !wait_queue.expires_at.is_past(now));
         self.marks.retain(|_, until| !until.is_past(now));
         self.quarantine = self.quarantine(now);
     }

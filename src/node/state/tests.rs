@@ -16,7 +16,7 @@ use crate::{
 mod admission;
 mod guard;
 mod leading;
-mod line;
+mod wait_queue;
 
 /// What a missing counter counts as when a test begins.
 const START: u64 = 1_700_000_000_000_000;
@@ -406,7 +406,7 @@ fn a_counter_is_remembered_for_its_ttl_after_every_use_and_for_half_as_long_agai
     node.milliseconds += 1_800_000;
     node.ask(&lock("a", "you", 5000, 0));
     node.milliseconds += 3_600_000;
-    assert_eq!(node.counter("a"), Some(START + 2), "its life was not prolonged: it was long enough");
+    assert_eq!(node.counter("a"), Some(START + 2), "its ttl was not prolonged: it was long enough");
     node.milliseconds += 1;
     assert_eq!(node.counter("a"), None);
 

@@ -30,7 +30,7 @@ impl NodeState {
                 deleted += 1;
                 let was_marked = self.marks.remove(resource).is_some_and(|until| !until.is_past(now));
                 if *real {
-                    // Whoever waits goes before newcomers, if somebody is known to.
+                    // Waiters go before newcomers, if there are any that are known.
                     if was_marked || *leaves_mark {
                         self.marks.insert(resource.clone(), now + terms.hand_over);
                     }
@@ -38,10 +38,10 @@ impl NodeState {
                 }
             }
             // Wherever it is free now: what is deleted elsewhere may not have been here.
-            is_awaited |= if *real || !mutation::is_on(Mutation::KeepTheCall) {
+            is_awaited |= if *real || !mutation::is_on(Mutation::KeepTheTurn) {
                 self.is_awaited(resource, now, audience)
             } else {
-                self.line(resource, now).is_some()
+                self.wait_queue(resource, now).is_some()
             };
         }
         let is_all_deleted = usize::try_from(deleted) == Ok(resources.len());
@@ -68,7 +68,7 @@ impl NodeState {
             self.bury(terms, resource, &owner, now);
             deleted += 1;
             audience.tell(resource.clone());
-            self.call_next(resource, now, audience);
+            self.wake_next(resource, now, audience);
         }
         Answer::Unlocked { deleted }
     }

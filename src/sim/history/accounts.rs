@@ -192,7 +192,7 @@ impl<'h> Accounts<'h> {
                 self.indices.insert(attempt, next);
                 Ok(Some(next))
             }
-            // A key is a key, whoever wrote it.
+            // A key counts, no matter which client wrote it.
             (None, Event::Left { .. }) => Ok(None),
             (None, _) => Err("the attempt never began"),
         }

@@ -12,9 +12,9 @@ use super::{
 
 /// How late a loss may be announced.
 ///
-/// Only the first announcement counts: whoever waits for a loss that is known hears of it late.
-/// Whoever announces nothing, because nobody waited for the loss or the client stood still, is
-/// excused.
+/// Only the first announcement counts: a task that waits for a loss that is known hears of it late.
+/// A client that announces nothing, because nobody waited for the loss or the client stood still,
+/// is excused.
 ///
 /// Whether a look was after the end is decided by the order of the entries, not by their times:
 /// much happens at one instant of a simulation.

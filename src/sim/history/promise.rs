@@ -25,7 +25,7 @@ pub enum Promise {
     Residue,
     /// I7: once all is calm, nobody waits for ever.
     Liveness,
-    /// I8: whoever enters its lease again is shown the token of the lease.
+    /// I8: a client that enters its lease again is shown the token of the lease.
     Reentry,
     /// A lease looks valid only between its grant and its end, and its loss is announced no later
     /// than its end.

@@ -25,7 +25,7 @@ impl Rule<'_> for Liveness {
     }
 }
 
-/// I8: whoever enters its lease again is shown the token of the lease.
+/// I8: a client that enters its lease again is shown the token of the lease.
 pub(super) struct Reentry;
 
 impl Rule<'_> for Reentry {

@@ -178,8 +178,9 @@ pub(super) fn of_late_raises(within: u64) -> impl Strategy<Value = Case> + Clone
     )
 }
 
-/// Nothing goes wrong, and some stand in line again and again, each of them right after its turn.
-pub(super) fn of_a_line() -> impl Strategy<Value = Case> + Clone {
+/// Nothing goes wrong, and some wait in the queue again and again, each of them right after its
+/// turn.
+pub(super) fn of_a_queue() -> impl Strategy<Value = Case> + Clone {
     (any::<u64>().no_shrink(), 2..=6_usize, millis(50..=100)).prop_map(|(seed, clients, hold)| {
         let step = Step { ending: Ending::Drop, ..lock(Duration::ZERO, hold) };
         Case {
@@ -197,7 +198,7 @@ pub(in crate::sim) fn is_out_of_turn(report: &Report) -> bool {
     let turns: Vec<usize> = granted.map(|entry| entry.client).collect();
     (0..report.schedule.clients).any(|client| {
         let mut between = turns.split(|turn| *turn == client);
-        // Before its first turn it was not in line yet, and after the last one it is not any more.
+        // Before its first turn it was not queued yet, and after the last one it is not any more.
         between.next();
         between.next_back();
         between.any(|others| others.iter().any(|one| others.iter().filter(|other| *other == one).count() > 1))
@@ -205,7 +206,7 @@ pub(in crate::sim) fn is_out_of_turn(report: &Report) -> bool {
 }
 
 /// Whether the lock was free for longer than it takes to hand it over.
-pub(super) fn is_uncalled(report: &Report) -> bool {
+pub(super) fn is_unwoken(report: &Report) -> bool {
     let mut unlocked = None;
     report.history.entries().iter().any(|entry| match entry.event {
         Event::Ended { .. } => {

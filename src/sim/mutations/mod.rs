@@ -32,7 +32,7 @@ enum Sign {
     /// Somebody has two turns while another waits for its own.
     OutOfTurn,
     /// Those who wait find out by themselves that the lock is free.
-    Uncalled,
+    Unwoken,
 }
 
 impl Sign {
@@ -51,10 +51,10 @@ impl Sign {
             Self::OutOfTurn if cases::is_out_of_turn(&report) => {
                 Err(Box::new(Failure { report, violations: None }))
             }
-            Self::Uncalled if cases::is_uncalled(&report) => {
+            Self::Unwoken if cases::is_unwoken(&report) => {
                 Err(Box::new(Failure { report, violations: None }))
             }
-            Self::Eroded | Self::OutOfTurn | Self::Uncalled => Ok(report),
+            Self::Eroded | Self::OutOfTurn | Self::Unwoken => Ok(report),
         }
     }
 }
@@ -65,7 +65,7 @@ impl fmt::Display for Sign {
             Self::Broken(promise) | Self::BrokenEvenSo(promise) => promise.fmt(f),
             Self::Eroded => f.write_str("a lease eroded"),
             Self::OutOfTurn => f.write_str("two turns while another waits"),
-            Self::Uncalled => f.write_str("a free lock that nobody takes"),
+            Self::Unwoken => f.write_str("a free lock that nobody takes"),
         }
     }
 }
@@ -176,13 +176,13 @@ fn a_ttl_that_is_shortened_is_caught() {
 }
 
 #[test]
-fn a_node_that_grants_to_whoever_comes_is_caught() {
-    is_caught(Mutation::GrantOutOfTurn, Sign::OutOfTurn, &cases::of_a_line());
+fn a_node_that_grants_out_of_turn_is_caught() {
+    is_caught(Mutation::GrantOutOfTurn, Sign::OutOfTurn, &cases::of_a_queue());
 }
 
 #[test]
-fn a_node_that_calls_nobody_is_caught() {
-    is_caught(Mutation::CallNobody, Sign::Uncalled, &cases::of_a_line());
+fn a_node_that_wakes_nobody_is_caught() {
+    is_caught(Mutation::WakeNobody, Sign::Unwoken, &cases::of_a_queue());
 }
 
 #[test]

@@ -156,7 +156,7 @@ fn s49_every_holder_that_is_cut_off_costs_the_others_a_ttl() {
 }
 
 #[test]
-fn s57_whoever_unlocks_and_comes_again_lets_those_go_first_who_wait() {
+fn s57_a_holder_that_unlocks_and_comes_again_lets_the_waiters_go_first() {
     let twice_in_a_row = || {
         let report = run(steady(5, 3), move |client| async move {
             let quorum = quorum(&client);
@@ -198,7 +198,7 @@ fn s58_where_many_come_again_at_once_nobody_waits_much_longer_than_the_others() 
         waits[792].div_duration_f64(waits.iter().sum::<Duration>() / 800)
     };
     let (orderly, random) = (tail(), breaking(Mutation::GrantOutOfTurn, tail));
-    // Chance alone would make it 4.6, the logarithm of a hundred; whoever comes anew has an
+    // Chance alone would make it 4.6, the logarithm of a hundred; a client that comes anew has an
     // advantage.
     assert!(orderly < 1.5 && random > 2.0, "{orderly} {random}");
 }

@@ -1,4 +1,4 @@
-//! S51 to S56, S60: waiting in line.
+//! S51 to S56, S60: waiting in the queue.
 
 use super::*;
 use crate::{
@@ -12,7 +12,7 @@ use proptest::{
     test_runner::TestRunner,
 };
 
-/// Longer than a client needs to be in line again.
+/// Longer than a client needs to be queued again.
 const HOLD: Duration = Duration::from_millis(500);
 
 async fn rounds(client: Client, rounds: u32, hold: Duration) {
@@ -54,7 +54,7 @@ async fn in_order(client: Client) -> Option<LockGuard> {
 }
 
 #[test]
-fn s51_whoever_waits_gets_its_turn_in_the_order_of_arrival() {
+fn s51_waiters_get_their_turn_in_the_order_of_arrival() {
     for (seed, nodes) in (0..30).flat_map(|seed| [1, 2, 3, 5].map(|nodes| (seed, nodes))) {
         let report =
             run(Schedule::calm(seed, nodes, 8), |client| async move { drop(in_order(client).await) });
@@ -63,7 +63,7 @@ fn s51_whoever_waits_gets_its_turn_in_the_order_of_arrival() {
     }
 }
 
-/// In any schedule without faults in which no unlock is slower than call, answer and lock together.
+/// In any schedule without faults in which no unlock is slower than wake, answer and lock together.
 #[test]
 fn s51_nobody_has_two_turns_while_another_waits_for_its_own() {
     let schedules = Schedules::tolerated().clients(2..=8).faults(0, 0).strategy();
@@ -98,7 +98,7 @@ fn s52_what_a_lease_costs_does_not_grow_with_the_number_of_those_who_wait() {
         assert_eq!(turns(&report).len() as u64, leases);
         (report.messages, leases)
     };
-    // What the first lease of a client costs, connecting and finding the line, is left out.
+    // What the first lease of a client costs, connecting and finding the queue, is left out.
     let per_lease = |clients| {
         let ((few, of_few), (many, of_many)) = (cost(clients, 3), cost(clients, 9));
         (many - few) as f64 / (of_many - of_few) as f64
@@ -109,27 +109,27 @@ fn s52_what_a_lease_costs_does_not_grow_with_the_number_of_those_who_wait() {
     assert!(costs[2] < 1.2 * costs[0], "{costs:?}");
 }
 
-/// Something happens to the first of the line just before the lock is released.
+/// Something happens to the first in the queue just before the lock is released.
 fn without_its_head(fault: Fault) -> Report {
     let schedule = steady(5, 4).with(1_900 * millis(1), fault);
     run(schedule, |client| async move { drop(in_order(client).await) })
 }
 
-/// When client 2, which was second in line, had the lock, counted from the release.
+/// When client 2, which was second in the queue, had the lock, counted from the release.
 fn second_after_release(report: &Report) -> Duration {
     assert_keeps(report, &Promises::ALL);
     granted(report, 2)[0] - ended(report, 0)[0]
 }
 
 #[test]
-fn s53_whoever_is_gone_is_passed_over_at_once() {
+fn s53_a_waiter_that_is_gone_is_passed_over_at_once() {
     let report = without_its_head(Fault::Kill { client: 1 });
     assert!(second_after_release(&report) <= millis(4), "{:?}", second_after_release(&report));
     assert_eq!(turns(&report), [0, 2, 3]);
 }
 
 #[test]
-fn s53_whoever_stands_still_is_passed_over_by_the_second_soon_after_the_release() {
+fn s53_a_waiter_that_stands_still_is_passed_over_by_the_second_soon_after_the_release() {
     let report = without_its_head(Fault::Pause { client: 1, lasts: 30 * SECOND });
     let after = second_after_release(&report);
     assert!(after > millis(100) && after < millis(150), "{after:?}");
@@ -137,7 +137,7 @@ fn s53_whoever_stands_still_is_passed_over_by_the_second_soon_after_the_release(
 }
 
 /// Client 1 gives up within ten milliseconds of the release, often in the attempt for which it was
-/// called; so long after the release client 2 has the lock.
+/// woken; so long after the release client 2 has the lock.
 fn after_a_head_that_gives_up() -> Duration {
     let after = (0..40).map(|quarter| {
         let report = run(steady(5, 3), move |client| async move {
@@ -157,18 +157,18 @@ fn after_a_head_that_gives_up() -> Duration {
 }
 
 #[test]
-fn s53_whoever_gives_up_when_it_is_called_hands_the_call_on() {
+fn s53_a_waiter_that_gives_up_when_it_is_woken_wakes_the_next() {
     let handed_on = after_a_head_that_gives_up();
-    let kept = breaking(Mutation::KeepTheCall, after_a_head_that_gives_up);
+    let kept = breaking(Mutation::KeepTheTurn, after_a_head_that_gives_up);
     eprintln!(
-        "the second in line has the lock {handed_on:?} after the release, if the call is kept {kept:?}"
+        "the second in the queue has the lock {handed_on:?} after the release, if the next is not woken {kept:?}"
     );
     assert!(handed_on <= millis(15), "{handed_on:?}");
     assert!(kept > millis(100), "{kept:?}");
 }
 
 #[test]
-fn s54_when_the_node_that_keeps_the_line_is_lost_the_next_one_does() {
+fn s54_when_the_queue_node_is_lost_the_next_one_does() {
     let faults = |node| {
         [
             Fault::Crash { node, lasts: 60 * SECOND, memory: Memory::Kept },
@@ -188,8 +188,8 @@ fn s54_when_the_node_that_keeps_the_line_is_lost_the_next_one_does() {
 }
 
 /// A client that reaches one node alone is killed, and its vote stays there for a ttl: whichever
-/// node that is, the one that keeps the line too. Others take turns meanwhile: how often a
-/// hand-over took long, because the node that keeps the line was that one.
+/// node that is, the queue node too. Others take turns meanwhile: how often a hand-over took long,
+/// because the queue node was that one.
 fn beside_a_key_that_nobody_takes_back<Turns>(
     turns: impl Fn(Client) -> Turns + Copy + Send + Sync + 'static,
 ) -> usize
@@ -221,7 +221,7 @@ where
 }
 
 #[test]
-fn s55_a_key_that_nobody_takes_back_at_the_node_that_keeps_the_line_does_not_block_it() {
+fn s55_a_key_that_nobody_takes_back_at_the_queue_node_does_not_block_it() {
     let stuck = beside_a_key_that_nobody_takes_back(|client| rounds(client, 3, HOLD));
     assert!(stuck > 0, "no key was left behind");
 }
@@ -231,7 +231,7 @@ fn s55_nor_does_it_block_a_group() {
     let stuck = beside_a_key_that_nobody_takes_back(|client| async move {
         let quorum = quorum(&client);
         for _ in 0..3 {
-            // The first of the group, whose line another node keeps.
+            // The first of the group, whose queue another node keeps.
             let guard = quorum.multi_lock(["c", "r"]).lock().await.unwrap();
             client.sleep(HOLD).await;
             drop(guard);
@@ -240,7 +240,7 @@ fn s55_nor_does_it_block_a_group() {
     assert!(stuck > 0, "no key was left behind");
 }
 
-/// A holder of another kind tells nobody whose turn it is; then those in line come back by
+/// A holder of another kind tells nobody whose turn it is; then the queued waiters come back by
 /// themselves.
 fn after_a_holder_that_is_killed() -> Duration {
     let schedule = steady(3, 2).with(SECOND, Fault::Kill { client: 0 });
@@ -258,7 +258,7 @@ fn after_a_holder_that_is_killed() -> Duration {
 }
 
 #[test]
-fn s56_whoever_is_not_called_comes_back_when_the_ttl_of_the_holder_ends() {
+fn s56_a_waiter_that_is_not_woken_comes_back_when_the_ttl_of_the_holder_ends() {
     let second = after_a_holder_that_is_killed();
     assert!(second > 2 * SECOND && second < 2 * SECOND + millis(50), "{second:?}");
     let late = breaking(Mutation::SleepPastTheEnd, after_a_holder_that_is_killed);
@@ -286,10 +286,10 @@ fn newcomers_after_a_killed_holder() -> usize {
 }
 
 #[test]
-fn s56_whoever_comes_when_the_ttl_ends_goes_behind_those_who_wait() {
+fn s56_a_newcomer_at_the_end_of_the_ttl_goes_behind_the_waiters() {
     assert_eq!(newcomers_after_a_killed_holder(), 0);
-    let overtaking = breaking(Mutation::IgnoreTheLine, newcomers_after_a_killed_holder);
-    eprintln!("where the line is ignored, {overtaking} of 40 overtake");
+    let overtaking = breaking(Mutation::IgnoreTheQueue, newcomers_after_a_killed_holder);
+    eprintln!("where the queue is ignored, {overtaking} of 40 overtake");
     assert!(overtaking > 0);
 }
 
@@ -336,7 +336,7 @@ fn overtaking(load: f64) -> f64 {
 }
 
 #[test]
-fn s61_hardly_anybody_is_overtaken_by_whoever_comes_later() {
+fn s61_hardly_any_waiter_is_overtaken_by_a_later_one() {
     let orderly = [0.8, 0.95].map(overtaking);
     let unmarked = breaking(Mutation::LetNobodyFirst, || overtaking(0.8));
     eprintln!("overtaking: {orderly:?} %, without marks: {unmarked} %");
@@ -344,9 +344,9 @@ fn s61_hardly_anybody_is_overtaken_by_whoever_comes_later() {
     assert!(unmarked > 4.0, "{unmarked}");
 }
 
-/// The node that keeps the line hangs while clients come one after the other to a free resource:
-/// the longest that one of them needs to have it, apart from the first.
-fn with_a_silent_keeper() -> Duration {
+/// The queue node hangs while clients come one after the other to a free resource: the longest that
+/// one of them needs to have it, apart from the first.
+fn with_a_silent_queue_node() -> Duration {
     let waits = (0..5).map(|node| {
         let schedule = steady(5, 4).with(SECOND, Fault::Hang { node, lasts: 60 * SECOND });
         let report = run(schedule, |client| async move {
@@ -367,10 +367,12 @@ fn with_a_silent_keeper() -> Duration {
 }
 
 #[test]
-fn s63_a_node_that_keeps_the_line_and_hangs_costs_a_free_resource_nothing() {
-    let wait = with_a_silent_keeper();
-    let marked = breaking(Mutation::MarkUnheard, with_a_silent_keeper);
-    eprintln!("a free resource takes {wait:?}, if whoever did not hear the node leaves marks {marked:?}");
+fn s63_a_node_that_is_the_queue_node_and_hangs_costs_a_free_resource_nothing() {
+    let wait = with_a_silent_queue_node();
+    let marked = breaking(Mutation::MarkUnheard, with_a_silent_queue_node);
+    eprintln!(
+        "a free resource takes {wait:?}, if a client that did not hear the node leaves marks {marked:?}"
+    );
     assert!(wait <= millis(5), "{wait:?}");
     assert!(marked > millis(100), "{marked:?}");
 }

@@ -107,7 +107,7 @@ fn s04_a_holder_that_stands_still_between_decision_and_use_sees_it_and_its_write
     let fenced = stopped_holder(pause.clone(), true);
     assert_keeps(&fenced, &Promises::ALL);
     assert_eq!((looks(&fenced, 0), writes(&fenced, 0)), (vec![true, false], vec![false]));
-    // Whoever looks and does not care, and carries no token, overwrites the other's update.
+    // A client that looks and does not care, and carries no token, overwrites the other's update.
     let careless = stopped_holder(pause, false);
     assert!(breaks(&careless, Promise::Register));
     assert_keeps(&careless, &Promises::ALL.without(Promise::Register));

@@ -69,7 +69,7 @@ pub(crate) struct State {
     origin: tokio::time::Instant,
     queue: BTreeMap<(u64, u64), Event>,
     next_event: u64,
-    /// Whoever waits for the next event, and until when.
+    /// The task that waits for the next event, and until when.
     driver: Option<Waker>,
     network: Network,
     connections: Vec<Connection>,

@@ -113,8 +113,8 @@ impl State {
         connection
     }
 
-    /// The client closes a connection, and returns whoever waited for it. What it has sent is still
-    /// on its way.
+    /// The client closes a connection, and returns the task that waited for it. What it has sent is
+    /// still on its way.
     pub(super) fn close(&mut self, connection: usize) -> Option<Waker> {
         let connection = self.connections.get_mut(connection)?;
         connection.is_closed_by_client = true;

@@ -29,7 +29,7 @@ pub(crate) struct Stores {
     registers: BTreeMap<Resource, Register>,
     /// How many accesses each process has sent.
     sent: BTreeMap<usize, u64>,
-    /// Whoever waits for an access, by client and number.
+    /// The tasks that wait for an access, by client and number.
     waiting: BTreeMap<(usize, u64), Waiting>,
 }
 

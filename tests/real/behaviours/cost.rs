@@ -14,7 +14,7 @@ const NOISE: Duration = Duration::from_millis(300);
 /// Healthy and hung are measured by turns, so that what else the machine does meets both alike.
 const TURNS: usize = 6;
 const ROUNDS: usize = 60;
-/// That of a long ttl: whoever waits for a hung node waits for so long.
+/// That of a long ttl: a client that waits for a hung node waits for so long.
 const NODE_TIMEOUT: Duration = Duration::from_secs(1);
 /// One node of five does not decide, so it should cost nothing; this leaves room for noise.
 const MOST: f64 = 1.5;

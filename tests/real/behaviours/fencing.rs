@@ -25,7 +25,7 @@ impl Ledger {
     }
 }
 
-/// Row Z: tokens increase from lease to lease, whoever holds it, while servers crash and come back
+/// Row Z: tokens increase from lease to lease, for any holders, while servers crash and come back
 /// one at a time. They keep every vote, so nothing has to be guarded against.
 #[tokio::test]
 async fn tokens_increase_from_lease_to_lease_while_servers_come_and_go() {

@@ -99,8 +99,7 @@ async fn many_waiters_for_one_resource_send_less_than_half_a_command_each_per_se
     assert!(rate <= 0.5, "{rate:.2} commands per waiter and second");
 }
 
-/// Row P: whoever waits asks one node, and polls it seldom, even where it waits for a resource
-/// alone.
+/// Row P: a waiter asks one node, and polls it seldom, even where it waits for a resource alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_for_a_resource_each_send_at_most_half_a_command_per_second() {
     let cluster = Cluster::start(5).await;

@@ -177,7 +177,7 @@ async fn servers_that_forgot_a_lease_are_not_made_a_quorum_once_its_holder_has_r
 }
 
 #[tokio::test]
-async fn whoever_only_looks_leaves_new_servers_untouched_and_they_can_be_made_a_quorum() {
+async fn a_client_that_only_looks_leaves_new_servers_untouched_and_they_can_be_made_a_quorum() {
     let cluster = Cluster::start(3).await;
     let looking = builder(cluster.urls()).read_only().connect().await.unwrap();
     assert!(!looking.red_lock("r").inspect().await.unwrap().is_locked());

@@ -5,8 +5,8 @@ use crate::doctor::{
     finding::Finding,
 };
 
-/// Commands without which nobody can wait in line: whoever waits polls all nodes, and is served in
-/// no order.
+/// Commands without which no client can use the wait queue: a waiter polls all nodes, and is served
+/// in no order.
 const FOR_WAITING: [&str; 5] = ["zadd", "zrange", "zrank", "zrem", "zscore"];
 
 pub(super) fn judge(access: &Access) -> Vec<Finding> {
@@ -46,7 +46,7 @@ fn waiting(trial: &Trial) -> Finding {
         return Finding::ok("waiting", "all that a line needs");
     }
     let found = format!("forbidden, of what a line needs: {}", names(missing.iter().copied()));
-    let advice = format!("ACL SETUSER ... {}, or whoever waits polls", rules(missing.iter().copied()));
+    let advice = format!("ACL SETUSER ... {}, or waiters poll", rules(missing.iter().copied()));
     Finding::warn("waiting", found, advice)
 }
 
@@ -67,7 +67,7 @@ fn notices(access: &Access) -> Finding {
         Ok(()) => Finding::ok("notices", "arrive"),
         Err(words) => Finding::warn(
             "notices",
-            format!("do not arrive ({words}): whoever waits polls"),
+            format!("do not arrive ({words}): waiters poll"),
             "ACL SETUSER ... +subscribe +unsubscribe +publish &redisson_lock__channel:*",
         ),
     }

@@ -304,12 +304,7 @@ const CASES: &[(Change, &str, Level, &str)] = &[
     (|facts| server(facts).access.by_hash = Err(no()), "scripts", Level::Fail, "evalsha; +evalsha"),
     (|facts| server(facts).access.by_text = Err(no()), "scripts", Level::Fail, "do not work: eval"),
     (|facts| server(facts).access.loads = Err(no()), "scripts", Level::Fail, "+script|load"),
-    (
-        |facts| server(facts).access.notices = Err(no()),
-        "notices",
-        Level::Warn,
-        "whoever waits polls; +subscribe",
-    ),
+    (|facts| server(facts).access.notices = Err(no()), "notices", Level::Warn, "waiters poll; +subscribe"),
     (|facts| trial(facts).failure = Some("OOM".to_owned()), "writes", Level::Fail, "OOM; memory"),
     (|facts| server(facts).access.trial = Err(no()), "permissions", Level::Warn, "cannot tell; scripts"),
     (|facts| server(facts).access.trial = Err(no()), "waiting", Level::Warn, "cannot tell; scripts"),

@@ -37,7 +37,7 @@ fn lock(number: u32) -> Entry {
         owner: owner(number),
         ttl: Duration::from_secs(1),
         hint: 0,
-        is_called: false,
+        has_turn: false,
     })
 }
 
@@ -342,7 +342,7 @@ fn what_is_owed_is_sent_again_after_every_error_but_those_that_stay() {
             let mut reply = outbox.submit(one(entry.clone()));
             let (id, _) = outbox.next_batch(at(0)).unwrap();
             outbox.answered(id, vec![Answer::Fault(said.clone())], at(0));
-            assert_eq!(fault(&mut reply).as_ref(), Some(said), "whoever waits is told at once");
+            assert_eq!(fault(&mut reply).as_ref(), Some(said), "a caller that waits is told at once");
             assert!(outbox.next_batch(at(249)).is_none());
             assert_eq!(outbox.next_deadline(), is_sent_again.then(|| at(250)), "{said}");
             assert_eq!(outbox.owed(), usize::from(is_sent_again), "{said}");

@@ -12,8 +12,8 @@
 --
 -- Both kinds of release are for resources without a brace in their names.
 --
--- Where there are signs of tombstones, lines or marks, a short way asks whether there is a line of
--- its resource, or a mark if that matters to it, and is left if there is.
+-- Where there are signs of tombstones, wait queues or marks, a short way asks whether there is a
+-- queue of its resource, or a mark if that matters to it, and is left if there is.
 local largest_counter = 9007199254740991
 -- Locals, because a global is looked up by its name at each use.
 local keys, words, call, type, find = KEYS, ARGV, redis.pcall, type, string.find
@@ -43,7 +43,7 @@ while at <= last do
       has_signs = call('EXISTS', 'redquorum:any') ~= 0
     end
     is_usual = is_usual and not (has_signs
-      and call('EXISTS', 'redquorum:line:{' .. resource .. '}', 'redquorum:mark:{' .. resource .. '}') ~= 0)
+      and call('EXISTS', 'redquorum:queue:{' .. resource .. '}', 'redquorum:mark:{' .. resource .. '}') ~= 0)
     if is_usual and call('HDEL', resource, owner) == 1 then
       local heard = channel and call('PUBLISH', channel, '0')
       answer = type(heard) == 'table' and { 'fault', heard.err } or 1
@@ -51,8 +51,8 @@ while at <= last do
 
   elseif name == 'lock' or name == 'renew' then
     -- The floor of a node that votes: its record is of this quorum and of the run that the
-    -- connection knows, and there is no quarantine. Mostly there is no tombstone, line or mark
-    -- either, and one question answers all.
+    -- connection knows, and there is no quarantine. Mostly there is no tombstone, wait queue or
+    -- mark either, and one question answers all.
     if floor == nil then
       local record = call('HMGET', 'redquorum:node', 'fingerprint', 'run', 'floor')
       floor = record[1] == words[1] and record[2] == words[2] and record[3]
@@ -68,7 +68,7 @@ while at <= last do
       local counter, number = 'redisson_lock_token:' .. braced(resource), tonumber(token)
       is_usual = is_usual and floor <= number and number <= largest_counter and call('HLEN', resource) == 1
       -- A counter at the token, which lives for long enough, needs no number to be read or written.
-      is_usual = is_usual and not (has_signs and call('EXISTS', 'redquorum:line:{' .. resource .. '}') ~= 0)
+      is_usual = is_usual and not (has_signs and call('EXISTS', 'redquorum:queue:{' .. resource .. '}') ~= 0)
       is_usual = is_usual and call('HMGET', resource, owner)[1] == holds and call('GET', counter) == token
       local remembered = is_usual and call('PTTL', counter)
       if type(remembered) == 'number' and remembered >= counter_ttl then
@@ -83,7 +83,7 @@ while at <= last do
       local ttl, counter = words[at + 2], 'redisson_lock_token:' .. braced(resource)
       local fields = is_usual and call('HLEN', resource)
       if fields == 0 and not (has_signs
-        and call('EXISTS', 'redquorum:line:{' .. resource .. '}', 'redquorum:mark:{' .. resource .. '}') ~= 0) then
+        and call('EXISTS', 'redquorum:queue:{' .. resource .. '}', 'redquorum:mark:{' .. resource .. '}') ~= 0) then
         -- A counter that is remembered for long enough is only counted up, which needs no number to
         -- be read or written.
         local remembered = call('PTTL', counter)
@@ -101,9 +101,9 @@ while at <= last do
         elseif is_number then
           call('DECR', counter)
         end
-      elseif fields == 1 and has_signs and call('EXISTS', 'redquorum:line:{' .. resource .. '}') == 0 then
-        -- Whoever is refused will wait, so it leaves a mark. The sign that there are marks has to
-        -- outlive it.
+      elseif fields == 1 and has_signs and call('EXISTS', 'redquorum:queue:{' .. resource .. '}') == 0 then
+        -- A client that is refused will wait, so it leaves a mark. The sign that there are marks
+        -- has to outlive it.
         local holder, remaining = call('HGETALL', resource)[1], call('PTTL', resource)
         local number, max_ttl = holder ~= owner and call('GET', counter), tonumber(string.match(words[4], ' (%d+) '))
         local lasts = call('PTTL', 'redquorum:any')

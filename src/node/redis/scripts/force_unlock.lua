@@ -17,7 +17,7 @@ function node.force_unlock(resources)
           node.bury(resource, held.owner)
         end
         redis.call('PUBLISH', node.named('redisson_lock__channel:', resource), '0')
-        pcall(node.next_in_line, resource)
+        pcall(node.next_in_queue, resource)
       end
     end)
     if not is_done then

@@ -1,8 +1,8 @@
 -- lock_any.lua  KEYS resources  ARGV owner, ttl, hint  ->  vote | held index owner remaining counter
 --   | queued index 0 rank 0 [index owner remaining counter] | gone
 
--- Locks what nobody else has, whoever waits: the vote. Where it is known that there is no mark,
--- none is deleted.
+-- Locks what nobody else has, even if others wait: the vote. Where it is known that there is no
+-- mark, none is deleted.
 function node.grant(resources, owner, ttl, hint, seen, is_unmarked)
   -- A lock that arrives twice gets the same vote twice. But one that the node does not remember, or
   -- that is below the floor, is no vote to repeat.
@@ -31,14 +31,14 @@ function node.grant(resources, owner, ttl, hint, seen, is_unmarked)
   return vote
 end
 
--- Which of the resources others are in line for, by index, and 1; if there is none and all are
--- free, which of them is marked, and 0.
+-- Which of the resources others are queued for, by index, and 1; if there is none and all are free,
+-- which of them is marked, and 0.
 function node.let_first(resources, seen)
   local marked
   for i = 1, node.signs().has_any and #resources or 0 do
     local resource = resources[i]
     local mark = node.mark_name(resource)
-    if redis.call('EXISTS', node.line_name(resource), mark) > 0 then
+    if redis.call('EXISTS', node.queue_name(resource), mark) > 0 then
       if node.is_awaited(resource) then
         return i - 1, 1
       end
@@ -66,8 +66,8 @@ function node.lock_any(resources, owner, ttl, hint)
     return { 'queued', first, 0, rank, 0, unpack(held or {}, 2, held and 5 or 1) }
   end
   if held then
-    -- Whoever is refused will wait. That is known to nobody where it cannot be written, and the
-    -- answer is the same.
+    -- A client that is refused will wait. Where the mark cannot be written, nobody learns of that,
+    -- and the answer is the same.
     if held[4] > 0 then
       pcall(node.mark, resources[held[2] + 1], held[4])
     end
@@ -76,7 +76,7 @@ function node.lock_any(resources, owner, ttl, hint)
   return node.grant(resources, owner, ttl, hint, seen, true)
 end
 
--- The lock of one whose turn it is, as the node says that keeps the line.
+-- The lock of a waiter at its turn, as the queue node says.
 function node.take(resources, owner, ttl, hint)
   node.may_vote()
   if node.is_any_gone(resources, owner) then

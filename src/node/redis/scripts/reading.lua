@@ -24,8 +24,8 @@ function node.record()
   return node.known_record
 end
 
--- Whether there is a quarantine, and whether there may be any tombstone, line or mark. Mostly there
--- is neither, and one question answers both.
+-- Whether there is a quarantine, and whether there may be any tombstone, wait queue or mark. Mostly
+-- there is neither, and one question answers both.
 function node.signs()
   if not node.known_signs then
     local signs = redis.call('EXISTS', 'redquorum:quarantine', 'redquorum:any')
@@ -40,9 +40,9 @@ function node.is_gone(resource, owner)
   return tombstone and redis.call('EXISTS', tombstone) == 1
 end
 
--- Beside tombstones, lines and marks stands a sign that there are any, which outlives them all,
--- whoever's they are: where it is missing, nobody needs to look for one. It lives so long that few
--- of them have to prolong it.
+-- Beside tombstones, wait queues and marks stands a sign that there are any, which outlives them
+-- all: where it is missing, nobody needs to look for one. It lives so long that few of them have to
+-- prolong it.
 function node.sign()
   if redis.call('PTTL', 'redquorum:any') < node.max_ttl then
     redis.call('SET', 'redquorum:any', '1', 'PX', 2 * node.max_ttl)
@@ -55,34 +55,34 @@ function node.bury(resource, owner)
   node.sign()
 end
 
--- Always in braces: `a` and `{a}` have two lines, and two marks.
-function node.line_name(resource)
-  return 'redquorum:line:{' .. resource .. '}'
+-- Always in braces: `a` and `{a}` have two queues, and two marks.
+function node.queue_name(resource)
+  return 'redquorum:queue:{' .. resource .. '}'
 end
 
 function node.mark_name(resource)
   return 'redquorum:mark:{' .. resource .. '}'
 end
 
-function node.has_line(resource)
-  return node.signs().has_any and redis.call('EXISTS', node.line_name(resource)) == 1
+function node.has_queue(resource)
+  return node.signs().has_any and redis.call('EXISTS', node.queue_name(resource)) == 1
 end
 
--- Whether anybody is in line, who is called then if the resource is free. To call is a kindness,
--- nothing that is owed: without it, the first of the line comes by itself.
+-- Whether anybody is queued; the first is woken then if the resource is free. To wake is best
+-- effort: without it, the first in the queue comes by itself.
 function node.is_awaited(resource)
-  if not node.has_line(resource) then
+  if not node.has_queue(resource) then
     return false
   end
   if redis.call('EXISTS', resource) == 1 then
     return true
   end
-  node.need('next_in_line')
-  pcall(node.next_in_line, resource)
-  return node.has_line(resource)
+  node.need('next_in_queue')
+  pcall(node.next_in_queue, resource)
+  return node.has_queue(resource)
 end
 
--- An answer, at a node where others are in line or where they are not.
+-- An answer, at a node where others are queued or where they are not.
 function node.awaited(answer, is_awaited)
   return is_awaited and { 'awaited', answer } or answer
 end
@@ -121,8 +121,8 @@ function node.is_any_gone(resources, owner)
   return false
 end
 
--- Whoever holds a resource, false if it is free. The owner of a key with several fields is nobody's
--- to know: it is a lock of some other kind. So is that of a key with a long field, which may be an
+-- The holder of a resource, false if it is free. The owner of a key with several fields is not
+-- told: it is a lock of some other kind. So is that of a key with a long field, which may be an
 -- application's own data: an answer that shows it could be of any length.
 function node.holder(resource)
   local fields = redis.call('HLEN', resource)
@@ -183,7 +183,7 @@ function node.largest_or_start(seen)
   return seen.is_any_missing and math.max(seen.largest, node.start()) or seen.largest
 end
 
--- The answer to whoever is refused. A lock without a ttl gets the longest one now.
+-- The answer to a client that is refused. A lock without a ttl gets the longest one now.
 function node.held_by_another(seen)
   for i = 1, #seen.endless do
     redis.call('PEXPIRE', seen.endless[i], node.max_ttl)

@@ -28,7 +28,7 @@ function node.renew_any(resources, owner, holds, ttl, token)
   end
   local is_awaited = false
   for i = 1, node.signs().has_any and #resources or 0 do
-    is_awaited = is_awaited or node.has_line(resources[i])
+    is_awaited = is_awaited or node.has_queue(resources[i])
   end
   return node.awaited(proves and 1 or { 'renewed', 0 }, is_awaited)
 end

@@ -25,7 +25,7 @@ function node.unlock_any(resources, owner, kind)
     local reply = redis.pcall('HDEL', resource, owner)
     if reply == 1 then
       deleted = deleted + 1
-      -- Whoever waits goes before newcomers, if somebody is known to: a kindness, too.
+      -- Waiters go before newcomers, if there are any that are known: best effort, too.
       pcall(node.pass_mark, resource, real == '1', is_known == '1')
       reply = real == '1' and redis.pcall('PUBLISH', node.named('redisson_lock__channel:', resource), '0')
     elseif reply ~= 0 then

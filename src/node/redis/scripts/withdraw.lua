@@ -1,10 +1,10 @@
 -- withdraw.lua  KEYS one resource  ARGV waiter  ->  withdrawn
 function node.withdraw(resources, waiter)
-  node.leave_line(resources[1], waiter)
-  -- Perhaps it was called and left, or had the vote and gave it back: then nobody else is. To call
-  -- is a kindness: without it, the next comes by itself.
+  node.leave_queue(resources[1], waiter)
+  -- The waiter may have been woken and have left, or have had the vote and given it back: then no
+  -- other has been woken. To wake is best effort: without it, the next comes by itself.
   if not node.holder(resources[1]) then
-    pcall(node.next_in_line, resources[1])
+    pcall(node.next_in_queue, resources[1])
   end
   return { 'withdrawn' }
 end

@@ -55,7 +55,7 @@ impl Scene {
             owner,
             ttl: Duration::from_secs(30),
             hint: 0,
-            is_called: false,
+            has_turn: false,
         }))
     }
 

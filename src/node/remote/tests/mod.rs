@@ -85,7 +85,7 @@ impl Scene {
 
     fn lock(&self, number: u32) -> Reply {
         let (resources, owner) = (Arc::new([resource("r")]), owner(number));
-        let lock = Lock { resources, owner, ttl: Duration::from_secs(1), hint: 0, is_called: false };
+        let lock = Lock { resources, owner, ttl: Duration::from_secs(1), hint: 0, has_turn: false };
         self.node.call(Request::one(Entry::Lock(lock), self.clock.now() + Duration::from_secs(60)))
     }
 
@@ -154,7 +154,7 @@ async fn a_node_that_is_down_refuses_at_once_and_is_dialled_seldom_until_somebod
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_floods_is_dialled_less_and_less_often_whoever_calls_and_refuses_with_the_reason() {
+async fn a_node_that_floods_is_dialled_less_and_less_often_and_refuses_every_call_with_the_reason() {
     let scene = Scene::at(Door::Open).await;
     scene.fake.set_door(Door::Flooding);
     let flooded = Fault::Flooded { most: 1 };

@@ -160,7 +160,7 @@ fn a_node_in_its_first_quarantine_of_another_quorum_is_none_of_this_one() {
 }
 
 #[test]
-fn whoever_only_looks_leaves_a_node_without_a_record_as_it_is_and_enrols_one_that_restarted() {
+fn a_client_that_only_looks_leaves_a_node_without_a_record_as_it_is_and_enrols_one_that_restarted() {
     let mut node = Node::new();
     let before = node.fixture.state.clone();
     assert_eq!(node.enrol(NewNodes::Leave), None);

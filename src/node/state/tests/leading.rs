@@ -53,7 +53,7 @@ fn what_a_leader_said_lasts_for_a_ttl_from_when_it_was_repeated_last() {
     assert!(node.state.leader(&resource("a"), node.now()).is_none());
     node.state.sweep(node.now());
     node.ask(&entry);
-    assert_eq!(node.notices.len(), 2, "whoever observes has to know that it is back");
+    assert_eq!(node.notices.len(), 2, "an observer has to know that it is back");
 }
 
 #[test]

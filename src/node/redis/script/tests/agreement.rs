@@ -13,14 +13,15 @@ use redis::{Cmd, Connection, PushKind, Value};
 use self::sameness::{contents, is_near, is_same_answer};
 use crate::{
     node::{
-        Abstention, Answer, Enrol, Entry, Fault, Fingerprint, ForceUnlock, HeldBy, Holder, Init, Inspect,
-        Inspection, Leave, LineUp, Lock, NewNodes, Observation, Observe, Proclaim, Proclamation, Queued,
+        Abstention, Answer, Enqueue, Enrol, Entry, Fault, Fingerprint, ForceUnlock, HeldBy, Holder, Init,
+        Inspect, Inspection, Leave, Lock, NewNodes, Observation, Observe, Proclaim, Proclamation, Queued,
         Raise, Reconfigure, Renew, Resources, RestartGuard, Terms, Unlock, Withdraw,
         entries::{owner, resource, terms},
         names,
         redis::script::tests::server::Server,
         state::{
-            Counter, Held, LARGEST_COUNTER, Leader, NodeState, NodeTime, Outcome, Quarantine, Record, Spot,
+            Counter, Held, LARGEST_COUNTER, Leader, NodeState, NodeTime, Outcome, Quarantine, QueueEntry,
+            Record,
         },
     },
     resource::Resource,
@@ -50,11 +51,11 @@ enum Number {
 
 #[derive(Clone, Debug)]
 enum Question {
-    Lock { hint: Number, is_called: bool },
+    Lock { hint: Number, has_turn: bool },
     Raise { token: Number },
     Renew { holds: u32, token: Number },
     Unlock { real: bool, leave: Leave, is_awaited: bool },
-    LineUp { waiter: &'static str, ticket: Number, enters: bool, only_waits: bool, index: usize },
+    Enqueue { waiter: &'static str, ticket: Number, enters: bool, only_waits: bool, index: usize },
     Withdraw { waiter: &'static str },
     ForceUnlock,
     Inspect,
@@ -120,7 +121,7 @@ enum Step {
     Listen(Topic, bool),
     /// The time is long past at which somebody was called.
     CallLongAgo(&'static str),
-    /// The time of a place in line is over.
+    /// The time of an entry in the queue is over.
     EndPlace(&'static str, &'static str),
     /// The server goes on as if it were another run.
     Restart,
@@ -140,14 +141,14 @@ const LEAVES: [Leave; 4] = [Leave::Nothing, Leave::Nothing, Leave::UnlessDeleted
 fn question() -> impl Strategy<Value = Question> {
     prop_oneof![
         8 => (prop_oneof![3 => Just(Number::Exactly(0)), 1 => number()], prop::bool::weighted(0.2))
-            .prop_map(|(hint, is_called)| Question::Lock { hint, is_called }),
+            .prop_map(|(hint, has_turn)| Question::Lock { hint, has_turn }),
         3 => number().prop_map(|token| Question::Raise { token }),
         4 => (1..3_u32, number()).prop_map(|(holds, token)| Question::Renew { holds, token }),
         6 => (any::<bool>(), sample::select(&LEAVES[..]), prop::bool::weighted(0.3))
             .prop_map(|(real, leave, is_awaited)| Question::Unlock { real, leave, is_awaited }),
         10 => (sample::select(&WAITERS[..]), ticket(), prop::bool::weighted(0.8), prop::bool::weighted(0.2), 0..2_usize)
             .prop_map(|(waiter, ticket, enters, only_waits, index)| {
-                Question::LineUp { waiter, ticket, enters, only_waits, index }
+                Question::Enqueue { waiter, ticket, enters, only_waits, index }
             }),
         2 => sample::select(&WAITERS[..]).prop_map(|waiter| Question::Withdraw { waiter }),
         1 => Just(Question::ForceUnlock),
@@ -182,15 +183,15 @@ fn enrolment() -> Draft {
     Draft { question, resources: vec!["a"], owner: "u:1", ttl: 1 }
 }
 
-/// Somebody holds a resource, everybody else lines up, and the first is called, perhaps long ago.
-/// By chance a line is rarely as long as that.
+/// One client holds a resource, all others enqueue, and the first is woken, perhaps long ago. By
+/// chance a queue is rarely as long as that.
 fn crowd() -> impl Strategy<Value = Vec<Step>> {
     let draft = |question| Draft { question, resources: vec!["a"], owner: "u:1", ttl: 3 };
     let zero = || Number::Exactly(0);
-    let mut drafts = vec![Question::Lock { hint: zero(), is_called: false }];
-    let in_line =
-        |waiter| Question::LineUp { waiter, ticket: zero(), enters: true, only_waits: true, index: 0 };
-    drafts.extend(WAITERS.map(in_line));
+    let mut drafts = vec![Question::Lock { hint: zero(), has_turn: false }];
+    let queued =
+        |waiter| Question::Enqueue { waiter, ticket: zero(), enters: true, only_waits: true, index: 0 };
+    drafts.extend(WAITERS.map(queued));
     drafts.push(Question::Unlock { real: true, leave: Leave::Nothing, is_awaited: true });
     let one = move |question| {
         let drafts = vec![draft(question)];
@@ -273,9 +274,9 @@ impl Pair<'_> {
         // longer.
         let ttl = Duration::from_millis(draft.ttl * 20_000 + (self.steps * 4 + index) * 2 * TOLERANCE);
         match &draft.question {
-            Question::Lock { hint, is_called } => {
-                let (hint, is_called) = (self.number(hint), *is_called);
-                Entry::Lock(Lock { resources, owner, ttl, hint, is_called })
+            Question::Lock { hint, has_turn } => {
+                let (hint, has_turn) = (self.number(hint), *has_turn);
+                Entry::Lock(Lock { resources, owner, ttl, hint, has_turn })
             }
             Question::Raise { token } => Entry::Raise(Raise { resources, owner, token: self.number(token) }),
             Question::Renew { holds, token } => {
@@ -288,12 +289,12 @@ impl Pair<'_> {
                 leave: *leave,
                 is_awaited: *is_awaited,
             }),
-            Question::LineUp { waiter, ticket, enters, only_waits, index } => {
-                let (life, resource, only_waits) =
+            Question::Enqueue { waiter, ticket, enters, only_waits, index } => {
+                let (entry_ttl, resource, only_waits) =
                     (enters.then_some(ttl), index % resources.len(), *only_waits);
-                let lock = Lock { resources, owner, ttl, hint: 0, is_called: true };
+                let lock = Lock { resources, owner, ttl, hint: 0, has_turn: true };
                 let (waiter, ticket) = (self::owner(waiter), self.number(ticket));
-                Entry::LineUp(LineUp { lock, resource, waiter, ticket, life, only_waits })
+                Entry::Enqueue(Enqueue { lock, resource, waiter, ticket, entry_ttl, only_waits })
             }
             Question::Withdraw { waiter } => {
                 Entry::Withdraw(Withdraw { resource: first, waiter: self::owner(waiter) })
@@ -438,19 +439,19 @@ impl Pair<'_> {
             }
             Step::CallLongAgo(name) => {
                 let name = resource(name);
-                if let Some(waiter) = self.state.call_at(&name, NodeTime::from_epoch(1)) {
+                if let Some(waiter) = self.state.set_woken_at(&name, NodeTime::from_epoch(1)) {
                     let value = [b"1 ", waiter.as_bytes()].concat();
                     let mut command = redis::cmd("SET");
-                    command.arg(names::called(&name)).arg(value).arg("KEEPTTL").arg("XX");
+                    command.arg(names::woken(&name)).arg(value).arg("KEEPTTL").arg("XX");
                     self.server.get::<String>(&command);
                 }
             }
             Step::EndPlace(name, waiter) => {
                 let mut command = redis::cmd("ZADD");
-                command.arg(names::lives(&resource(name))).arg("XX").arg(1).arg(waiter);
+                command.arg(names::entry_ttls(&resource(name))).arg("XX").arg(1).arg(waiter);
                 self.server.get::<i64>(&command);
-                let end = |spot: &mut Spot| spot.ends = NodeTime::from_epoch(1);
-                self.state.change_spot(&resource(name), &owner(waiter), end);
+                let end = |entry: &mut QueueEntry| entry.ends = NodeTime::from_epoch(1);
+                self.state.change_entry(&resource(name), &owner(waiter), end);
             }
             Step::Restart => {
                 // The record of another run, as far as the node can tell.
@@ -484,11 +485,11 @@ impl Pair<'_> {
                 || key.starts_with(b"redquorum:mark:")
                 || key == names::ANY.as_bytes()
                 || key == names::QUARANTINE.as_bytes();
-            let value: Vec<Vec<u8>> = if key.starts_with(b"redquorum:line:") {
+            let value: Vec<Vec<u8>> = if key.starts_with(b"redquorum:queue:") {
                 self.server.get(redis::cmd("ZRANGE").arg(&key).arg(0).arg(-1))
-            } else if key.starts_with(b"redquorum:lives:") {
-                self.compare_lives(state, &key, now)?
-            } else if key.starts_with(b"redquorum:called:") {
+            } else if key.starts_with(b"redquorum:entry_ttl:") {
+                self.compare_entry_ttls(state, &key, now)?
+            } else if key.starts_with(b"redquorum:woken:") {
                 // The time of the first call, and the waiter.
                 let value: Vec<u8> = self.server.get(redis::cmd("GET").arg(&key));
                 value.splitn(2, |byte| *byte == b' ').map(<[u8]>::to_vec).collect()
@@ -502,10 +503,10 @@ impl Pair<'_> {
             prop_assert!(ttl >= 0, "{} has no ttl", key.escape_ascii());
             found.insert(key, (value, Duration::from_millis(ttl.unsigned_abs())));
         }
-        // Whoever looks for a tombstone, a line or a mark looks here first, so it has to outlive
-        // them all.
+        // The script looks here before it looks for a tombstone, a queue or a mark, so it has to
+        // outlive them all.
         let sign = found.remove(names::ANY.as_bytes()).map(|(_, ttl)| ttl);
-        let signed = [&b"redquorum:gone:"[..], b"redquorum:line:", b"redquorum:mark:"];
+        let signed = [&b"redquorum:gone:"[..], b"redquorum:queue:", b"redquorum:mark:"];
         let is_signed = |key: &[u8]| signed.iter().any(|prefix| key.starts_with(prefix));
         let longest = found.iter().filter(|(key, _)| is_signed(key)).map(|(_, (_, ttl))| *ttl).max();
         prop_assert!(sign >= longest, "{sign:?} {longest:?}");
@@ -514,11 +515,11 @@ impl Pair<'_> {
             let (expected, remaining) = &expected[key];
             let at =
                 |value: &Vec<Vec<u8>>| str::from_utf8(&value[0]).unwrap().parse().map(Duration::from_millis);
-            if key.starts_with(b"redquorum:called:") {
+            if key.starts_with(b"redquorum:woken:") {
                 prop_assert_eq!(value.get(1), expected.get(1), "{}", key.escape_ascii());
-                prop_assert!(is_near(at(value).unwrap(), at(expected).unwrap()), "called at another time");
-                // How long it is kept is nothing that the pure node knows: until whoever was called
-                // leaves.
+                prop_assert!(is_near(at(value).unwrap(), at(expected).unwrap()), "woken at another time");
+                // How long it is kept is nothing that the pure node knows: until the waiter that
+                // was woken leaves.
                 prop_assert!(*ttl <= terms().max_ttl);
                 continue;
             }
@@ -546,27 +547,27 @@ impl Pair<'_> {
         subscribe(self.ear, &command);
     }
 
-    /// The waiters of a resource, if each keeps its place for about as long as it should.
-    fn compare_lives(
+    /// The waiters of a resource, if each keeps its entry for about as long as it should.
+    fn compare_entry_ttls(
         &mut self,
         state: &NodeState,
         key: &[u8],
         now: NodeTime,
     ) -> Result<Vec<Vec<u8>>, TestCaseError> {
-        let lives: Vec<(Vec<u8>, f64)> =
+        let entry_ttls: Vec<(Vec<u8>, f64)> =
             self.server.get(redis::cmd("ZRANGE").arg(key).arg(0).arg(-1).arg("WITHSCORES"));
-        let lives: BTreeMap<Vec<u8>, u64> =
-            lives.into_iter().map(|(waiter, ends)| (waiter, ends as u64)).collect();
-        let name = RESOURCES.map(resource).into_iter().find(|name| names::lives(name) == key);
-        let line = name.as_ref().and_then(|name| state.line(name, now));
-        for spot in line.into_iter().flat_map(|line| line.spots()) {
-            let ends = lives.get(spot.waiter.as_bytes()).copied().map(Duration::from_millis);
+        let entry_ttls: BTreeMap<Vec<u8>, u64> =
+            entry_ttls.into_iter().map(|(waiter, ends)| (waiter, ends as u64)).collect();
+        let name = RESOURCES.map(resource).into_iter().find(|name| names::entry_ttls(name) == key);
+        let queue = name.as_ref().and_then(|name| state.wait_queue(name, now));
+        for entry in queue.into_iter().flat_map(|queue| queue.entries()) {
+            let ends = entry_ttls.get(entry.waiter.as_bytes()).copied().map(Duration::from_millis);
             prop_assert!(
-                ends.is_some_and(|ends| is_near(ends, spot.ends.since_epoch())),
-                "{spot:?}: {ends:?}"
+                ends.is_some_and(|ends| is_near(ends, entry.ends.since_epoch())),
+                "{entry:?}: {ends:?}"
             );
         }
-        Ok(lives.into_keys().collect())
+        Ok(entry_ttls.into_keys().collect())
     }
 
     fn compare_record(&mut self, state: &NodeState) -> Result<(), TestCaseError> {
@@ -626,7 +627,7 @@ fn adopt_mark(
     answers: (&Answer, &Answer),
     now: NodeTime,
 ) {
-    let (Entry::Lock(Lock { resources, is_called: false, .. }), (Answer::Held(one), Answer::Held(other))) =
+    let (Entry::Lock(Lock { resources, has_turn: false, .. }), (Answer::Held(one), Answer::Held(other))) =
         (entry, answers)
     else {
         return;
@@ -642,10 +643,12 @@ fn adopt_mark(
 /// The pure node is asked a little earlier than the server, and from then on has the tickets that
 /// the server gave.
 fn adopt_ticket(state: &mut NodeState, entry: &Entry, said: &Answer) {
-    if let (Entry::LineUp(LineUp { lock, resource, waiter, life: Some(_), .. }), Answer::Queued(queued)) =
-        (entry, said)
+    if let (
+        Entry::Enqueue(Enqueue { lock, resource, waiter, entry_ttl: Some(_), .. }),
+        Answer::Queued(queued),
+    ) = (entry, said)
     {
-        state.change_spot(&lock.resources[*resource], waiter, |spot| spot.ticket = queued.ticket);
+        state.change_entry(&lock.resources[*resource], waiter, |entry| entry.ticket = queued.ticket);
     }
 }
 
@@ -666,7 +669,7 @@ fn the_script_and_the_pure_node_agree() {
         let enrolment = is_enrolled.then(|| enrolled.clone());
         enrolment.into_iter().chain(crowd).chain(steps).collect::<Vec<_>>()
     });
-    // Mostly somebody listens: where nobody does, lines are soon empty.
+    // Mostly somebody listens: where nobody does, queues are soon empty.
     let topics: Vec<Topic> = Topic::all().collect();
     let heard = vec(prop::bool::weighted(0.85), topics.len());
     let result = TestRunner::new(config).run(&(heard, steps), |(heard, steps)| {

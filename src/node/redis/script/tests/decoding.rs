@@ -6,7 +6,7 @@ use redis::Value;
 
 use crate::node::{
     Answer, Fault, Observation, Queued,
-    entries::{inspect, line_up, lock, observe, owner, proclaim, raise, renew, said, unlock},
+    entries::{enqueue, inspect, lock, observe, owner, proclaim, raise, renew, said, unlock},
     redis::script,
 };
 
@@ -57,7 +57,7 @@ fn an_answer_that_does_not_belong_to_its_entry_is_a_protocol_fault_of_that_entry
 
 #[test]
 fn what_is_awaited_is_decoded_as_it_is_without() {
-    let entries = [renew("a", "me", 1, 1, 1), unlock("a", "me", false, false), line_up("a", "me", "w", 0, 1)];
+    let entries = [renew("a", "me", 1, 1, 1), unlock("a", "me", false, false), enqueue("a", "me", "w", 0, 1)];
     let awaited = |inner: Value| Value::Array(vec![text("awaited"), inner]);
     let answers =
         |inner: [Value; 3]| script::decode(&entries, Value::Array(inner.into_iter().map(awaited).collect()));
@@ -75,7 +75,7 @@ fn what_is_awaited_is_decoded_as_it_is_without() {
 }
 
 #[test]
-fn a_place_in_the_line_of_a_resource_that_was_not_asked_for_is_a_protocol_fault() {
+fn an_entry_in_the_queue_of_a_resource_that_was_not_asked_for_is_a_protocol_fault() {
     let queued = |index| {
         let numbers = [index, 7, 1, 500].map(Value::Int);
         Value::Array(std::iter::once(text("queued")).chain(numbers).collect())

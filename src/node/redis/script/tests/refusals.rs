@@ -2,7 +2,7 @@
 
 use crate::node::{
     Answer, Entry, Fault, Unlock,
-    entries::{force_unlock, line_up, lock, owner, proclaim, renew, resource, said, terms, unlock},
+    entries::{enqueue, force_unlock, lock, owner, proclaim, renew, resource, said, terms, unlock},
     names,
     redis::script::tests::server::Server,
 };
@@ -146,14 +146,14 @@ fn a_refusal_that_may_not_be_marked_is_one_all_the_same() {
     }
 }
 
-/// To call, to mark, and to tell whoever is next is a kindness.
+/// To wake a waiter, to mark, and to tell the next is not part of the unlock's promise.
 #[test]
-fn an_unlock_that_may_neither_mark_nor_call_is_one_all_the_same() {
+fn an_unlock_that_may_neither_mark_nor_wake_is_one_all_the_same() {
     for missing in ["set", "exists", "pttl", "zrange", "zrank", "zrem", "zscore", "time", "del"] {
         let (mut server, _) = enrolled();
         server.run("SET redquorum:any 1 PX 120000");
-        server.run("ZADD redquorum:line:{held} 1 w 2 v 3 u");
-        server.run("ZADD redquorum:lives:{held} 9999999999999 w 9999999999999 v");
+        server.run("ZADD redquorum:queue:{held} 1 w 2 v 3 u");
+        server.run("ZADD redquorum:entry_ttl:{held} 9999999999999 w 9999999999999 v");
         server.run("SET redquorum:mark:{held} 1 PX 50000");
         server.run(&format!("ACL SETUSER u on >x ~* &* +@all -{missing}"));
         server.connect_as("u");
@@ -205,11 +205,11 @@ fn whatever_permission_is_missing_no_key_stays_without_a_ttl() {
             unlock("a b", "me", true, true),
             lock("d", "me", 5000, 0),
             proclaim("d", said("me", 1, 1, "v"), 5000),
-            // Marks, lines, and those who are called.
+            // Marks, wait queues, and the waiters that are woken.
             lock("d", "other", 5000, 0),
             lock("a b", "other", 5000, 0),
-            line_up("d", "other", "w", 0, 5000),
-            line_up("d", "another", "v", 0, 5000),
+            enqueue("d", "other", "w", 0, 5000),
+            enqueue("d", "another", "v", 0, 5000),
             unlock("d", "me", true, false),
         ];
         let _listening = server.listen(std::iter::once(names::turn(&resource("d"), &owner("w"))));

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use crate::node::{
     Answer, Entry, Fault, HeldBy, Holder, Inspection, Observation, Queued, Terms,
     entries::{
-        force_unlock, inspect, line_up, lock, observe, owner, proclaim, raise, renew, resource, resources,
+        enqueue, force_unlock, inspect, lock, observe, owner, proclaim, raise, renew, resource, resources,
         said, terms, unlock,
     },
     names,
@@ -134,7 +134,7 @@ fn a_hash_that_is_no_lock_never_gets_a_ttl() {
             lock("a", "me", 5000, 0),
             lock("a b", "me", 5000, 0),
             renew("a", "me", 1, 5000, 7),
-            line_up("a", "me", "w", 0, 5000),
+            enqueue("a", "me", "w", 0, 5000),
         ] {
             let answer = server.one(&terms(), &entry);
             let (Answer::Held(holder) | Answer::Queued(Queued { holder: Some(holder), .. })) = answer else {
@@ -360,14 +360,14 @@ fn a_counter_above_the_largest_is_none_that_a_holder_is_told_with_or_renews() {
 }
 
 #[test]
-fn whoever_is_first_in_line_and_does_not_listen_leaves_it_with_a_release() {
+fn a_first_waiter_that_does_not_listen_leaves_the_queue_with_a_release() {
     let mut server = enrolled();
     server.one(&terms(), &lock("a", "me", 5000, 0));
     server.run("SET redquorum:any 1 PX 120000");
-    server.run("ZADD redquorum:line:{a} 1 w");
-    server.run("ZADD redquorum:lives:{a} 9999999999999 w");
+    server.run("ZADD redquorum:queue:{a} 1 w");
+    server.run("ZADD redquorum:entry_ttl:{a} 9999999999999 w");
     assert_eq!(server.one(&terms(), &unlock("a", "me", true, false)), Answer::Unlocked { deleted: 1 });
-    assert!(!server.keys().contains(&b"redquorum:line:{a}".to_vec()));
+    assert!(!server.keys().contains(&b"redquorum:queue:{a}".to_vec()));
 }
 
 #[test]
@@ -389,29 +389,29 @@ fn no_mark_outlives_the_sign_that_there_are_any() {
 }
 
 #[test]
-fn whoever_was_called_in_a_line_that_is_over_was_not_called_in_the_next() {
+fn a_waiter_that_was_woken_in_a_queue_that_is_over_was_not_woken_in_the_next() {
     let mut server = enrolled();
     server.one(&terms(), &lock("a", "me", 5000, 0));
     server.run("SET redquorum:any 1 PX 120000");
-    let called = names::called(&resource("a"));
-    server.get::<String>(redis::cmd("SET").arg(&called).arg("1 w").arg("PX").arg(50_000));
-    assert!(matches!(server.one(&terms(), &line_up("a", "other", "w", 0, 5000)), Answer::Queued(_)));
-    assert!(!server.keys().contains(&called));
+    let woken = names::woken(&resource("a"));
+    server.get::<String>(redis::cmd("SET").arg(&woken).arg("1 w").arg("PX").arg(50_000));
+    assert!(matches!(server.one(&terms(), &enqueue("a", "other", "w", 0, 5000)), Answer::Queued(_)));
+    assert!(!server.keys().contains(&woken));
 }
 
 #[test]
-fn a_line_that_forms_within_a_call_is_seen_by_the_unlock_behind_it() {
+fn a_queue_that_forms_within_a_call_is_seen_by_the_unlock_behind_it() {
     let mut server = enrolled();
     for name in ["a", "b"] {
         server.one(&terms(), &lock(name, "me", 5000, 0));
     }
     let entries =
-        [unlock("b", "me", true, false), line_up("a", "other", "w", 0, 5000), unlock("a", "me", true, false)];
+        [unlock("b", "me", true, false), enqueue("a", "other", "w", 0, 5000), unlock("a", "me", true, false)];
     let answers = server.call(&terms(), &entries);
     assert!(matches!(answers[1], Answer::Queued(_)), "{answers:?}");
     assert_eq!(answers[2], Answer::Unlocked { deleted: 1 });
     // It was called, and does not listen.
-    assert!(!server.keys().contains(&b"redquorum:line:{a}".to_vec()));
+    assert!(!server.keys().contains(&b"redquorum:queue:{a}".to_vec()));
 }
 
 #[test]

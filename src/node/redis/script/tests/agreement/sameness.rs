@@ -20,16 +20,17 @@ pub(super) fn contents(state: &NodeState, now: NodeTime) -> Contents {
             let value = fields_of(said);
             contents.insert(names::leader(&name).as_bytes().to_vec(), (value, expires_at.remaining(now)));
         }
-        if let Some(line) = state.line(&name, now) {
-            let waiters: Vec<_> = line.spots().iter().map(|spot| spot.waiter.as_bytes().to_vec()).collect();
+        if let Some(queue) = state.wait_queue(&name, now) {
+            let waiters: Vec<_> =
+                queue.entries().iter().map(|entry| entry.waiter.as_bytes().to_vec()).collect();
             let mut sorted = waiters.clone();
             sorted.sort();
-            contents.insert(names::line(&name), (waiters, line.expires_at().remaining(now)));
-            contents.insert(names::lives(&name), (sorted, line.expires_at().remaining(now)));
-            if let Some((waiter, at)) = line.called() {
+            contents.insert(names::queue(&name), (waiters, queue.expires_at().remaining(now)));
+            contents.insert(names::entry_ttls(&name), (sorted, queue.expires_at().remaining(now)));
+            if let Some((waiter, at)) = queue.woken() {
                 let at = at.since_epoch().as_millis().to_string().into_bytes();
                 let value = vec![at, waiter.as_bytes().to_vec()];
-                contents.insert(names::called(&name), (value, line.expires_at().remaining(now)));
+                contents.insert(names::woken(&name), (value, queue.expires_at().remaining(now)));
             }
         }
         if let Some(until) = state.mark(&name, now) {
@@ -92,12 +93,12 @@ pub(super) fn is_same_answer(
                 (Some(one), Some(other)) => is_same_held(one, other),
                 (one, other) => one.is_none() && other.is_none(),
             };
-            // The resource of whoever lines up is that of the holder, who may be another one that
-            // is as good.
+            // The resource of a client that enqueues is that of the holder, which may be another
+            // one that is as good.
             let is_of_holder =
                 |of: &Queued| of.holder.as_ref().is_some_and(|holder| holder.resource == of.resource);
             let is_same_resource = one.resource == other.resource
-                || (matches!(entry, Entry::LineUp(_)) && is_of_holder(one) && is_of_holder(other));
+                || (matches!(entry, Entry::Enqueue(_)) && is_of_holder(one) && is_of_holder(other));
             is_same_resource
                 && one.rank == other.rank
                 && is_same_holder
@@ -143,7 +144,7 @@ fn is_same_ticket(one: &Queued, other: &Queued) -> bool {
 /// of one script ttls that begin a millisecond apart.
 fn is_tie(entry: &Entry, holder: &Holder, state: &NodeState, now: NodeTime) -> bool {
     let (Entry::Lock(Lock { resources, .. })
-    | Entry::LineUp(LineUp { lock: Lock { resources, .. }, .. })
+    | Entry::Enqueue(Enqueue { lock: Lock { resources, .. }, .. })
     | Entry::Renew(Renew { resources, .. })) = entry
     else {
         return false;

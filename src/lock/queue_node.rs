@@ -1,4 +1,4 @@
-//! The node that keeps the line of a resource, and what it has said.
+//! The queue node of a resource, and what it has said.
 
 use crate::{
     lock::{core::Core, locking::Target},
@@ -6,20 +6,20 @@ use crate::{
     node::{Reply, Resources},
 };
 
-/// The node that keeps the line of one of the resources that are locked together, and its last word
-/// on whether others are in that line.
+/// The queue node of one of the resources that are locked together, and its last word on whether
+/// others are in that queue.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct QueueNode {
     /// `None` only if there are no nodes.
     pub(crate) node: Option<usize>,
     index: usize,
     is_awaited: Option<bool>,
 }
 
-impl Keeper {
+impl QueueNode {
     pub(crate) fn of(core: &Core, target: &Target, index: usize) -> Self {
         let resource = target.resources.get(index).unwrap_or(&target.resource);
-        Self { node: core.arbiters(resource).first().copied(), index, is_awaited: None }
+        Self { node: core.queue_nodes(resource).first().copied(), index, is_awaited: None }
     }
 
     /// Of which of the resources.
@@ -27,7 +27,7 @@ impl Keeper {
         self.index
     }
 
-    /// A node has said whether others are in line.
+    /// A node has said whether others are queued.
     pub(crate) fn hear(&mut self, core: &Core, resources: &Resources, node: usize, is_awaited: bool) {
         if self.note(node, is_awaited) {
             core.queues.heard(node);
@@ -35,17 +35,17 @@ impl Keeper {
         }
     }
 
-    /// The same for whoever tells nobody. Whether it was the node that keeps the line.
+    /// The same where the process-wide memory of queues is not told. Whether it was the queue node.
     pub(crate) fn note(&mut self, node: usize, is_awaited: bool) -> bool {
-        let is_keeper = self.node == Some(node);
-        if is_keeper {
+        let is_queue_node = self.node == Some(node);
+        if is_queue_node {
             self.is_awaited = Some(is_awaited);
         }
-        is_keeper
+        is_queue_node
     }
 
-    /// An attempt was won. Whoever wins without the word of this node does not know of those in
-    /// line, and may have overtaken them: the next time, it asks.
+    /// An attempt was won. A client that wins without this node's answer does not know of queued
+    /// waiters, and may have overtaken them: the next time, it asks.
     pub(crate) fn won(self, core: &Core, resources: &Resources) -> Self {
         if let (None, Some(node)) = (self.is_awaited, self.node) {
             core.queues.note(resources, self.index, node, true);
@@ -60,14 +60,14 @@ impl Keeper {
         }
     }
 
-    /// Nobody waits for these answers; this node's says whether others are in line.
+    /// Nobody waits for these answers; this node's says whether others are queued.
     pub(crate) fn hear_later(self, core: &Core, resources: &Resources, replies: Vec<(usize, Reply)>) {
         if let Some((node, reply)) = replies.into_iter().find(|(node, _)| self.node == Some(*node)) {
             core.queues.hear_later(resources, self.index, node, reply);
         }
     }
 
-    /// Whether others are in line, by this node itself.
+    /// Whether others are queued, by this node itself.
     pub(crate) fn says_awaited(&self) -> bool {
         self.is_awaited == Some(true) || (self.is_awaited.is_none() && mutation::is_on(Mutation::MarkUnheard))
     }

@@ -1,6 +1,6 @@
-//! Which node keeps the line.
+//! Which node is the queue node.
 
-/// The nodes in the order in which they keep the line of a resource: by a hash of resource and
+/// The nodes in the order in which they are the queue node of a resource: by a hash of resource and
 /// address, so that all clients agree without talking and resources spread over the nodes
 /// (rendezvous hashing, Thaler and Ravishankar 1998).
 ///
@@ -18,7 +18,7 @@ pub(crate) fn order<'a>(resource: &[u8], addresses: impl IntoIterator<Item = &'a
 
 /// FNV-1a over resource, a separator and address, finished with the mixer of `SplitMix64`, since
 /// FNV alone leaves the last bytes badly mixed. Part of the protocol in a small way: changing it
-/// puts old and new clients into different lines.
+/// puts old and new clients into different queues.
 fn rank(resource: &[u8], address: &[u8]) -> u64 {
     let bytes = resource.iter().chain([&0xff]).chain(address);
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -37,7 +37,7 @@ mod tests {
         ["10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379", "10.0.0.4:6379", "10.0.0.5:6379"];
 
     #[test]
-    fn clients_that_list_the_nodes_in_another_order_agree_on_the_arbiter() {
+    fn clients_that_list_the_nodes_in_another_order_agree_on_the_queue_node() {
         let mut shuffled = NODES;
         shuffled.rotate_left(2);
         for resource in 0..100_u32 {

@@ -1,4 +1,4 @@
-//! A place in the lines of the nodes.
+//! The entries of a waiter in the queues of the nodes.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -11,38 +11,38 @@ use crate::{
         core::Core,
         gauge::UnderWay,
     },
-    node::{Entry, LineUp, Lock, Node, Queued, Request, Subscription, Withdraw, names},
+    node::{Enqueue, Entry, Lock, Node, Queued, Request, Subscription, Withdraw, names},
     owner_id::OwnerId,
     resource::Resource,
 };
 
-/// The places of one waiter in the lines of the nodes; dropping it leaves them all.
+/// The entries of one waiter in the queues of the nodes; dropping it withdraws them all.
 ///
-/// It enters only where it listens, or it would miss its call. Where to listen is known when a node
-/// has put it off once.
-pub(crate) struct InLine {
+/// The waiter enters a queue only where it listens, or it would miss its wake. It knows where to
+/// listen when a node has put it off once.
+pub(crate) struct QueueEntries {
     waiter: OwnerId,
-    /// In whose line, and which of the resources that are to be locked this is.
+    /// The resource in whose queue it waits, and which of those that are to be locked it is.
     resource: Resource,
     index: usize,
-    /// How long a place is kept of which nothing is heard.
-    life: Duration,
-    /// The place that it was given first: other nodes put it where it belongs by this.
+    /// How long an entry is kept of which nothing is heard.
+    entry_ttl: Duration,
+    /// The ticket that it was given first: other nodes put it where it belongs by this.
     ticket: u64,
     only_waits: bool,
-    /// Nodes in whose line it is, or may be.
+    /// Nodes in whose queue it is, or may be.
     entered: NodeSet,
     listens: BTreeMap<usize, Vec<Subscription>>,
-    /// While it is one of the first two: at the node that keeps the line, and at the next one.
+    /// While it is one of the first two: at the queue node, and at the next one.
     releases: Vec<Subscription>,
     bell: Arc<Bell>,
     nodes: Vec<Arc<dyn Node>>,
     clock: Arc<dyn Clock>,
-    /// Keeps a shutdown waiting until the places are given up.
+    /// Keeps a shutdown waiting until the entries are given up.
     _under_way: UnderWay,
 }
 
-impl InLine {
+impl QueueEntries {
     pub(super) fn new(
         core: &Core,
         resource: &Resource,
@@ -54,7 +54,7 @@ impl InLine {
             waiter: core.owners.fresh(),
             resource: resource.clone(),
             index,
-            life: settings.place_life,
+            entry_ttl: settings.entry_ttl,
             ticket: 0,
             only_waits: false,
             entered: NodeSet::EMPTY,
@@ -72,7 +72,7 @@ impl InLine {
         self.index
     }
 
-    /// Whether the next question only keeps its place.
+    /// Whether the next question only keeps its entry.
     pub(crate) fn only_waits(&mut self, only_waits: bool) {
         self.only_waits = only_waits;
     }
@@ -83,37 +83,37 @@ impl InLine {
     }
 
     /// What to ask a node for a turn.
-    pub(crate) fn line_up(&mut self, node: usize, lock: Lock) -> Entry {
+    pub(crate) fn enqueue(&mut self, node: usize, lock: Lock) -> Entry {
         let enters = self.listens.contains_key(&node);
         if enters {
             self.entered.insert(node);
         }
-        Entry::LineUp(LineUp {
+        Entry::Enqueue(Enqueue {
             lock,
             resource: self.index,
             waiter: self.waiter.clone(),
             ticket: self.ticket,
-            life: enters.then_some(self.life),
+            entry_ttl: enters.then_some(self.entry_ttl),
             only_waits: self.only_waits,
         })
     }
 
-    /// It was its turn: the node has taken it out of its line.
+    /// It was its turn: the node has taken it out of its queue.
     pub(crate) fn granted(&mut self, node: usize) {
         self.entered.remove(node);
     }
 
-    /// It has what it stood in line for: its places elsewhere are of no more use.
+    /// It has what it waited for: its entries elsewhere are of no more use.
     pub(crate) fn won(&mut self, core: &Core) {
         self.releases.clear();
         if self.leave() {
-            // A withdrawal that is late must not end the next place.
+            // A withdrawal that is late must not end the next entry.
             self.waiter = core.owners.fresh();
             self.listens.clear();
         }
     }
 
-    /// Whether it has a place in the line of the node that put it off.
+    /// Whether it has an entry in the queue of the node that put it off.
     pub(crate) fn put_off(&mut self, queued: &Queued) -> bool {
         if self.ticket == 0 {
             self.ticket = queued.ticket;
@@ -121,7 +121,7 @@ impl InLine {
         queued.ticket > 0
     }
 
-    /// Listens for calls of a node from now on.
+    /// Listens for wakes of a node from now on.
     pub(crate) fn listen(&mut self, node: usize) {
         if self.listens.contains_key(&node) {
             return;
@@ -135,18 +135,18 @@ impl InLine {
         self.listens.insert(node, subscriptions);
     }
 
-    /// Listens for releases at the node that keeps the line, and at the next in the order of
-    /// arbiters, which hears of them when the first is silent.
-    pub(crate) fn listen_for_releases(&mut self, keeper: usize, order: &[usize]) {
+    /// Listens for releases at the queue node, and at the next in the queue node order, which hears
+    /// of them when the first is silent.
+    pub(crate) fn listen_for_releases(&mut self, queue_node: usize, order: &[usize]) {
         if self.releases.is_empty() {
-            let next = order.iter().copied().find(|node| *node != keeper);
-            let nodes = [Some(keeper), next].into_iter().flatten();
+            let next = order.iter().copied().find(|node| *node != queue_node);
+            let nodes = [Some(queue_node), next].into_iter().flatten();
             self.releases =
                 nodes.filter_map(|node| self.subscribe(node, &self.resource, Topic::Release)).collect();
         }
     }
 
-    /// Others are first in line.
+    /// Others are first in the queue.
     pub(crate) fn ignore_releases(&mut self) {
         self.releases.clear();
     }
@@ -156,12 +156,12 @@ impl InLine {
         self.nodes.get(node).map(|to| to.subscribe(name, Arc::new(listener)))
     }
 
-    /// Gives up its places: the next turn is another's. Whether there were any.
+    /// Gives up its entries: the next turn is another's. Whether there were any.
     fn leave(&mut self) -> bool {
         self.ticket = 0;
         let entered = std::mem::take(&mut self.entered);
         let withdraw = Withdraw { resource: self.resource.clone(), waiter: self.waiter.clone() };
-        let request = Request::one(Entry::Withdraw(withdraw), self.clock.now() + self.life);
+        let request = Request::one(Entry::Withdraw(withdraw), self.clock.now() + self.entry_ttl);
         for (_, node) in self.nodes.iter().enumerate().filter(|(node, _)| entered.contains(*node)) {
             drop(node.call(request.clone()));
         }
@@ -169,16 +169,16 @@ impl InLine {
     }
 }
 
-impl Drop for InLine {
+impl Drop for QueueEntries {
     fn drop(&mut self) {
         self.leave();
     }
 }
 
-impl fmt::Debug for InLine {
+impl fmt::Debug for QueueEntries {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { waiter, resource, ticket, entered, .. } = self;
-        f.debug_struct("InLine")
+        f.debug_struct("QueueEntries")
             .field("waiter", waiter)
             .field("resource", resource)
             .field("ticket", ticket)

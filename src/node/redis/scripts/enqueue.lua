@@ -1,0 +1,78 @@
+-- enqueue.lua  KEYS resources  ARGV owner, ttl, hint, waiter, ticket, entry ttl|0, index of the resource whose queue it is, only waits 0|1
+--   ->  vote | awaited vote | queued index ticket rank patience [index owner remaining counter] | gone
+
+-- Each key gets its ttl as a lock does: PEXPIRE does nothing to one that is missing, but fails if
+-- the user may not call it. Whether it was missing.
+function node.set_with_ttl(name, score, waiter, entry_ttl)
+  local left = redis.call('PTTL', name)
+  if left < tonumber(entry_ttl) then
+    redis.call('PEXPIRE', name, entry_ttl)
+  end
+  redis.call('ZADD', name, node.text_of(score), waiter)
+  if left < 0 then
+    redis.call('PEXPIRE', name, entry_ttl)
+  end
+  return left < 0
+end
+
+-- Tickets are times in microseconds: so a ticket that another node gave is about where it belongs.
+-- Far ahead, it would put every later waiter there, too.
+function node.enter_queue(resource, waiter, ticket, entry_ttl)
+  local now = node.milliseconds()
+  if ticket == '0' then
+    local last = redis.call('ZRANGE', node.queue_name(resource), -1, -1, 'WITHSCORES')[2]
+    ticket = math.max(now * 1000, (tonumber(last) or 0) + 1)
+  else
+    ticket = math.min(tonumber(ticket), (now + 3600000) * 1000)
+  end
+  if node.set_with_ttl(node.queue_name(resource), ticket, waiter, entry_ttl) then
+    -- A waiter that was woken in a queue that is over was not woken in this one.
+    redis.pcall('DEL', node.woken_name(resource))
+  end
+  node.set_with_ttl(node.entry_ttl_name(resource), now + tonumber(entry_ttl), waiter, entry_ttl)
+  node.sign()
+  return ticket
+end
+
+-- How long the entry before a waiter's, or the last of the queue, is kept, nil if there is none;
+-- and how many are before it.
+function node.ttl_before(resource, waiter)
+  while true do
+    local queue = node.queue_name(resource)
+    local rank = redis.call('ZRANK', queue, waiter)
+    local before = rank ~= 0 and redis.call('ZRANGE', queue, (rank or 0) - 1, (rank or 0) - 1)[1]
+    local left = before and node.entry_ttl_left(resource, before)
+    if left or not before then
+      return left, rank or (before and redis.call('ZRANK', queue, before) + 1 or 0)
+    end
+    node.leave_queue(resource, before)
+  end
+end
+
+function node.enqueue(resources, owner, ttl, hint, waiter, ticket, entry_ttl, index, only_waits)
+  node.may_vote()
+  if node.is_any_gone(resources, owner) then
+    return { 'gone' }
+  end
+  index = tonumber(index)
+  local resource = resources[index + 1]
+  local seen = node.survey(resources, owner)
+  local is_free, head = not seen.other and only_waits == '0', nil
+  if is_free and not seen.is_all_ours and node.signs().has_any then
+    head = node.next_in_queue(resource, waiter, ticket)
+  end
+  if is_free and (not head or head == waiter) then
+    local vote = node.grant(resources, owner, ttl, hint, seen)
+    if head then
+      node.leave_queue(resource, waiter)
+    end
+    return node.awaited(vote, node.has_queue(resource))
+  end
+  local held = seen.other and node.held_by_another(seen)
+  local own_ticket = entry_ttl == '0' and 0 or node.enter_queue(resource, waiter, ticket, entry_ttl)
+  local left, rank = node.ttl_before(resource, waiter)
+  if not held then
+    return { 'queued', index, own_ticket, rank, left or 0 }
+  end
+  return { 'queued', held[2], own_ticket, rank, left or held[4], unpack(held, 2, 5) }
+end

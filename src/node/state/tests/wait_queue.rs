@@ -1,0 +1,415 @@
+//! Waiters in queue.
+
+use super::*;
+use crate::node::{
+    Enqueue, Queued, Unlock,
+    entries::{enqueue, take, withdraw},
+    names,
+    state::wait_queue::QueueEntry,
+};
+
+const LIFE: u64 = 10_000;
+
+/// The node of a test, and who listens.
+struct Queue {
+    node: Fixture,
+    deaf: Vec<Resource>,
+}
+
+impl Queue {
+    /// Somebody holds the resource for five seconds.
+    fn held() -> Self {
+        let mut queue = Self { node: Fixture::new(), deaf: Vec::new() };
+        queue.ask(&lock("a", "holder", 5000, 0));
+        queue
+    }
+
+    fn ask(&mut self, entry: &Entry) -> Answer {
+        let listeners = |topic: &Resource| u32::from(!self.deaf.contains(topic));
+        let outcome = self.node.state.apply_before(&listeners, &terms(), entry, self.node.now());
+        self.node.notices.extend(outcome.notices);
+        outcome.answer
+    }
+
+    /// Somebody comes and stays: its ticket.
+    fn enter(&mut self, waiter: &str) -> u64 {
+        match self.ask(&enqueue("a", waiter, waiter, 0, LIFE)) {
+            Answer::Queued(queued) => queued.ticket,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn come_back(&mut self, waiter: &str, ticket: u64) -> Answer {
+        self.ask(&enqueue("a", waiter, waiter, ticket, LIFE))
+    }
+
+    fn unlock(&mut self, by: &str) {
+        self.ask(&unlock("a", by, true, false));
+    }
+
+    fn waiters(&self) -> Vec<String> {
+        let queue = self.node.state.wait_queue(&resource("a"), self.node.now());
+        let entries = queue.into_iter().flat_map(|queue| queue.entries());
+        entries.map(|entry| entry.waiter.to_string()).collect()
+    }
+
+    /// The waiters that were woken since the last time.
+    fn woken(&mut self) -> Vec<Resource> {
+        let notices = std::mem::take(&mut self.node.notices);
+        notices.into_iter().filter(|topic| topic.as_bytes().starts_with(b"redquorum:turn:")).collect()
+    }
+
+    fn hangs_up(&mut self, waiter: &str) {
+        self.deaf.push(turn(waiter));
+    }
+}
+
+fn turn(waiter: &str) -> Resource {
+    names::turn(&resource("a"), &owner(waiter))
+}
+
+fn is_granted(answer: &Answer) -> bool {
+    matches!(answer.clone().into_parts().0, Answer::Granted { .. })
+}
+
+fn queued(answer: &Answer) -> &Queued {
+    let Answer::Queued(queued) = answer else { panic!("{answer:?}") };
+    queued
+}
+
+#[test]
+fn a_free_resource_without_a_queue_is_granted_and_leaves_none() {
+    let mut queue = Queue { node: Fixture::new(), deaf: Vec::new() };
+    assert_eq!(queue.ask(&enqueue("a b", "me", "w", 0, LIFE)), granted(START + 1));
+    assert_eq!(
+        (queue.node.owner_of("a").as_deref(), queue.node.owner_of("b").as_deref()),
+        (Some("me"), Some("me"))
+    );
+    assert_eq!(queue.waiters(), [""; 0]);
+}
+
+#[test]
+fn a_release_wakes_the_first_in_the_queue_and_nobody_else() {
+    let mut queue = Queue::held();
+    let tickets = ["first", "second", "third"].map(|waiter| queue.enter(waiter));
+    assert!(tickets[0] >= START && tickets.is_sorted_by(|one, next| one < next), "{tickets:?}");
+    queue.unlock("holder");
+    assert_eq!(queue.woken(), [turn("first")]);
+    assert!(is_granted(&queue.come_back("first", tickets[0])));
+    assert_eq!(queue.waiters(), ["second", "third"]);
+    assert_eq!(queue.woken(), []);
+}
+
+#[test]
+fn nobody_goes_before_the_first_in_the_queue_while_the_resource_is_free() {
+    let mut queue = Queue::held();
+    let first = queue.enter("first");
+    queue.unlock("holder");
+    for entry_ttl in [0, LIFE] {
+        let answer = queue.ask(&enqueue("a", "newcomer", "newcomer", 0, entry_ttl));
+        assert_eq!(queued(&answer).holder, None);
+        assert_eq!(queued(&answer).patience, Duration::from_millis(LIFE));
+        assert_eq!(queued(&answer).ticket > 0, entry_ttl > 0);
+    }
+    assert_eq!(queue.waiters(), ["first", "newcomer"]);
+    assert_eq!(queue.woken(), [turn("first"), turn("first"), turn("first")], "and each time it is woken");
+    assert!(is_granted(&queue.come_back("first", first)));
+}
+
+#[test]
+fn a_client_that_does_not_enter_the_queue_leaves_nothing() {
+    let mut queue = Queue::held();
+    let before = queue.node.state.clone();
+    let answer = queue.ask(&enqueue("a", "me", "w", 0, 0));
+    let holder = Holder {
+        resource: 0,
+        owner: Some(owner("holder")),
+        remaining: Duration::from_secs(5),
+        counter: START + 1,
+    };
+    let patience = Duration::from_secs(5);
+    assert_eq!(
+        answer,
+        Answer::Queued(Queued { resource: 0, ticket: 0, rank: 0, patience, holder: Some(holder) })
+    );
+    assert_eq!(queue.node.state, before);
+}
+
+#[test]
+fn a_lock_that_arrives_twice_is_granted_twice_even_if_others_wait_by_now() {
+    let mut queue = Queue::held();
+    let first = queue.enter("first");
+    queue.enter("second");
+    queue.unlock("holder");
+    let vote = queue.come_back("first", first);
+    assert_eq!(queue.come_back("first", first), vote);
+    assert_eq!(queue.waiters(), ["second"]);
+}
+
+#[test]
+fn the_first_comes_back_when_the_holder_ends_and_the_others_when_the_place_before_them_does() {
+    let mut queue = Queue::held();
+    let first = queue.enter("first");
+    queue.node.milliseconds += 1000;
+    let second = queue.enter("second");
+    let patience = |answer: &Answer| queued(answer).patience.as_millis();
+    assert_eq!(patience(&queue.come_back("first", first)), 4000);
+    assert_eq!(patience(&queue.come_back("second", second)), 10_000);
+    queue.node.milliseconds += 3000;
+    assert_eq!(patience(&queue.come_back("second", second)), 7000);
+}
+
+#[test]
+fn a_place_that_nobody_keeps_ends_and_the_next_is_first() {
+    let mut queue = Queue::held();
+    queue.enter("first");
+    queue.node.milliseconds += 4000;
+    let second = queue.enter("second");
+    queue.node.milliseconds += LIFE - 4010;
+    queue.unlock("holder");
+    assert_eq!(queue.woken(), [turn("first")]);
+    queue.node.milliseconds += 10;
+    assert_eq!(queued(&queue.come_back("second", second)).holder, None);
+    queue.node.milliseconds += 1;
+    assert!(is_granted(&queue.come_back("second", second)));
+    assert_eq!(queue.waiters(), [""; 0]);
+}
+
+#[test]
+fn a_waiter_that_does_not_listen_is_passed_over_at_once() {
+    let mut queue = Queue::held();
+    for waiter in ["first", "second", "third"] {
+        queue.enter(waiter);
+    }
+    queue.hangs_up("first");
+    queue.hangs_up("second");
+    queue.unlock("holder");
+    assert_eq!(queue.woken(), [turn("third")]);
+    assert_eq!(queue.waiters(), ["third"]);
+}
+
+#[test]
+fn a_newcomer_is_granted_when_nobody_in_the_queue_listens() {
+    let mut queue = Queue::held();
+    queue.enter("first");
+    queue.hangs_up("first");
+    queue.unlock("holder");
+    assert!(is_granted(&queue.ask(&enqueue("a", "me", "w", 0, 0))));
+}
+
+#[test]
+fn a_ticket_that_another_node_gave_puts_its_waiter_where_it_belongs() {
+    let mut queue = Queue::held();
+    let second = queue.enter("second");
+    queue.come_back("first", second - 5);
+    queue.come_back("third", second + 5);
+    assert_eq!(queue.waiters(), ["first", "second", "third"]);
+    queue.enter("fourth");
+    assert_eq!(queue.waiters().last().map(String::as_str), Some("fourth"));
+}
+
+#[test]
+fn a_waiter_that_gave_its_vote_back_is_still_first_by_its_ticket() {
+    let mut queue = Queue::held();
+    let first = queue.enter("first");
+    queue.enter("second");
+    queue.unlock("holder");
+    queue.come_back("first", first);
+    queue.ask(&unlock("a", "first", false, false));
+    queue.woken();
+    assert!(is_granted(&queue.ask(&enqueue("a", "again", "first", first, LIFE))));
+    assert_eq!((queue.woken(), queue.waiters()), (vec![], vec!["second".into()]));
+}
+
+#[test]
+fn a_ticket_far_ahead_is_brought_back_to_an_hour_and_one_of_0_means_the_end() {
+    let mut queue = Queue::held();
+    let hour = 3_600_000_000;
+    assert_eq!(queued(&queue.come_back("far", u64::MAX)).ticket, START + hour);
+    assert_eq!(queue.enter("last"), START + hour + 1);
+    let again = queue.enter("far");
+    assert_eq!((again, queue.waiters()), (START + hour + 2, vec!["last".into(), "far".into()]));
+}
+
+#[test]
+fn a_withdrawal_takes_one_out_and_wakes_the_next_only_where_nobody_holds() {
+    let mut queue = Queue::held();
+    for waiter in ["first", "second", "third"] {
+        queue.enter(waiter);
+    }
+    assert_eq!(queue.ask(&withdraw("a", "second")), Answer::Withdrawn);
+    assert_eq!((queue.waiters(), queue.woken()), (vec!["first".into(), "third".into()], vec![]));
+    queue.unlock("holder");
+    assert_eq!(queue.woken(), [turn("first")]);
+    queue.ask(&withdraw("a", "first"));
+    assert_eq!(queue.woken(), [turn("third")]);
+    queue.ask(&withdraw("a", "third"));
+    assert_eq!((queue.waiters(), queue.woken()), (vec![], vec![]));
+    assert_eq!(queue.ask(&withdraw("a", "third")), Answer::Withdrawn);
+}
+
+#[test]
+fn a_rollback_wakes_the_first_and_so_does_force() {
+    let mut queue = Queue::held();
+    queue.enter("first");
+    queue.ask(&unlock("a", "holder", false, false));
+    assert_eq!(queue.woken(), [turn("first")]);
+    queue.ask(&take("a", "other", 5000));
+    queue.ask(&force_unlock("a"));
+    assert_eq!(queue.woken(), [turn("first")]);
+}
+
+#[test]
+fn an_unlock_wakes_the_first_wherever_the_resource_is_free_whether_it_deletes_anything_or_not() {
+    let mut queue = Queue::held();
+    queue.enter("first");
+    queue.unlock("another");
+    assert_eq!(queue.woken(), [], "it is held");
+    queue.node.state.set_lock(&resource("a"), None);
+    queue.unlock("another");
+    assert_eq!(queue.woken(), [turn("first")]);
+}
+
+#[test]
+fn a_newcomer_is_refused_where_others_are_queued_and_a_waiter_at_its_turn_is_not() {
+    let mut queue = Queue::held();
+    queue.enter("first");
+    let refused = queue.ask(&lock("a", "newcomer", 5000, 0));
+    assert_eq!((queued(&refused).rank, queued(&refused).holder.is_some()), (1, true));
+    queue.unlock("holder");
+    queue.woken();
+    let refused = queue.ask(&lock("a", "newcomer", 5000, 0));
+    assert_eq!((queued(&refused).rank, queued(&refused).ticket, &queued(&refused).holder), (1, 0, &None));
+    assert_eq!(queue.woken(), [turn("first")], "its call may have been lost");
+    assert!(is_granted(&queue.ask(&take("a", "woken", 5000))));
+    assert_eq!(queue.waiters(), ["first"], "only the turn ends an entry");
+}
+
+#[test]
+fn newcomers_let_those_go_first_who_were_refused_for_as_long_as_a_hand_over_takes() {
+    let hand_over = terms().hand_over;
+    let mut queue = Queue::held();
+    queue.ask(&lock("a", "refused", 5000, 0));
+    queue.unlock("holder");
+    assert_eq!(queue.node.state.mark(&resource("a"), queue.node.now()), Some(queue.node.now() + hand_over));
+    let put_off = queue.ask(&lock("a", "newcomer", 5000, 0));
+    assert_eq!((queued(&put_off).rank, &queued(&put_off).holder), (0, &None), "nobody is in queue");
+    assert!(is_granted(&queue.ask(&take("a", "refused", 5000))));
+    queue.unlock("refused");
+    assert!(is_granted(&queue.ask(&lock("a", "newcomer", 5000, 0))), "they have had it");
+
+    queue.ask(&lock("a", "refused", 5000, 0));
+    queue.unlock("newcomer");
+    queue.node.milliseconds += u64::try_from(hand_over.as_millis()).unwrap() + 1;
+    assert!(is_granted(&queue.ask(&lock("a", "newcomer", 5000, 0))), "they have not come");
+}
+
+#[test]
+fn a_rollback_leaves_nobody_to_be_let_go_first() {
+    let mut queue = Queue::held();
+    queue.ask(&lock("a", "refused", 5000, 0));
+    queue.ask(&unlock("a", "holder", false, false));
+    assert!(is_granted(&queue.ask(&lock("a", "newcomer", 5000, 0))));
+}
+
+#[test]
+fn a_holder_that_knows_of_waiters_lets_them_go_first_at_every_node() {
+    let mut queue = Queue::held();
+    let Entry::Unlock(known) = unlock("a", "holder", true, false) else { panic!() };
+    queue.ask(&Entry::Unlock(Unlock { is_awaited: true, ..known }));
+    assert_eq!(queued(&queue.ask(&lock("a", "newcomer", 5000, 0))).rank, 0);
+}
+
+#[test]
+fn the_second_goes_before_a_first_that_was_woken_and_has_not_come() {
+    let mut queue = Queue::held();
+    let first = queue.enter("first");
+    let [second, third] = ["second", "third"].map(|waiter| queue.enter(waiter));
+    queue.unlock("holder");
+    let overdue = u64::try_from(terms().hand_over.as_millis()).unwrap() * 3 / 4;
+    queue.node.milliseconds += overdue;
+    assert!(!is_granted(&queue.come_back("second", second)));
+    queue.node.milliseconds += 1;
+    assert!(!is_granted(&queue.come_back("third", third)), "the second is before it");
+    assert!(is_granted(&queue.come_back("second", second)));
+    assert_eq!(queue.waiters(), ["first", "third"]);
+    queue.unlock("second");
+    assert!(is_granted(&queue.come_back("first", first)), "it has kept its entry");
+}
+
+#[test]
+fn a_waiter_that_becomes_one_of_the_first_two_is_told() {
+    let mut queue = Queue::held();
+    let tickets = ["first", "second", "third", "fourth"].map(|waiter| queue.enter(waiter));
+    let ranks = ["first", "third"].map(|waiter| queued(&queue.come_back(waiter, tickets[0])).rank);
+    assert_eq!(ranks, [0, 1], "with a ticket of the first, it is beside it");
+    let mut queue = Queue::held();
+    let tickets = ["first", "second", "third", "fourth"].map(|waiter| queue.enter(waiter));
+    queue.unlock("holder");
+    queue.node.notices.clear();
+    assert!(is_granted(&queue.come_back("first", tickets[0])));
+    let next = |waiter: &str| names::next(&resource("a"), &owner(waiter));
+    assert_eq!(queue.node.notices, [next("third")]);
+    queue.node.notices.clear();
+    queue.ask(&withdraw("a", "fourth"));
+    assert_eq!(queue.node.notices, [], "it was behind them");
+    queue.enter("fifth");
+    queue.ask(&withdraw("a", "second"));
+    assert_eq!(queue.node.notices, [next("fifth")]);
+}
+
+#[test]
+fn a_waiter_that_only_waits_takes_nothing_and_wakes_nobody() {
+    let mut queue = Queue { node: Fixture::new(), deaf: Vec::new() };
+    let Entry::Enqueue(waits) = enqueue("a", "me", "w", 0, LIFE) else { panic!() };
+    let answer = queue.ask(&Entry::Enqueue(Enqueue { only_waits: true, ..waits }));
+    assert_eq!((queued(&answer).rank, queued(&answer).ticket > 0), (0, true));
+    assert_eq!((queue.waiters(), queue.woken()), (vec!["w".into()], vec![]));
+}
+
+#[test]
+fn a_group_waits_in_the_queue_that_it_asks_for_and_is_told_which_of_its_resources_is_held() {
+    let mut queue = Queue::held();
+    let Entry::Enqueue(group) = enqueue("A a", "group", "group", 0, LIFE) else { panic!() };
+    let answer = queue.ask(&Entry::Enqueue(Enqueue { resource: 1, ..group }));
+    assert_eq!((queued(&answer).resource, queued(&answer).rank), (1, 0));
+    assert_eq!(queued(&answer).holder.as_ref().map(|holder| holder.resource), Some(1));
+    assert_eq!(queue.waiters(), ["group"]);
+    assert_eq!(queue.node.state.wait_queue(&resource("A"), queue.node.now()), None);
+    assert!(is_granted(&queue.ask(&enqueue("b", "me", "w", 0, LIFE))));
+}
+
+#[test]
+fn namesakes_have_queues_of_their_own() {
+    let mut queue = Queue::held();
+    queue.enter("first");
+    assert!(is_granted(&queue.ask(&enqueue("{a}", "me", "w", 0, LIFE))));
+}
+
+#[test]
+fn an_owner_that_was_unlocked_before_it_arrives_neither_locks_nor_enters() {
+    let mut queue = Queue::held();
+    queue.ask(&unlock("a", "late", false, true));
+    assert_eq!(queue.ask(&enqueue("a", "late", "w", 0, LIFE)), Answer::Gone);
+    assert_eq!(queue.waiters(), [""; 0]);
+}
+
+#[test]
+fn a_queue_ends_with_its_last_entry() {
+    let mut queue = Queue::held();
+    queue.enter("first");
+    queue.node.milliseconds += LIFE;
+    assert_eq!(queue.waiters(), ["first"]);
+    queue.node.milliseconds += 1;
+    assert_eq!(queue.waiters(), [""; 0]);
+    queue.node.state.sweep(queue.node.now());
+    assert_eq!(queue.node.state.wait_queue(&resource("a"), NodeTime::from_epoch(0)), None);
+}
+
+#[test]
+fn places_are_ordered_by_ticket_and_then_by_name() {
+    let entry = |ticket, waiter| QueueEntry { ticket, waiter: owner(waiter), ends: NodeTime::from_epoch(0) };
+    let mut entries = vec![entry(2, "a"), entry(1, "b"), entry(1, "a")];
+    entries.sort();
+    assert_eq!(entries, [entry(1, "a"), entry(1, "b"), entry(2, "a")]);
+}
