@@ -5,12 +5,12 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     algorithm::{
-        attempt::{Attempt, Ballot, Loss, Plan, Rules, Step},
+        attempt::{Attempt, LockVote, Loss, Plan, Rules, Step},
         node_set::NodeSet,
+        node_view::NodeView,
         queue_node,
         queueing::{Deferral, Queueing, Setback},
-        sighting::Sighting,
-        tally::{Tally, Verdict},
+        tally::{Tally, TallyResult},
     },
     clock::Instant,
     config::{CheckedQuorum, QuorumSettings, RetryPolicy},
@@ -46,11 +46,11 @@ impl Core {
         let mut tally = Tally::new(self.settings.electorate);
         for node in 0..self.settings.electorate.nodes() {
             tally.vote(node, true);
-            if tally.verdict() != Verdict::Pending {
+            if tally.result() != TallyResult::Pending {
                 break;
             }
         }
-        tally.verdict() == Verdict::Won
+        tally.result() == TallyResult::Won
     }
 
     /// Decides one attempt that a quorum grants with equal votes: whether it was won.
@@ -70,7 +70,7 @@ impl Core {
             match attempt.step(NOW) {
                 Step::Lock { nodes, .. } => open = nodes.iter().collect::<Vec<_>>().into_iter(),
                 Step::Wait(_) => match open.next() {
-                    Some(node) => attempt.on_lock(node, Ballot::Granted(7)),
+                    Some(node) => attempt.on_lock(node, LockVote::Granted(7)),
                     None => return false,
                 },
                 Step::Enqueue(_) | Step::Raise { .. } | Step::Abandon => {}
@@ -92,7 +92,7 @@ impl Core {
         let nodes = electorate.nodes();
         let mut queueing = Queueing::new(electorate, pacing, self.ttl, hand_over, (0..nodes).collect(), NOW);
         let owner = Some(OwnerId::from_wire(b"holder"));
-        let seen = vec![Sighting::Held { owner: owner.clone(), remaining: self.ttl }; nodes];
+        let seen = vec![NodeView::Held { owner: owner.clone(), remaining: self.ttl }; nodes];
         let deferral = Deferral {
             node: 0,
             is_queued: true,
@@ -103,7 +103,7 @@ impl Core {
         queueing.attempt_begins(NOW);
         let loss = Loss::Contended;
         let took = Duration::from_millis(1);
-        queueing.attempt_lost(&Setback { loss, sightings: &seen, deferral: Some(&deferral), took }, NOW, 0.5);
+        queueing.attempt_lost(&Setback { loss, views: &seen, deferral: Some(&deferral), took }, NOW, 0.5);
         queueing.woken(0, NOW);
         Ok(queueing.next_attempt().at == NOW)
     }

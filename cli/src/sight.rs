@@ -11,7 +11,7 @@ use crate::{
     table::{table, width, wrapped},
 };
 
-/// Who holds a resource: each node's answer, and the quorum's verdict.
+/// Who holds a resource: each node's answer, and the quorum's conclusion.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Sight {
     resource: String,
@@ -111,8 +111,8 @@ impl Sight {
         is_of_the_same_quorum && self.nodes.iter().all(was_on_a_node)
     }
 
-    /// A row for each node, what keeps nodes from voting, and the verdict: for a terminal of this
-    /// width, or as whole lines.
+    /// A row for each node, what keeps nodes from voting, and the conclusion: for a terminal of
+    /// this width, or as whole lines.
     pub(crate) fn shown(&self, width: Option<u16>) -> String {
         let mut table = table(&["node", "owner", "holds", "remaining", "counter", "latency"], width);
         let mut notes = Vec::new();
@@ -121,13 +121,13 @@ impl Sight {
             let why = node.fault.as_ref().or(node.abstains.as_ref());
             notes.extend(why.map(|why| format!("{}: {why}", node.node)));
         }
-        notes.push(self.verdict());
+        notes.push(self.conclusion());
         let notes: Vec<String> = notes.iter().map(|note| wrapped(note, width)).collect();
         format!("{}\n{}", table.trim_fmt(), notes.join("\n"))
     }
 
-    /// The quorum's verdict, in one line.
-    pub(crate) fn verdict(&self) -> String {
+    /// The quorum's conclusion, in one line.
+    pub(crate) fn conclusion(&self) -> String {
         let (resource, nodes, needed) = (&self.name, self.nodes.len(), self.needed);
         let held = self.nodes.iter().filter(|node| node.state == NodeState::Held).count();
         match (self.state, &self.holder) {

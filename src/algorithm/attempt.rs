@@ -7,7 +7,7 @@ use crate::{
         fencing::{Fencing, FencingToken},
         node_set::NodeSet,
         round::Round,
-        tally::{Electorate, Verdict},
+        tally::{Electorate, TallyResult},
         validity::Validity,
     },
     clock::Instant,
@@ -53,9 +53,9 @@ pub(crate) struct Rules {
     pub(crate) plan: Plan,
 }
 
-/// A node's say in the lock round.
+/// A node's vote in the lock round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ballot {
+pub(crate) enum LockVote {
     /// Ours there, with this vote for the token.
     Granted(u64),
     /// The node answered that it will not: nothing of ours is there.
@@ -114,7 +114,7 @@ pub(crate) struct Attempt {
     start: Instant,
     phase: Phase,
     lock: Round,
-    ballots: Vec<Ballot>,
+    lock_votes: Vec<LockVote>,
     fencing: Fencing,
     /// Counts confirmations of the token.
     confirm: Round,
@@ -155,7 +155,7 @@ impl Attempt {
             start,
             phase: Phase::Locking,
             lock: Round::new(electorate),
-            ballots: vec![Ballot::Unsent; electorate.nodes()],
+            lock_votes: vec![LockVote::Unsent; electorate.nodes()],
             fencing: Fencing::new(electorate.nodes()),
             confirm: Round::new(electorate),
             hedge_at: start,
@@ -171,20 +171,20 @@ impl Attempt {
     }
 
     /// A node's answer to the lock; late ones too.
-    pub(crate) fn on_lock(&mut self, node: usize, ballot: Ballot) {
-        if let Some(slot) = self.ballots.get_mut(node) {
-            *slot = ballot;
+    pub(crate) fn on_lock(&mut self, node: usize, lock_vote: LockVote) {
+        if let Some(slot) = self.lock_votes.get_mut(node) {
+            *slot = lock_vote;
         }
-        if let Ballot::Granted(vote) = ballot {
+        if let LockVote::Granted(vote) = lock_vote {
             self.fencing.vote(node, vote);
             if self.is_queue_node(node) {
                 self.turn = Some(node);
             }
         }
-        match ballot {
-            Ballot::Granted(_) => self.lock.vote(node, true),
-            Ballot::Refused | Ballot::PutOff => self.lock.vote(node, false),
-            Ballot::Failed | Ballot::Unsent | Ballot::Silent => self.lock.abstain(node),
+        match lock_vote {
+            LockVote::Granted(_) => self.lock.vote(node, true),
+            LockVote::Refused | LockVote::PutOff => self.lock.vote(node, false),
+            LockVote::Failed | LockVote::Unsent | LockVote::Silent => self.lock.abstain(node),
         }
     }
 
@@ -246,16 +246,16 @@ impl Attempt {
     /// answered the lock.
     pub(crate) fn to_roll_back(&self) -> impl Iterator<Item = (usize, bool)> {
         let asked = self.lock.asked();
-        self.ballots.iter().enumerate().filter_map(move |(node, ballot)| match ballot {
-            Ballot::Granted(_) | Ballot::Failed => Some((node, true)),
-            Ballot::Silent => asked.contains(node).then_some((node, false)),
-            Ballot::Refused | Ballot::PutOff | Ballot::Unsent => None,
+        self.lock_votes.iter().enumerate().filter_map(move |(node, lock_vote)| match lock_vote {
+            LockVote::Granted(_) | LockVote::Failed => Some((node, true)),
+            LockVote::Silent => asked.contains(node).then_some((node, false)),
+            LockVote::Refused | LockVote::PutOff | LockVote::Unsent => None,
         })
     }
 
-    /// Every node's say in the lock round so far.
-    pub(crate) fn ballots(&self) -> &[Ballot] {
-        &self.ballots
+    /// Every node's vote in the lock round so far.
+    pub(crate) fn lock_votes(&self) -> &[LockVote] {
+        &self.lock_votes
     }
 
     /// Nodes that were asked to lock and are still waited for.
@@ -268,26 +268,26 @@ impl Attempt {
     }
 
     fn step_locking(&mut self, now: Instant) -> Step {
-        if self.is_too_late(now, self.lock.verdict()) {
+        if self.is_too_late(now, self.lock.result()) {
             return self.abandon(now);
         }
-        let verdict = self.lock.verdict();
-        if self.is_put_off && verdict != Verdict::Won {
+        let result = self.lock.result();
+        if self.is_put_off && result != TallyResult::Won {
             return self.abandon(now);
         }
-        match verdict {
-            Verdict::Lost => {
+        match result {
+            TallyResult::Lost => {
                 let next = self.ask_put_off(now).or_else(|| self.ask_again(now));
                 next.or_else(|| self.wait_for_queue_node(now)).unwrap_or_else(|| self.abandon(now))
             }
-            Verdict::Pending if self.waker_refused() => self.abandon(now),
-            Verdict::Won => {
+            TallyResult::Pending if self.waker_refused() => self.abandon(now),
+            TallyResult::Won => {
                 // A quorum of grants has a largest vote.
                 let Some(token) = self.fencing.fix() else { return self.abandon(now) };
                 self.phase = Phase::Confirming(token);
                 self.step_confirming(token, now)
             }
-            Verdict::Pending => {
+            TallyResult::Pending => {
                 let next = self.next_to_ask(now);
                 if let Some(node) = self.queue_node_among(next) {
                     self.ask(NodeSet::only(node), now);
@@ -300,7 +300,7 @@ impl Attempt {
                 } else if self.queue_node_refused() {
                     self.abandon(now)
                 } else {
-                    let is_put_off = self.turn.is_none() && self.ballots.contains(&Ballot::PutOff);
+                    let is_put_off = self.turn.is_none() && self.lock_votes.contains(&LockVote::PutOff);
                     let hedge = is_put_off.then(|| self.start + self.hedge()).filter(|end| *end > now);
                     self.wait(self.lock.next_deadline().into_iter().chain(hedge).min())
                 }
@@ -317,20 +317,20 @@ impl Attempt {
         for node in cannot.iter() {
             self.confirm.abstain(node);
         }
-        if self.is_too_late(now, self.confirm.verdict()) {
+        if self.is_too_late(now, self.confirm.result()) {
             return self.abandon(now);
         }
         if mutation::is_on(Mutation::NoRaise) {
             self.phase = Phase::Won(token);
             return Step::Won { token: FencingToken::new(token) };
         }
-        match self.confirm.verdict() {
-            Verdict::Won => {
+        match self.confirm.result() {
+            TallyResult::Won => {
                 self.phase = Phase::Won(token);
                 Step::Won { token: FencingToken::new(token) }
             }
-            Verdict::Lost => self.abandon(now),
-            Verdict::Pending => {
+            TallyResult::Lost => self.abandon(now),
+            TallyResult::Pending => {
                 let raise = below.without(self.confirm.asked());
                 if raise.is_empty() {
                     self.wait(self.lock.next_deadline().into_iter().chain(self.confirm.next_deadline()).min())
@@ -368,7 +368,7 @@ impl Attempt {
     }
 
     fn reason(&self) -> Loss {
-        let refused = self.nodes_that(|ballot| matches!(ballot, Ballot::Refused | Ballot::PutOff));
+        let refused = self.nodes_that(|lock_vote| matches!(lock_vote, LockVote::Refused | LockVote::PutOff));
         if !refused.is_empty() && self.rules.electorate.is_quorum(self.answered()) {
             Loss::Contended
         } else {
@@ -378,12 +378,14 @@ impl Attempt {
 
     /// Nodes that said something about the resource, an error not being anything.
     fn answered(&self) -> NodeSet {
-        self.nodes_that(|ballot| matches!(ballot, Ballot::Granted(_) | Ballot::Refused | Ballot::PutOff))
+        self.nodes_that(|lock_vote| {
+            matches!(lock_vote, LockVote::Granted(_) | LockVote::Refused | LockVote::PutOff)
+        })
     }
 
     /// Whether the attempt is over, even if it has its quorum.
-    fn is_too_late(&self, now: Instant, verdict: Verdict) -> bool {
-        let skips_check = mutation::is_on(Mutation::SkipLastValidityCheck) && verdict == Verdict::Won;
+    fn is_too_late(&self, now: Instant, result: TallyResult) -> bool {
+        let skips_check = mutation::is_on(Mutation::SkipLastValidityCheck) && result == TallyResult::Won;
         now >= self.end() && !skips_check
     }
 

@@ -6,8 +6,8 @@ use crate::{
     algorithm::{
         attempt::{Loss, Plan},
         node_set::NodeSet,
-        sighting::{Sighting, holder, is_split},
-        stale::Stale,
+        node_view::{NodeView, holder, is_split},
+        orphaned_keys::OrphanedKeys,
         tally::Electorate,
     },
     clock::Instant,
@@ -82,21 +82,21 @@ pub(crate) struct Queueing {
     /// Whether the attempt under way, or the last one, is for no news, or for a release without a
     /// wake.
     is_poll: bool,
-    /// Queue nodes that name an owner which no quorum can have.
-    stale: Stale,
+    /// Queue nodes with an orphaned key: they name an owner that no quorum can have.
+    orphaned: OrphanedKeys,
     is_in_doubt: bool,
     /// The owner that a queue node named last, and whether that was the same as the time before.
     named: Option<OwnerId>,
     is_named_again: bool,
     /// The owner that a quorum was last seen to name.
     confirmed: Option<OwnerId>,
-    /// Until when the queue node is only to keep the entry: it had granted what a quorum holds for
-    /// another, and knows nothing of that lease.
-    overruled_until: Option<Instant>,
+    /// Until when the queue node is distrusted, and only to keep the entry: it had granted what a
+    /// quorum holds for another, and knows nothing of that lease.
+    only_queues_until: Option<Instant>,
     /// Until when its wakes are not followed, and how often it has granted in vain: as long as it
     /// takes the resource for free, it wakes a waiter whenever a client asks.
     distrusted_until: Instant,
-    overrulings: u32,
+    vain_grants: u32,
     splits: u32,
     failures: u32,
     /// How often a group has moved from one queue to another in a row.
@@ -121,7 +121,7 @@ pub(crate) struct Deferral {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setback<'a> {
     pub(crate) loss: Loss,
-    pub(crate) sightings: &'a [Sighting],
+    pub(crate) views: &'a [NodeView],
     pub(crate) deferral: Option<&'a Deferral>,
     pub(crate) took: Duration,
 }
@@ -150,14 +150,14 @@ impl Queueing {
             poll: pacing.first_poll,
             is_unwoken: false,
             is_poll: false,
-            stale: Stale::new(electorate.nodes()),
+            orphaned: OrphanedKeys::new(electorate.nodes()),
             is_in_doubt: false,
             named: None,
             is_named_again: false,
             confirmed: None,
-            overruled_until: None,
+            only_queues_until: None,
             distrusted_until: now,
-            overrulings: 0,
+            vain_grants: 0,
             splits: 0,
             failures: 0,
             moves: 0,
@@ -171,7 +171,7 @@ impl Queueing {
 
     /// A node says that it is our turn.
     pub(crate) fn woken(&mut self, node: usize, now: Instant) {
-        self.stale.released(node);
+        self.orphaned.released(node);
         self.follow();
         if self.queued_at == Some(node) {
             self.woken_by = Some(node);
@@ -182,7 +182,7 @@ impl Queueing {
 
     /// A node says that the resource was released, which is heard by the first two in the queue.
     pub(crate) fn released(&mut self, node: usize, now: Instant) {
-        self.stale.released(node);
+        self.orphaned.released(node);
         self.follow();
         let is_first = self.rank == 0 && self.queued_at.is_some();
         if is_first && self.queued_at == Some(node) {
@@ -205,7 +205,7 @@ impl Queueing {
 
     /// A node says that something may have happened there unheard, or during the attempt.
     pub(crate) fn look(&mut self, node: usize, now: Instant) {
-        self.stale.released(node);
+        self.orphaned.released(node);
         self.ask_again(now);
     }
 
@@ -226,12 +226,12 @@ impl Queueing {
         self.is_poll |= std::mem::take(&mut self.is_unwoken) && self.woken_by.is_none();
         self.again_at = None;
         self.woken_by = None;
-        self.overruled_until = self.overruled_until.filter(|until| *until > now);
+        self.only_queues_until = self.only_queues_until.filter(|until| *until > now);
     }
 
     /// Whether the next attempt only keeps the entry in the queue, and takes nothing.
     pub(crate) fn only_queues(&self) -> bool {
-        self.overruled_until.is_some()
+        self.only_queues_until.is_some()
     }
 
     /// Whether the waiter is one of those who listen for releases.
@@ -263,15 +263,15 @@ impl Queueing {
             self.put_off(deferral, named_before, poll, now);
             return;
         }
-        if let Some(until) = self.end_of_other(seen.sightings, now) {
+        if let Some(until) = self.end_of_other(seen.views, now) {
             // Less and less often: its unlock may be on its way to those nodes, and would wake
             // nobody any more.
-            let range = if self.overrulings == 0 { seen.took } else { seen.took.max(floor) };
-            let pause = range.saturating_mul(1 << self.overrulings.min(6)).mul_f64(0.5 + jitter);
+            let range = if self.vain_grants == 0 { seen.took } else { seen.took.max(floor) };
+            let pause = range.saturating_mul(1 << self.vain_grants.min(6)).mul_f64(0.5 + jitter);
             self.distrusted_until = (now + pause.min(poll)).min(until);
-            self.overruled_until = Some(self.distrusted_until);
+            self.only_queues_until = Some(self.distrusted_until);
             self.come_back_at = self.come_back_at.min(self.distrusted_until);
-            self.overrulings += 1;
+            self.vain_grants += 1;
         }
         // The first time, the votes in the way are most likely those of a lease whose unlock is on
         // its way there. To ask at once is also to be queued again before anybody else.
@@ -305,15 +305,15 @@ impl Queueing {
     }
 
     /// All nodes were asked who holds the resource.
-    pub(crate) fn looked(&mut self, sightings: &[Sighting], took: Duration, now: Instant) {
-        self.is_in_doubt = is_split(sightings, self.electorate);
+    pub(crate) fn looked(&mut self, views: &[NodeView], took: Duration, now: Instant) {
+        self.is_in_doubt = is_split(views, self.electorate);
         if self.is_in_doubt {
             // One look alone may have met the holder while it locked.
-            self.stale.note(sightings);
+            self.orphaned.note(views);
             self.ask_again(now + took.max(self.pacing.floor));
         } else {
-            self.stale = Stale::new(self.electorate.nodes());
-            self.confirmed = holder(sightings, self.electorate).cloned();
+            self.orphaned = OrphanedKeys::new(self.electorate.nodes());
+            self.confirmed = holder(views, self.electorate).cloned();
         }
     }
 
@@ -326,9 +326,9 @@ impl Queueing {
         self.again_at = Some(now);
         self.poll = self.pacing.first_poll;
         self.is_in_doubt = false;
-        self.overruled_until = None;
+        self.only_queues_until = None;
         self.distrusted_until = now;
-        (self.splits, self.failures, self.moves, self.overrulings) = (0, 0, 0, 0);
+        (self.splits, self.failures, self.moves, self.vain_grants) = (0, 0, 0, 0);
     }
 
     /// When to ask again if nothing more is heard, and whom.
@@ -364,29 +364,29 @@ impl Queueing {
         let patience = patience.max(self.pacing.floor).min(poll);
         // A release that the waiter has not heard of, or was not told, may have been before this
         // answer.
-        let overruled = self.overruled_until.map(|until| until.saturating_duration_since(now));
-        self.come_back_at = now + overruled.map_or(patience, |left| left.max(self.pacing.floor).min(poll));
+        let only_queues_for = self.only_queues_until.map(|until| until.saturating_duration_since(now));
+        self.come_back_at =
+            now + only_queues_for.map_or(patience, |left| left.max(self.pacing.floor).min(poll));
     }
 
     /// Tries to take what the queue node takes for free.
     fn follow(&mut self) {
-        self.overruled_until = None;
+        self.only_queues_until = None;
         self.not_before = self.not_before.max(self.distrusted_until);
     }
 
     /// When the lease is over that a quorum has seen although the queue node had granted.
-    fn end_of_other(&self, sightings: &[Sighting], now: Instant) -> Option<Instant> {
-        let had_turn = self.queue_nodes().first().and_then(|queue_node| sightings.get(*queue_node))
-            == Some(&Sighting::Free);
-        let other = holder(sightings, self.electorate).filter(|_| had_turn)?;
-        let left =
-            sightings.iter().filter(|seen| seen.owner() == Some(other)).filter_map(Sighting::remaining);
+    fn end_of_other(&self, views: &[NodeView], now: Instant) -> Option<Instant> {
+        let had_turn =
+            self.queue_nodes().first().and_then(|queue_node| views.get(*queue_node)) == Some(&NodeView::Free);
+        let other = holder(views, self.electorate).filter(|_| had_turn)?;
+        let left = views.iter().filter(|seen| seen.owner() == Some(other)).filter_map(NodeView::remaining);
         left.max().map(|left| now + left)
     }
 
     /// Which nodes may be the queue node, in order.
     fn queue_nodes(&self) -> Vec<usize> {
-        let passed_over: NodeSet = self.stale.nodes();
+        let passed_over: NodeSet = self.orphaned.nodes();
         self.order.iter().copied().filter(|node| !passed_over.contains(*node)).collect()
     }
 

@@ -3,7 +3,7 @@
 use crate::{
     algorithm::{
         node_set::NodeSet,
-        tally::{Electorate, Tally, Verdict},
+        tally::{Electorate, Tally, TallyResult},
     },
     clock::Instant,
 };
@@ -60,8 +60,8 @@ impl Round {
         late
     }
 
-    pub(crate) fn verdict(&self) -> Verdict {
-        self.tally.verdict()
+    pub(crate) fn result(&self) -> TallyResult {
+        self.tally.result()
     }
 
     pub(crate) fn granted(&self) -> NodeSet {
@@ -116,10 +116,10 @@ mod tests {
         round.ask(NodeSet::first(3), at(10));
         round.vote(0, true);
         assert_eq!(round.expire(at(9)), NodeSet::EMPTY);
-        assert_eq!(round.verdict(), Verdict::Pending);
+        assert_eq!(round.result(), TallyResult::Pending);
         assert_eq!(round.next_deadline(), Some(at(10)));
         assert_eq!(round.expire(at(10)), [1, 2].into_iter().collect());
-        assert_eq!(round.verdict(), Verdict::Lost);
+        assert_eq!(round.result(), TallyResult::Lost);
         assert_eq!(round.next_deadline(), None);
     }
 
@@ -132,6 +132,6 @@ mod tests {
         round.ask(round.open(), at(8));
         assert_eq!(round.expire(at(7)), NodeSet::EMPTY);
         round.vote(2, true);
-        assert_eq!(round.verdict(), Verdict::Won);
+        assert_eq!(round.result(), TallyResult::Won);
     }
 }

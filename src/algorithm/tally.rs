@@ -18,7 +18,7 @@ pub(crate) struct Electorate {
 
 /// Where a count stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum TallyResult {
     /// More votes may decide it.
     Pending,
     /// Enough nodes granted.
@@ -96,13 +96,13 @@ impl Tally {
     }
 
     /// Decided as soon as it can be: an even split does not wait for anybody.
-    pub(crate) fn verdict(&self) -> Verdict {
+    pub(crate) fn result(&self) -> TallyResult {
         if self.electorate.is_quorum(self.granted) {
-            Verdict::Won
+            TallyResult::Won
         } else if self.electorate.nodes - self.denied.len() < self.electorate.needed {
-            Verdict::Lost
+            TallyResult::Lost
         } else {
-            Verdict::Pending
+            TallyResult::Pending
         }
     }
 
@@ -122,12 +122,12 @@ mod tests {
 
     /// `votes`: one letter for each vote in order of arrival, `+` granted, `-` denied, by nodes 0,
     /// 1, 2, ...
-    fn verdict(nodes: usize, votes: &str) -> Verdict {
+    fn result(nodes: usize, votes: &str) -> TallyResult {
         let mut tally = Tally::new(Electorate::new(nodes, Electorate::majority(nodes)));
         for (node, vote) in votes.chars().enumerate() {
             tally.vote(node, vote == '+');
         }
-        tally.verdict()
+        tally.result()
     }
 
     #[test]
@@ -155,7 +155,7 @@ mod tests {
             let mut words = case.split_whitespace();
             let (nodes, votes, expected) =
                 (words.next().unwrap(), words.next().unwrap().replace('.', ""), words.next().unwrap());
-            assert_eq!(format!("{:?}", verdict(nodes.parse().unwrap(), &votes)), expected, "{case}");
+            assert_eq!(format!("{:?}", result(nodes.parse().unwrap(), &votes)), expected, "{case}");
         }
     }
 
@@ -165,10 +165,10 @@ mod tests {
         tally.vote(0, true);
         tally.vote(0, true);
         tally.vote(9, true);
-        assert_eq!(tally.verdict(), Verdict::Pending);
+        assert_eq!(tally.result(), TallyResult::Pending);
         tally.vote(1, false);
         tally.vote(1, true);
-        assert_eq!(tally.verdict(), Verdict::Pending);
+        assert_eq!(tally.result(), TallyResult::Pending);
         assert_eq!(tally.open(), NodeSet::only(2));
     }
 

@@ -9,7 +9,7 @@ use futures::future::FutureExt;
 use tokio::task::AbortHandle;
 
 use crate::{
-    algorithm::tally::{Tally, Verdict},
+    algorithm::tally::{Tally, TallyResult},
     clock::Instant,
     election::value::Value,
     error::ProclaimError,
@@ -71,10 +71,10 @@ impl Proclaimer {
         let mut votes = vec![Vote::Pending; core.nodes.len()];
         loop {
             self.held.ensure(core.now())?;
-            match tally.verdict() {
-                Verdict::Won => return Ok(()),
-                Verdict::Lost => break,
-                Verdict::Pending => {}
+            match tally.result() {
+                TallyResult::Won => return Ok(()),
+                TallyResult::Lost => break,
+                TallyResult::Pending => {}
             }
             let Heard::Answer { node, answer, .. } = fanout.next(&*core.clock, deadline).await else { break };
             tally.vote(node, answer == Answer::Proclaimed);

@@ -4,12 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     algorithm::{
-        attempt::{self, Attempt, Ballot, Loss, Plan, Step},
+        attempt::{self, Attempt, LockVote, Loss, Plan, Step},
         fencing::FencingToken,
         lease::LeaseTime,
         node_set::NodeSet,
+        node_view::{NodeView, holder},
         queueing::Deferral,
-        sighting::{Sighting, holder},
     },
     config::CheckedLock,
     lock::{
@@ -51,7 +51,7 @@ pub(crate) enum Attempted {
 pub(crate) struct Lost {
     pub(crate) loss: Loss,
     pub(crate) votes: Votes,
-    pub(crate) seen: Vec<Sighting>,
+    pub(crate) views: Vec<NodeView>,
     /// The largest fencing counter seen, plus one; 0 if none was.
     pub(crate) hint: u64,
     /// How long it took.
@@ -137,7 +137,7 @@ struct Run<'a> {
     votes: Vec<Vote>,
     /// Until the attempt is rolled back, or its lease is in somebody's care.
     under_way: Option<UnderWay>,
-    seen: Vec<Sighting>,
+    views: Vec<NodeView>,
     largest_counter: u64,
     entries: Option<&'a mut QueueEntries>,
     deferral: Option<Deferral>,
@@ -181,7 +181,7 @@ impl<'a> Run<'a> {
             fanout: Fanout::new(),
             votes: vec![Vote::NotAsked; nodes],
             under_way: Some(core.attempts.enter()),
-            seen: vec![Sighting::NotAsked; nodes],
+            views: vec![NodeView::NotAsked; nodes],
             largest_counter: 0,
             entries,
             deferral: None,
@@ -198,7 +198,7 @@ impl<'a> Run<'a> {
         let request = self.request(Entry::Lock(self.lock(has_turn)));
         for node in nodes.iter() {
             self.fanout.send(&self.core.nodes, node, asked, request.clone());
-            self.note(node, Vote::Pending, Sighting::Unknown);
+            self.note(node, Vote::Pending, NodeView::Unknown);
         }
     }
 
@@ -218,7 +218,7 @@ impl<'a> Run<'a> {
             None => (Entry::Lock(lock), Asked::Take),
         };
         self.fanout.send(&self.core.nodes, node, asked, self.request(entry));
-        self.note(node, Vote::Pending, Sighting::Unknown);
+        self.note(node, Vote::Pending, NodeView::Unknown);
     }
 
     fn lock(&self, has_turn: bool) -> Lock {
@@ -262,12 +262,12 @@ impl<'a> Run<'a> {
         self.core.observer.attempt_ended(end);
     }
 
-    fn note(&mut self, node: usize, vote: Vote, sighting: Sighting) {
+    fn note(&mut self, node: usize, vote: Vote, view: NodeView) {
         if let Some(slot) = self.votes.get_mut(node) {
             *slot = vote;
         }
-        if let Some(slot) = self.seen.get_mut(node) {
-            *slot = sighting;
+        if let Some(slot) = self.views.get_mut(node) {
+            *slot = view;
         }
     }
 
@@ -323,7 +323,7 @@ impl<'a> Run<'a> {
             is_renewed: settings.is_renewed,
             node_timeout: settings.node_timeout,
             under_way: self.under_way.take(),
-            standing: self.attempt.ballots().iter().zip(&self.votes).map(standing).collect(),
+            standing: self.attempt.lock_votes().iter().zip(&self.votes).map(standing).collect(),
             late: self.fanout.take_open(|asked| !matches!(asked, Asked::Raise)),
             queue_node: self.queue_node.won(self.core, &self.target.resources),
         }
@@ -341,13 +341,13 @@ impl<'a> Run<'a> {
             QueueNode::of(self.core, self.target, index).node == Some(deferral.node)
         };
         let is_sure = self.deferral.as_ref().is_some_and(by_keeper)
-            || holder(&self.seen, self.core.settings.electorate).is_some();
+            || holder(&self.views, self.core.settings.electorate).is_some();
         let votes = self.core.votes(self.votes.iter().cloned());
         tracing::debug!(resource = %self.target.resource, owner = %self.owner, ?loss, %votes, "lost");
         Lost {
             loss,
             votes,
-            seen: std::mem::take(&mut self.seen),
+            views: std::mem::take(&mut self.views),
             hint: if self.largest_counter == 0 { 0 } else { self.largest_counter + 1 },
             took,
             deferral: self.deferral.take(),
@@ -357,11 +357,11 @@ impl<'a> Run<'a> {
 }
 
 /// What a node has to do with the lease after the lock round.
-fn standing((ballot, vote): (&Ballot, &Vote)) -> Standing {
-    let is_silent = *ballot == Ballot::Silent && !mutation::is_on(Mutation::NoTombstoneForLock);
+fn standing((lock_vote, vote): (&LockVote, &Vote)) -> Standing {
+    let is_silent = *lock_vote == LockVote::Silent && !mutation::is_on(Mutation::NoTombstoneForLock);
     Standing {
         vote: vote.clone(),
-        is_touched: *ballot != Ballot::Unsent,
+        is_touched: *lock_vote != LockVote::Unsent,
         unanswered: u32::from(is_silent),
         was_renewed: false,
         renewed_at: None,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     algorithm::{
         node_set::NodeSet,
-        tally::{Electorate, Tally, Verdict},
+        tally::{Electorate, Tally, TallyResult},
     },
     clock::{Clock, Instant},
     error::{LossReason, RenewError},
@@ -107,12 +107,12 @@ impl Renewal {
         if self.outcome.is_some() {
             return None;
         }
-        self.outcome = match self.tally.verdict() {
-            Verdict::Won if self.counts(clock) => Some(Outcome::Renewed),
-            Verdict::Won => Some(Outcome::TooLate),
-            Verdict::Lost if self.is_gone() => Some(Outcome::Gone),
+        self.outcome = match self.tally.result() {
+            TallyResult::Won if self.counts(clock) => Some(Outcome::Renewed),
+            TallyResult::Won => Some(Outcome::TooLate),
+            TallyResult::Lost if self.is_gone() => Some(Outcome::Gone),
             // Not before all have answered: only then it is known whether it is gone.
-            Verdict::Lost if self.tally.open().is_empty() => Some(Outcome::Failed),
+            TallyResult::Lost if self.tally.open().is_empty() => Some(Outcome::Failed),
             _ => None,
         };
         self.outcome

@@ -8,8 +8,8 @@ use std::{
 use crate::{
     algorithm::{
         attempt::{HEDGE_SHARE, Loss, Plan},
+        node_view::NodeView,
         queueing::{NextAttempt, Queueing, Setback},
-        sighting::Sighting,
     },
     clock::Instant,
     config::CheckedLock,
@@ -270,9 +270,9 @@ impl Turn {
         let resource = target.resources.get(index).unwrap_or(&target.resource);
         let start = core.now();
         let deadline = start + target.settings.node_timeout / HEDGE_SHARE;
-        let sightings: Vec<_> = ask_all(core, resource, deadline).await.iter().map(sighting).collect();
+        let views: Vec<_> = ask_all(core, resource, deadline).await.iter().map(view_of).collect();
         let now = core.now();
-        queueing.looked(&sightings, now.saturating_duration_since(start), now);
+        queueing.looked(&views, now.saturating_duration_since(start), now);
     }
 
     /// When a task that began at `start` has waited for a quorum as long as it may, if there is
@@ -318,7 +318,7 @@ impl Waiting {
 
     fn lost(&mut self, lost: &Lost, bell: &Bell, now: Instant, jitter: f64) {
         let deferral = lost.deferral.as_ref();
-        let setback = Setback { loss: lost.loss, sightings: &lost.seen, deferral, took: lost.took };
+        let setback = Setback { loss: lost.loss, views: &lost.views, deferral, took: lost.took };
         self.queueing.attempt_lost(&setback, now, jitter);
         if let Some(deferral) = deferral {
             self.listen(deferral.node);
@@ -356,14 +356,14 @@ fn is_elsewhere(waiting: &Waiting, refused: Option<Refused>) -> bool {
 }
 
 /// What an inspection says of a node.
-fn sighting(answer: &Answer) -> Sighting {
+fn view_of(answer: &Answer) -> NodeView {
     match answer {
         Answer::Inspected(inspection) => match &inspection.held {
             Some(held) => {
-                Sighting::Held { owner: held.owner.clone(), remaining: held.remaining.unwrap_or_default() }
+                NodeView::Held { owner: held.owner.clone(), remaining: held.remaining.unwrap_or_default() }
             }
-            None => Sighting::Free,
+            None => NodeView::Free,
         },
-        _ => Sighting::Unknown,
+        _ => NodeView::Unknown,
     }
 }

@@ -5,7 +5,7 @@ use crate::{
         NODES,
         message::{Ask, Say},
         protocol::Protocol,
-        site::Ballot,
+        site::LockVote,
         world::{Flaw, Lease, Phase, Round, World},
     },
     mutation::Mutation,
@@ -51,7 +51,7 @@ impl World {
     pub(super) fn unlock(&mut self, model: &Protocol, client: usize) {
         for site in 0..NODES {
             let standing = self.sites[site].standing[client];
-            let is_lock_open = standing.lock == Ballot::Unanswered;
+            let is_lock_open = standing.lock == LockVote::Unanswered;
             let is_renewal_open = standing.open_renewals > 0;
             let was_renewed = standing.is_renewed || is_renewal_open;
             let leaves_for_lock = is_lock_open && !model.rules.is_broken(Mutation::NoTombstoneForLock);
@@ -63,7 +63,7 @@ impl World {
                 true if leaves_for_lock => Leave::UnlessDeleted,
                 _ => Leave::Nothing,
             };
-            if standing.lock != Ballot::Refused || is_renewal_open || standing.is_renewed {
+            if standing.lock != LockVote::Refused || is_renewal_open || standing.is_renewed {
                 self.send(client, site, Ask::Unlock { real: true, leave });
             }
         }

@@ -6,7 +6,7 @@ use crate::{
         bounds::Promise,
         message::{Ask, Say},
         protocol::Protocol,
-        site::{Ballot, Raising, Standing},
+        site::{LockVote, Raising, Standing},
         world::{Flaw, Lease, Phase, World},
     },
     mutation::Mutation,
@@ -30,8 +30,8 @@ impl World {
     pub(super) fn ask_again(&mut self, model: &Protocol, client: usize) {
         self.repeats -= 1;
         for site in 0..NODES {
-            if self.sites[site].standing[client].lock == Ballot::Refused {
-                self.sites[site].open().standing[client].lock = Ballot::Unanswered;
+            if self.sites[site].standing[client].lock == LockVote::Refused {
+                self.sites[site].open().standing[client].lock = LockVote::Unanswered;
                 let hint = model.bounds.hints[client];
                 self.send(client, site, Ask::Lock { hint, has_turn: true });
             }
@@ -42,8 +42,8 @@ impl World {
     pub(super) fn hear_vote(&mut self, model: &Protocol, client: usize, site: usize, say: Say) {
         let standing = &mut self.sites[site].open().standing[client];
         match say {
-            Say::Granted { vote } => standing.lock = Ballot::Granted(vote),
-            Say::Refused => standing.lock = Ballot::Refused,
+            Say::Granted { vote } => standing.lock = LockVote::Granted(vote),
+            Say::Refused => standing.lock = LockVote::Refused,
             Say::Raised(is_raised) => {
                 standing.raise = if is_raised { Raising::Raised } else { Raising::Refused };
             }
@@ -61,15 +61,15 @@ impl World {
     pub(super) fn give_up(&mut self, model: &Protocol, client: usize) {
         for site in 0..NODES {
             let leave = match self.sites[site].standing[client].lock {
-                Ballot::Refused => continue,
-                Ballot::Unanswered if model.rules.is_broken(Mutation::RollbackSkipsSilent) => continue,
-                Ballot::Unanswered
+                LockVote::Refused => continue,
+                LockVote::Unanswered if model.rules.is_broken(Mutation::RollbackSkipsSilent) => continue,
+                LockVote::Unanswered
                     if model.bounds.is_all_delivered()
                         && !model.rules.is_broken(Mutation::NoTombstoneForLock) =>
                 {
                     Leave::UnlessDeleted
                 }
-                Ballot::Granted(_) | Ballot::Unanswered => Leave::Nothing,
+                LockVote::Granted(_) | LockVote::Unanswered => Leave::Nothing,
             };
             self.send(client, site, Ask::Unlock { real: false, leave });
         }
@@ -79,8 +79,8 @@ impl World {
     /// The token is the largest vote of the first quorum.
     fn decide(&mut self, model: &Protocol, client: usize) {
         let votes = self.sites.iter().filter_map(|site| match site.standing[client].lock {
-            Ballot::Granted(vote) => Some(vote),
-            Ballot::Unanswered | Ballot::Refused => None,
+            LockVote::Granted(vote) => Some(vote),
+            LockVote::Unanswered | LockVote::Refused => None,
         });
         if votes.clone().count() < model.needed {
             return;
@@ -97,14 +97,14 @@ impl World {
     fn confirm(&mut self, model: &Protocol, client: usize, token: u64) {
         let confirmed = self.count(|site| {
             let standing = site.standing[client];
-            standing.lock == Ballot::Granted(token) || standing.raise == Raising::Raised
+            standing.lock == LockVote::Granted(token) || standing.raise == Raising::Raised
         });
         if confirmed >= model.needed {
             return self.grant(model, client, token);
         }
         for site in 0..NODES {
             let standing = self.sites[site].standing[client];
-            let is_below = matches!(standing.lock, Ballot::Granted(vote) if vote < token);
+            let is_below = matches!(standing.lock, LockVote::Granted(vote) if vote < token);
             if is_below && standing.raise == Raising::NotAsked {
                 self.sites[site].open().standing[client].raise = Raising::Unanswered;
                 self.send(client, site, Ask::Raise { token });

@@ -11,7 +11,7 @@ use crate::{
         bounds::{Bounds, Expiries, Promise},
         message::{Reply, Request, Say},
         rules::Rules,
-        site::{Ballot, RUN, Sealed, Site},
+        site::{LockVote, RUN, Sealed, Site},
         world::{Phase, World},
     },
     node::{QuarantineTerms, Terms, entries::terms},
@@ -109,7 +109,7 @@ impl Protocol {
                 if !is_last || self.bounds.is_last_rollback_of_use() {
                     actions.push(Action::GiveUp(client));
                 }
-                let is_refused = |site: &Site| site.standing[client].lock == Ballot::Refused;
+                let is_refused = |site: &Site| site.standing[client].lock == LockVote::Refused;
                 let is_locking = world.clients[client].phase == Phase::Locking;
                 if world.repeats > 0 && is_locking && world.count(is_refused) > 0 {
                     actions.push(Action::AskAgain(client));

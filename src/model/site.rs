@@ -44,7 +44,7 @@ pub(super) struct Site {
 /// What an attempt has heard of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Standing {
-    pub(super) lock: Ballot,
+    pub(super) lock: LockVote,
     pub(super) raise: Raising,
     /// Of the last renewal round.
     pub(super) renewal: Option<bool>,
@@ -55,7 +55,7 @@ pub(super) struct Standing {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) enum Ballot {
+pub(super) enum LockVote {
     #[default]
     Unanswered,
     Granted(u64),

@@ -5,7 +5,7 @@ use crate::model::{
     bounds::{Expiries, Promise},
     message::{Ask, Attempt, Reply, Request, Say},
     protocol::Protocol,
-    site::{Ballot, Raising, Sealed, Site},
+    site::{LockVote, Raising, Sealed, Site},
 };
 
 /// Everything at one moment.
@@ -141,7 +141,7 @@ impl World {
     /// decision matters only where it tells an unlock whether to leave a tombstone.
     pub(super) fn is_of_use(&self, model: &Protocol, site: usize, Reply { to, say }: Reply) -> bool {
         let standing = self.sites[site].standing[to.client];
-        let is_voting = standing.lock == Ballot::Unanswered;
+        let is_voting = standing.lock == LockVote::Unanswered;
         if model.bounds.is_all_delivered() {
             return match say {
                 Say::Granted { .. } | Say::Refused => is_voting,

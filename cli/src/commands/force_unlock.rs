@@ -93,9 +93,9 @@ impl ForceUnlock {
                 // The answer is about whom was shown, and may have taken a while.
                 let now = Sight::new(resource, &lock.inspect().await?);
                 if !now.has_no_other_holder_than(&before) {
-                    let verdict = now.verdict();
+                    let conclusion = now.conclusion();
                     let message = format!(
-                        "nothing was unlocked, as the holder has changed since it was shown: now {verdict}"
+                        "nothing was unlocked, as the holder has changed since it was shown: now {conclusion}"
                     );
                     return Err(Failure::new(Exit::Declined, message));
                 }
@@ -142,7 +142,7 @@ fn is_yes(answer: &str) -> bool {
 impl fmt::Display for Done {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.was_unlocked {
-            return write!(f, "{}: there was nothing to unlock", self.before.verdict());
+            return write!(f, "{}: there was nothing to unlock", self.before.conclusion());
         }
         let width = table::width();
         let mut table = table::table(&["node", "unlocked"], width);
@@ -154,12 +154,12 @@ impl fmt::Display for Done {
         }
         writeln!(f, "{}", table.trim_fmt())?;
         let nodes = counted(self.confirmed.len() + self.open.len(), "node");
-        let verdict = format!(
+        let conclusion = format!(
             "unlocked on {} of {nodes}; what was seen before: {}",
             self.confirmed.len(),
-            self.before.verdict()
+            self.before.conclusion()
         );
-        f.write_str(&table::wrapped(&verdict, width))
+        f.write_str(&table::wrapped(&conclusion, width))
     }
 }
 

@@ -57,8 +57,8 @@ impl fmt::Display for Summary {
         let [nodes, checks, warnings, failures] =
             [(nodes, "node"), (ok + warn + fail, "check"), (warn, "warning"), (fail, "failure")]
                 .map(|(number, noun)| counted(number, noun));
-        let verdict = if is_sound { "sound" } else { "not sound" };
-        write!(f, "{nodes}, {checks}: {warnings}, {failures}; {verdict}")
+        let conclusion = if is_sound { "sound" } else { "not sound" };
+        write!(f, "{nodes}, {checks}: {warnings}, {failures}; {conclusion}")
     }
 }
 

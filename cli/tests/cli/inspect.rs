@@ -25,7 +25,7 @@ async fn a_lock_is_shown_node_by_node_with_the_quorums_verdict_below() {
     assert_eq!((code(&shown), stderr(&shown)), (0, String::new()));
     let text = stdout(&shown);
     let lines: Vec<&str> = text.lines().collect();
-    let [head, nodes @ .., verdict] = &*lines else { panic!("{text}") };
+    let [head, nodes @ .., conclusion] = &*lines else { panic!("{text}") };
     let columns: Vec<&str> = head.split_whitespace().collect();
     assert_eq!(columns, ["node", "owner", "holds", "remaining", "counter", "latency"]);
     for (line, server) in nodes.iter().zip(cluster.servers()) {
@@ -35,7 +35,7 @@ async fn a_lock_is_shown_node_by_node_with_the_quorums_verdict_below() {
         assert_eq!(cells[4], token);
     }
     assert_eq!(nodes.len(), 3);
-    assert!(verdict.starts_with(&format!("job is held by {}, for ", guard.owner())), "{verdict}");
+    assert!(conclusion.starts_with(&format!("job is held by {}, for ", guard.owner())), "{conclusion}");
 }
 
 #[tokio::test]
@@ -74,7 +74,7 @@ async fn what_depends_on_a_silent_node_is_unclear_and_what_is_split_is_free() {
     let quorum = client(&cluster).await;
     // Not renewed, which would write it back.
     let _guard = quorum.red_lock("job").without_renewal().lock().await.unwrap();
-    let verdict = async || {
+    let conclusion = async || {
         let shown = output(plainly(&cluster, ["inspect", "job"])).await;
         assert_eq!(code(&shown), 0, "{}", stderr(&shown));
         stdout(&shown).lines().last().unwrap().to_owned()
@@ -84,9 +84,9 @@ async fn what_depends_on_a_silent_node_is_unclear_and_what_is_split_is_free() {
     }
     // Of another kind: two fields.
     cluster.server(1).command(&["HSET", "job", "a", "1", "b", "1"]).await;
-    assert_eq!(verdict().await, "job is free: 2 of 3 nodes have a holder, but no 2 the same one");
+    assert_eq!(conclusion().await, "job is free: 2 of 3 nodes have a holder, but no 2 the same one");
     cluster.server(2).kill().await;
-    assert!(verdict().await.starts_with("job is unclear"), "{}", verdict().await);
+    assert!(conclusion().await.starts_with("job is unclear"), "{}", conclusion().await);
 }
 
 #[tokio::test]

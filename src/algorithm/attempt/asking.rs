@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Attempt, Ballot, HEDGE_SHARE, Plan, Step};
+use super::{Attempt, HEDGE_SHARE, LockVote, Plan, Step};
 use crate::{algorithm::node_set::NodeSet, clock::Instant};
 
 /// A client that has its turn and is refused asks again after no less than this share of the time
@@ -31,7 +31,7 @@ impl Attempt {
         if now < at {
             return Some(Step::Wait(at.min(until).min(self.end())));
         }
-        let refused = self.nodes_that(|ballot| matches!(ballot, Ballot::Refused | Ballot::PutOff));
+        let refused = self.nodes_that(|lock_vote| matches!(lock_vote, LockVote::Refused | LockVote::PutOff));
         if refused.is_empty() {
             return None;
         }
@@ -41,7 +41,7 @@ impl Attempt {
 
     /// Nodes that put us off are asked as one whose turn it is, once the queue node has granted.
     pub(super) fn ask_put_off(&mut self, now: Instant) -> Option<Step> {
-        let put_off = self.nodes_that(|ballot| ballot == Ballot::PutOff);
+        let put_off = self.nodes_that(|lock_vote| lock_vote == LockVote::PutOff);
         let goes = (self.turn.is_some() || self.is_queue_lost(now)) && !self.is_refused_elsewhere;
         (goes && !put_off.is_empty()).then(|| self.repeat(put_off, now))
     }
@@ -58,9 +58,9 @@ impl Attempt {
     pub(super) fn wait_for_queue_node(&self, now: Instant) -> Option<Step> {
         let Plan::First(queue_node) = self.rules.plan else { return None };
         let until = self.start + self.hedge();
-        let is_open =
-            self.ballots.get(queue_node) == Some(&Ballot::Silent) && self.lock.pending().contains(queue_node);
-        let may_win = self.lock.granted().is_empty() || self.ballots.contains(&Ballot::PutOff);
+        let is_open = self.lock_votes.get(queue_node) == Some(&LockVote::Silent)
+            && self.lock.pending().contains(queue_node);
+        let may_win = self.lock.granted().is_empty() || self.lock_votes.contains(&LockVote::PutOff);
         (is_open && may_win && now < until).then(|| Step::Wait(until.min(self.end())))
     }
 
@@ -73,10 +73,10 @@ impl Attempt {
     /// Whether this node was asked and will not answer, or not soon.
     fn is_gone(&self, node: usize, now: Instant) -> bool {
         let is_late = now >= self.start + self.hedge();
-        match self.ballots.get(node) {
-            Some(Ballot::Silent) => is_late,
-            Some(Ballot::Failed) => true,
-            Some(Ballot::Unsent) => self.lock.asked().contains(node),
+        match self.lock_votes.get(node) {
+            Some(LockVote::Silent) => is_late,
+            Some(LockVote::Failed) => true,
+            Some(LockVote::Unsent) => self.lock.asked().contains(node),
             _ => false,
         }
     }
@@ -93,9 +93,9 @@ impl Attempt {
         }
     }
 
-    pub(super) fn nodes_that(&self, is_wanted: impl Fn(Ballot) -> bool) -> NodeSet {
-        let all = self.ballots.iter().enumerate();
-        all.filter_map(|(node, ballot)| is_wanted(*ballot).then_some(node)).collect()
+    pub(super) fn nodes_that(&self, is_wanted: impl Fn(LockVote) -> bool) -> NodeSet {
+        let all = self.lock_votes.iter().enumerate();
+        all.filter_map(|(node, lock_vote)| is_wanted(*lock_vote).then_some(node)).collect()
     }
 
     /// Whether the queue node that was asked last has said that the resource is held, so that no
@@ -103,13 +103,13 @@ impl Attempt {
     pub(super) fn queue_node_refused(&self) -> bool {
         self.rules.plan.queue_nodes().is_some()
             && self.lock.granted().is_empty()
-            && self.ballots.contains(&Ballot::Refused)
+            && self.lock_votes.contains(&LockVote::Refused)
     }
 
     /// Whether the node that is said to have woken this client has refused it.
     pub(super) fn waker_refused(&self) -> bool {
         let Plan::Woken(by) = self.rules.plan else { return false };
-        self.ballots.get(by) == Some(&Ballot::Refused)
+        self.lock_votes.get(by) == Some(&LockVote::Refused)
     }
 
     /// Which of these is to be asked for a turn, before the others are asked to lock.
@@ -130,8 +130,8 @@ impl Attempt {
 
     fn set_silent(&mut self, nodes: NodeSet) {
         for node in nodes.iter() {
-            if let Some(ballot) = self.ballots.get_mut(node) {
-                *ballot = Ballot::Silent;
+            if let Some(lock_vote) = self.lock_votes.get_mut(node) {
+                *lock_vote = LockVote::Silent;
             }
         }
     }

@@ -30,7 +30,7 @@ fn a_quorum_of_equal_votes_wins_in_one_round() {
     assert_eq!(attempt.step(at(0)), Step::Lock { nodes: NodeSet::first(5), has_turn: false });
     assert_eq!(attempt.step(at(0)), Step::Wait(at(1000)));
     for node in [4, 0, 2] {
-        attempt.on_lock(node, Ballot::Granted(7));
+        attempt.on_lock(node, LockVote::Granted(7));
     }
     assert_eq!(attempt.step(at(3)), Step::Won { token: FencingToken::new(7) });
 }
@@ -39,8 +39,8 @@ fn a_quorum_of_equal_votes_wins_in_one_round() {
 fn differing_votes_are_raised_to_the_largest_and_the_raise_needs_its_quorum() {
     let mut attempt = attempt(3, Plan::First(0));
     attempt.step(at(0));
-    attempt.on_lock(0, Ballot::Granted(3));
-    attempt.on_lock(1, Ballot::Granted(8));
+    attempt.on_lock(0, LockVote::Granted(3));
+    attempt.on_lock(1, LockVote::Granted(8));
     assert_eq!(attempt.step(at(1)), Step::Raise { token: 8, nodes: nodes(&[0]) });
     assert_eq!(attempt.step(at(1)), Step::Wait(at(1000)));
     attempt.on_raise(0, true);
@@ -51,12 +51,12 @@ fn differing_votes_are_raised_to_the_largest_and_the_raise_needs_its_quorum() {
 fn a_late_equal_vote_confirms_instead_of_a_failed_raise() {
     let mut attempt = attempt(3, Plan::First(0));
     attempt.step(at(0));
-    attempt.on_lock(0, Ballot::Granted(3));
-    attempt.on_lock(1, Ballot::Granted(8));
+    attempt.on_lock(0, LockVote::Granted(3));
+    attempt.on_lock(1, LockVote::Granted(8));
     attempt.step(at(1));
     attempt.on_raise(0, false);
     assert_eq!(attempt.step(at(2)), Step::Wait(at(1000)));
-    attempt.on_lock(2, Ballot::Granted(8));
+    attempt.on_lock(2, LockVote::Granted(8));
     assert_eq!(attempt.step(at(3)), Step::Won { token: FencingToken::new(8) });
 }
 
@@ -64,11 +64,11 @@ fn a_late_equal_vote_confirms_instead_of_a_failed_raise() {
 fn a_late_larger_vote_does_not_confirm() {
     let mut attempt = attempt(3, Plan::First(0));
     attempt.step(at(0));
-    attempt.on_lock(0, Ballot::Granted(3));
-    attempt.on_lock(1, Ballot::Granted(8));
+    attempt.on_lock(0, LockVote::Granted(3));
+    attempt.on_lock(1, LockVote::Granted(8));
     attempt.step(at(1));
     attempt.on_raise(0, false);
-    attempt.on_lock(2, Ballot::Granted(9));
+    attempt.on_lock(2, LockVote::Granted(9));
     assert_eq!(attempt.step(at(3)), Step::Abandon);
     assert_eq!(attempt.to_roll_back().collect::<Vec<_>>(), [(0, true), (1, true), (2, true)]);
 }
@@ -80,7 +80,7 @@ fn votes_that_come_after_the_validity_are_not_enough() {
     rules.attempt_timeout = TTL;
     let mut attempt = Attempt::new(rules, at(0));
     attempt.step(at(0));
-    attempt.on_lock(0, Ballot::Granted(1));
+    attempt.on_lock(0, LockVote::Granted(1));
     assert_eq!(attempt.step(at(9_899)), Step::Abandon);
     assert_eq!(attempt.step(at(9_899)), Step::Lost(Loss::Expired));
 }
@@ -89,13 +89,13 @@ fn votes_that_come_after_the_validity_are_not_enough() {
 fn lost_as_soon_as_it_can_be_and_the_reason_waits_for_a_quorum_of_answers() {
     let mut attempt = attempt(5, Plan::First(0));
     attempt.step(at(0));
-    attempt.on_lock(0, Ballot::Failed);
-    attempt.on_lock(1, Ballot::Refused);
-    attempt.on_lock(2, Ballot::Refused);
+    attempt.on_lock(0, LockVote::Failed);
+    attempt.on_lock(1, LockVote::Refused);
+    attempt.on_lock(2, LockVote::Refused);
     assert_eq!(attempt.step(at(1)), Step::Abandon);
     assert_eq!(attempt.step(at(1)), Step::Wait(at(1000)));
     assert_eq!(attempt.to_roll_back().collect::<Vec<_>>(), [(0, true), (3, false), (4, false)]);
-    attempt.on_lock(3, Ballot::Refused);
+    attempt.on_lock(3, LockVote::Refused);
     assert_eq!(attempt.step(at(2)), Step::Lost(Loss::Contended));
 }
 
@@ -103,8 +103,8 @@ fn lost_as_soon_as_it_can_be_and_the_reason_waits_for_a_quorum_of_answers() {
 fn a_majority_of_faults_is_no_quorum_even_if_the_others_refuse() {
     let mut attempt = attempt(5, Plan::First(0));
     attempt.step(at(0));
-    for (node, ballot) in [(0, Ballot::Unsent), (1, Ballot::Refused), (2, Ballot::Failed)] {
-        attempt.on_lock(node, ballot);
+    for (node, lock_vote) in [(0, LockVote::Unsent), (1, LockVote::Refused), (2, LockVote::Failed)] {
+        attempt.on_lock(node, lock_vote);
     }
     assert_eq!(attempt.step(at(1)), Step::Abandon);
     assert_eq!(attempt.step(at(1)), Step::Wait(at(1000)));
@@ -115,10 +115,10 @@ fn a_majority_of_faults_is_no_quorum_even_if_the_others_refuse() {
 fn an_even_split_is_decided_at_once() {
     let mut attempt = attempt(4, Plan::First(3));
     attempt.step(at(0));
-    for (node, ballot) in
-        [(0, Ballot::Granted(1)), (1, Ballot::Granted(1)), (2, Ballot::Refused), (3, Ballot::Refused)]
+    for (node, lock_vote) in
+        [(0, LockVote::Granted(1)), (1, LockVote::Granted(1)), (2, LockVote::Refused), (3, LockVote::Refused)]
     {
-        attempt.on_lock(node, ballot);
+        attempt.on_lock(node, lock_vote);
     }
     assert_eq!(attempt.step(at(1)), Step::Abandon);
     assert_eq!(attempt.step(at(1)), Step::Lost(Loss::Contended));
@@ -128,8 +128,8 @@ fn an_even_split_is_decided_at_once() {
 fn a_node_that_was_never_asked_needs_no_rollback_but_a_silent_one_does() {
     let mut attempt = attempt(3, Plan::First(0));
     attempt.step(at(0));
-    attempt.on_lock(0, Ballot::Unsent);
-    attempt.on_lock(1, Ballot::Silent);
+    attempt.on_lock(0, LockVote::Unsent);
+    attempt.on_lock(1, LockVote::Silent);
     assert_eq!(attempt.step(at(1)), Step::Abandon);
     assert_eq!(attempt.to_roll_back().collect::<Vec<_>>(), [(1, false), (2, false)]);
 }
@@ -138,11 +138,11 @@ fn a_node_that_was_never_asked_needs_no_rollback_but_a_silent_one_does() {
 fn nothing_wins_after_it_was_abandoned() {
     let mut attempt = attempt(3, Plan::First(0));
     attempt.step(at(0));
-    attempt.on_lock(0, Ballot::Silent);
-    attempt.on_lock(1, Ballot::Silent);
+    attempt.on_lock(0, LockVote::Silent);
+    attempt.on_lock(1, LockVote::Silent);
     assert_eq!(attempt.step(at(1)), Step::Abandon);
     for node in 0..3 {
-        attempt.on_lock(node, Ballot::Granted(1));
+        attempt.on_lock(node, LockVote::Granted(1));
     }
     assert!(matches!(attempt.step(at(2)), Step::Lost(_)));
 }
@@ -153,10 +153,10 @@ fn the_queue_node_is_asked_for_a_turn_and_the_others_to_lock() {
     assert_eq!(attempt.step(at(0)), Step::Enqueue(3));
     assert_eq!(attempt.step(at(0)), Step::Wait(at(125)));
     assert_eq!(attempt.step(at(125)), Step::Enqueue(1), "a silent one is passed over");
-    attempt.on_lock(1, Ballot::Granted(7));
+    attempt.on_lock(1, LockVote::Granted(7));
     assert_eq!(attempt.step(at(126)), Step::Lock { nodes: nodes(&[0, 2, 4]), has_turn: true });
-    attempt.on_lock(0, Ballot::Granted(7));
-    attempt.on_lock(2, Ballot::Granted(7));
+    attempt.on_lock(0, LockVote::Granted(7));
+    attempt.on_lock(2, LockVote::Granted(7));
     assert_eq!(attempt.step(at(127)), Step::Won { token: FencingToken::new(7) });
 }
 
@@ -164,7 +164,7 @@ fn the_queue_node_is_asked_for_a_turn_and_the_others_to_lock() {
 fn a_queue_node_that_puts_off_ends_the_attempt() {
     let mut attempt = attempt(5, Plan::Queued(vec![3, 1, 0, 2, 4]));
     attempt.step(at(0));
-    attempt.on_lock(3, Ballot::Refused);
+    attempt.on_lock(3, LockVote::Refused);
     assert_eq!(attempt.step(at(1)), Step::Abandon);
     assert_eq!(attempt.step(at(1)), Step::Lost(Loss::Contended));
 }
@@ -175,7 +175,7 @@ fn a_waiter_that_is_woken_asks_the_waker_for_its_turn_and_all_others_beside_it()
     assert_eq!(attempt.step(at(0)), Step::Enqueue(3));
     assert_eq!(attempt.step(at(0)), Step::Lock { nodes: nodes(&[0, 1, 2, 4]), has_turn: true });
     for node in [0, 3, 4] {
-        attempt.on_lock(node, Ballot::Granted(7));
+        attempt.on_lock(node, LockVote::Granted(7));
     }
     assert_eq!(attempt.step(at(1)), Step::Won { token: FencingToken::new(7) });
 }
@@ -185,8 +185,8 @@ fn a_call_that_the_caller_does_not_know_of_is_given_up_at_once() {
     let mut attempt = attempt(5, Plan::Woken(3));
     attempt.step(at(0));
     attempt.step(at(0));
-    attempt.on_lock(0, Ballot::Granted(7));
-    attempt.on_lock(3, Ballot::Refused);
+    attempt.on_lock(0, LockVote::Granted(7));
+    attempt.on_lock(3, LockVote::Refused);
     assert_eq!(attempt.step(at(1)), Step::Abandon);
     assert_eq!(attempt.step(at(1)), Step::Lost(Loss::Contended));
     let to_roll_back: Vec<_> = attempt.to_roll_back().collect();
@@ -194,15 +194,15 @@ fn a_call_that_the_caller_does_not_know_of_is_given_up_at_once() {
 }
 
 fn refuse(attempt: &mut Attempt, nodes: impl IntoIterator<Item = usize>) {
-    nodes.into_iter().for_each(|node| attempt.on_lock(node, Ballot::Refused));
+    nodes.into_iter().for_each(|node| attempt.on_lock(node, LockVote::Refused));
 }
 
 #[test]
 fn a_first_contact_in_whose_way_others_are_queued_ends_at_once() {
     let mut attempt = attempt(5, Plan::First(3));
     attempt.step(at(0));
-    attempt.on_lock(0, Ballot::Granted(7));
-    attempt.on_lock(3, Ballot::PutOff);
+    attempt.on_lock(0, LockVote::Granted(7));
+    attempt.on_lock(3, LockVote::PutOff);
     attempt.queue_is_occupied();
     assert_eq!(attempt.step(at(1)), Step::Abandon);
     assert_eq!(attempt.step(at(1)), Step::Lost(Loss::Contended));
@@ -213,9 +213,9 @@ fn a_quorum_wins_whatever_the_node_says_that_is_the_queue_node() {
     let mut attempt = attempt(5, Plan::First(3));
     attempt.step(at(0));
     for node in [0, 1, 2] {
-        attempt.on_lock(node, Ballot::Granted(7));
+        attempt.on_lock(node, LockVote::Granted(7));
     }
-    attempt.on_lock(3, Ballot::PutOff);
+    attempt.on_lock(3, LockVote::PutOff);
     attempt.queue_is_occupied();
     assert_eq!(attempt.step(at(1)), Step::Won { token: FencingToken::new(7) });
 }
@@ -227,7 +227,7 @@ fn one_that_is_the_queue_node_and_is_held_has_one_vote_like_any_other() {
     refuse(&mut attempt, [3]);
     assert_eq!(attempt.step(at(1)), Step::Wait(at(1000)));
     for node in [0, 1, 2] {
-        attempt.on_lock(node, Ballot::Granted(7));
+        attempt.on_lock(node, LockVote::Granted(7));
     }
     assert_eq!(attempt.step(at(1)), Step::Won { token: FencingToken::new(7) });
 }
@@ -240,7 +240,7 @@ fn a_first_contact_without_votes_waits_for_a_while_for_the_queue_node() {
     assert_eq!(attempt.step(at(1)), Step::Wait(at(125)));
     let mut silent = attempt.clone();
     assert_eq!(silent.step(at(125)), Step::Abandon);
-    attempt.on_lock(3, Ballot::Granted(7));
+    attempt.on_lock(3, LockVote::Granted(7));
     let refused = nodes(&[0, 1, 2]);
     assert_eq!(attempt.step(at(2)), Step::Lock { nodes: refused, has_turn: true }, "it is its turn");
 }
@@ -249,13 +249,13 @@ fn a_first_contact_without_votes_waits_for_a_while_for_the_queue_node() {
 fn nodes_that_let_others_go_first_are_asked_again_once_the_one_that_is_the_queue_node_has_granted() {
     let mut attempt = attempt(5, Plan::First(3));
     attempt.step(at(0));
-    attempt.on_lock(0, Ballot::PutOff);
+    attempt.on_lock(0, LockVote::PutOff);
     assert_eq!(attempt.step(at(1)), Step::Wait(at(125)));
-    attempt.on_lock(3, Ballot::Granted(7));
+    attempt.on_lock(3, LockVote::Granted(7));
     assert_eq!(attempt.step(at(2)), Step::Lock { nodes: nodes(&[0]), has_turn: true });
     assert_eq!(attempt.to_roll_back().collect::<Vec<_>>().len(), 5, "it is asked, and may grant");
-    attempt.on_lock(0, Ballot::Granted(7));
-    attempt.on_lock(1, Ballot::Granted(7));
+    attempt.on_lock(0, LockVote::Granted(7));
+    attempt.on_lock(1, LockVote::Granted(7));
     assert_eq!(attempt.step(at(3)), Step::Won { token: FencingToken::new(7) });
 }
 
@@ -264,7 +264,7 @@ fn a_client_that_has_its_turn_and_is_refused_asks_again_less_and_less_often_and_
     let mut attempt = attempt(5, Plan::Woken(3));
     attempt.step(at(0));
     attempt.step(at(0));
-    attempt.on_lock(3, Ballot::Granted(7));
+    attempt.on_lock(3, LockVote::Granted(7));
     let (mut now, mut asked) = (0, Vec::new());
     loop {
         match attempt.step(at(now)) {
@@ -295,7 +295,7 @@ fn what_a_quorum_holds_for_another_is_asked_for_once_more() {
     let mut attempt = attempt(5, Plan::Woken(3));
     attempt.step(at(0));
     attempt.step(at(0));
-    attempt.on_lock(3, Ballot::Granted(7));
+    attempt.on_lock(3, LockVote::Granted(7));
     let again = Step::Lock { nodes: nodes(&[0, 1, 2, 4]), has_turn: true };
     for (now, next) in [(1, &again), (20, &Step::Abandon)] {
         refuse(&mut attempt, [0, 1, 2, 4]);
@@ -311,23 +311,23 @@ fn nodes_that_let_others_go_first_are_asked_again_if_nobody_is_queued() {
     let mut attempt = attempt(3, Plan::First(1));
     attempt.step(at(0));
     for node in 0..3 {
-        attempt.on_lock(node, Ballot::PutOff);
+        attempt.on_lock(node, LockVote::PutOff);
     }
     attempt.queue_is_empty(1);
     assert_eq!(attempt.step(at(1)), Step::Lock { nodes: NodeSet::first(3), has_turn: true });
-    attempt.on_lock(0, Ballot::Granted(7));
-    attempt.on_lock(1, Ballot::Granted(7));
+    attempt.on_lock(0, LockVote::Granted(7));
+    attempt.on_lock(1, LockVote::Granted(7));
     assert_eq!(attempt.step(at(2)), Step::Won { token: FencingToken::new(7) });
 }
 
 /// All the others let others go first, who were refused before.
-fn put_off(plan: Plan, queue_node: Ballot) -> Attempt {
+fn put_off(plan: Plan, queue_node: LockVote) -> Attempt {
     let mut attempt = attempt(5, plan);
     attempt.step(at(0));
     for node in [0, 1, 2, 4] {
-        attempt.on_lock(node, Ballot::PutOff);
+        attempt.on_lock(node, LockVote::PutOff);
     }
-    if queue_node != Ballot::Silent {
+    if queue_node != LockVote::Silent {
         attempt.on_lock(3, queue_node);
     }
     attempt
@@ -336,17 +336,17 @@ fn put_off(plan: Plan, queue_node: Ballot) -> Attempt {
 #[test]
 fn where_the_queue_node_cannot_answer_nobody_is_let_go_first() {
     let again = Step::Lock { nodes: nodes(&[0, 1, 2, 4]), has_turn: true };
-    for queue_node in [Ballot::Unsent, Ballot::Failed] {
+    for queue_node in [LockVote::Unsent, LockVote::Failed] {
         assert_eq!(put_off(Plan::First(3), queue_node).step(at(1)), again);
     }
-    let mut silent = put_off(Plan::First(3), Ballot::Silent);
+    let mut silent = put_off(Plan::First(3), LockVote::Silent);
     assert_eq!(silent.step(at(1)), Step::Wait(at(125)));
     assert_eq!(silent.step(at(125)), again);
 }
 
 #[test]
 fn where_another_node_is_the_queue_node_a_first_contact_that_is_put_off_goes_there() {
-    let mut attempt = put_off(Plan::First(3), Ballot::Unsent);
+    let mut attempt = put_off(Plan::First(3), LockVote::Unsent);
     attempt.queue_is_occupied_elsewhere();
     assert_eq!(attempt.step(at(1)), Step::Abandon);
     assert_eq!(attempt.step(at(1)), Step::Lost(Loss::Contended));

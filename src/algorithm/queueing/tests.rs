@@ -25,13 +25,13 @@ fn owner(name: &str) -> OwnerId {
 }
 
 /// One word a node: a name, `-` for ours and given back, `?` silent.
-fn seen(nodes: &str) -> Vec<Sighting> {
-    let sighting = |word: &str| match word {
-        "-" => Sighting::Free,
-        "?" => Sighting::Unknown,
-        name => Sighting::Held { owner: Some(owner(name)), remaining: Duration::from_secs(30) },
+fn seen(nodes: &str) -> Vec<NodeView> {
+    let view_of = |word: &str| match word {
+        "-" => NodeView::Free,
+        "?" => NodeView::Unknown,
+        name => NodeView::Held { owner: Some(owner(name)), remaining: Duration::from_secs(30) },
     };
-    nodes.split(' ').map(sighting).collect()
+    nodes.split(' ').map(view_of).collect()
 }
 
 /// Of the first in the queue, unless it says otherwise.
@@ -41,9 +41,9 @@ fn deferral(node: usize, holder: Option<&str>, patience: u64) -> Deferral {
     Deferral { node, is_queued: true, rank: 0, patience, holder }
 }
 
-fn lose(queueing: &mut Queueing, loss: Loss, sightings: &[Sighting], deferral: Option<&Deferral>, now: u64) {
+fn lose(queueing: &mut Queueing, loss: Loss, views: &[NodeView], deferral: Option<&Deferral>, now: u64) {
     queueing.attempt_begins(at(now));
-    let setback = Setback { loss, sightings, deferral, took: ROUND_TRIP };
+    let setback = Setback { loss, views, deferral, took: ROUND_TRIP };
     queueing.attempt_lost(&setback, at(now), 0.5);
 }
 
@@ -93,13 +93,9 @@ fn polls_grow_to_the_longest_and_keep_the_place_alive() {
     for jitter in [0.0, 0.3, 0.6, 0.99, 0.99, 0.99, 0.99, 0.99] {
         queueing.attempt_begins(at(now));
         let deferral = deferral(4, Some("other"), 60_000);
-        let sightings = seen("? ? ? ? ?");
-        let setback = Setback {
-            loss: Loss::Contended,
-            sightings: &sightings,
-            deferral: Some(&deferral),
-            took: ROUND_TRIP,
-        };
+        let views = seen("? ? ? ? ?");
+        let setback =
+            Setback { loss: Loss::Contended, views: &views, deferral: Some(&deferral), took: ROUND_TRIP };
         queueing.attempt_lost(&setback, at(now), jitter);
         let next = queueing.next_attempt().at.saturating_duration_since(at(now));
         assert!(next >= Duration::from_millis(250) && next < LIFE, "{next:?}");
@@ -132,7 +128,7 @@ fn a_lost_connection_to_the_queue_node_is_a_reason_to_look_and_one_to_another_no
 fn votes_lost_at_the_other_nodes_are_tried_again_at_once_and_then_after_growing_delays() {
     let mut queueing = queueing();
     let mut at_once = seen("other other - - -");
-    at_once[2] = Sighting::Unknown;
+    at_once[2] = NodeView::Unknown;
     let mut last = Duration::ZERO;
     for round in 0..6 {
         lose(&mut queueing, Loss::Contended, &at_once, None, 0);
@@ -210,8 +206,7 @@ fn a_waiter_that_has_its_turn_at_a_node_that_knows_nothing_of_a_lease_only_waits
     assert!(queueing.only_queues(), "to be granted again would help nobody");
     let waits = Deferral { holder: None, ..deferral(4, None, 10_000) };
     let seen = seen("? ? ? ? ?");
-    let setback =
-        Setback { loss: Loss::Contended, sightings: &seen, deferral: Some(&waits), took: ROUND_TRIP };
+    let setback = Setback { loss: Loss::Contended, views: &seen, deferral: Some(&waits), took: ROUND_TRIP };
     queueing.attempt_lost(&setback, at(1), 0.5);
     assert!(
         queueing.next_attempt().at <= at(10),

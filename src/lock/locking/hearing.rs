@@ -3,9 +3,9 @@
 use super::{Asked, Run};
 use crate::{
     algorithm::{
-        attempt::Ballot,
+        attempt::LockVote,
+        node_view::{NodeView, holder},
         queueing::Deferral,
-        sighting::{Sighting, holder},
     },
     lock::queue_node::QueueNode,
     node::{Answer, Holder, Queued},
@@ -51,28 +51,28 @@ impl Run<'_> {
     }
 
     fn hear_lock(&mut self, node: usize, answer: &Answer, asks_turn: bool) {
-        let (ballot, sighting) = match answer {
+        let (lock_vote, view) = match answer {
             Answer::Granted { vote } => {
                 self.largest_counter = self.largest_counter.max(*vote);
-                (Ballot::Granted(*vote), Sighting::Free)
+                (LockVote::Granted(*vote), NodeView::Free)
             }
-            Answer::Held(holder) => (Ballot::Refused, self.hear_holder(holder)),
+            Answer::Held(holder) => (LockVote::Refused, self.hear_holder(holder)),
             Answer::Queued(queued) => {
                 let seen =
-                    queued.holder.as_ref().map_or(Sighting::Unknown, |holder| self.hear_holder(holder));
-                let ballot = if asks_turn { Ballot::Refused } else { self.hear_put_off(node, queued) };
-                (ballot, seen)
+                    queued.holder.as_ref().map_or(NodeView::Unknown, |holder| self.hear_holder(holder));
+                let lock_vote = if asks_turn { LockVote::Refused } else { self.hear_put_off(node, queued) };
+                (lock_vote, seen)
             }
-            Answer::Fault(fault) if fault.is_unsent() => (Ballot::Unsent, Sighting::Unknown),
-            Answer::Fault(fault) if fault.may_land_yet() => (Ballot::Silent, Sighting::Unknown),
-            _ => (Ballot::Failed, Sighting::Unknown),
+            Answer::Fault(fault) if fault.is_unsent() => (LockVote::Unsent, NodeView::Unknown),
+            Answer::Fault(fault) if fault.may_land_yet() => (LockVote::Silent, NodeView::Unknown),
+            _ => (LockVote::Failed, NodeView::Unknown),
         };
-        self.attempt.on_lock(node, ballot);
-        self.note(node, Vote::of(answer), sighting);
-        self.attempt.held(holder(&self.seen, self.core.settings.electorate).is_some());
+        self.attempt.on_lock(node, lock_vote);
+        self.note(node, Vote::of(answer), view);
+        self.attempt.held(holder(&self.views, self.core.settings.electorate).is_some());
     }
 
-    fn hear_holder(&mut self, holder: &Holder) -> Sighting {
+    fn hear_holder(&mut self, holder: &Holder) -> NodeView {
         let Holder { resource, owner, remaining, counter } = holder;
         self.largest_counter = self.largest_counter.max(*counter);
         if self.deferral.is_none() {
@@ -81,12 +81,12 @@ impl Run<'_> {
         if *resource != self.queue_node.index() {
             self.attempt.refused_elsewhere();
         }
-        Sighting::Held { owner: owner.clone(), remaining: *remaining }
+        NodeView::Held { owner: owner.clone(), remaining: *remaining }
     }
 
     /// A node has refused a lock because others are to go first. That of the queue node counts for
     /// all.
-    fn hear_put_off(&mut self, node: usize, queued: &Queued) -> Ballot {
+    fn hear_put_off(&mut self, node: usize, queued: &Queued) -> LockVote {
         self.blocked = Some(queued.resource);
         if queued.resource != self.queue_node.index() {
             self.attempt.refused_elsewhere();
@@ -100,7 +100,7 @@ impl Run<'_> {
         } else if queued.rank > 0 {
             self.attempt.queue_is_occupied_elsewhere();
         }
-        Ballot::PutOff
+        LockVote::PutOff
     }
 
     /// Where a client goes that was refused as a newcomer: to the queue of the resource that it was

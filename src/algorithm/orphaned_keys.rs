@@ -1,23 +1,24 @@
-//! Which nodes keep a key that nobody is about to take back.
+//! Nodes that keep an orphaned key: one that no client is about to delete.
 
 use crate::{
-    algorithm::{node_set::NodeSet, sighting::Sighting},
+    algorithm::{node_set::NodeSet, node_view::NodeView},
     owner_id::OwnerId,
 };
 
-/// Nodes that name the same owner in two looks, neither of which found a quorum for it.
+/// Nodes with an orphaned key: they name the same owner in two looks, neither of which found a
+/// quorum for it.
 ///
 /// A client that loses an attempt takes its votes back within a round trip, and never asks again as
 /// the same owner. So an owner that is named again was killed, or is cut off: the node would wake
 /// nobody until that key ends.
 #[derive(Clone, Debug)]
-pub(crate) struct Stale {
+pub(crate) struct OrphanedKeys {
     /// Whom each node named in the last look that found no quorum.
     named: Vec<Option<OwnerId>>,
     nodes: NodeSet,
 }
 
-impl Stale {
+impl OrphanedKeys {
     pub(crate) fn new(nodes: usize) -> Self {
         Self { named: vec![None; nodes], nodes: NodeSet::EMPTY }
     }
@@ -35,12 +36,12 @@ impl Stale {
     }
 
     /// A look has seen this, which found no quorum.
-    pub(crate) fn note(&mut self, seen: &[Sighting]) {
-        for (node, (named, sighting)) in self.named.iter_mut().zip(seen).enumerate() {
-            if matches!(sighting, Sighting::Unknown | Sighting::NotAsked) {
+    pub(crate) fn note(&mut self, seen: &[NodeView]) {
+        for (node, (named, view)) in self.named.iter_mut().zip(seen).enumerate() {
+            if matches!(view, NodeView::Unknown | NodeView::NotAsked) {
                 continue;
             }
-            let owner = sighting.owner();
+            let owner = view.owner();
             if owner.is_some() && owner == named.as_ref() {
                 self.nodes.insert(node);
             } else {

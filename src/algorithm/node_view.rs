@@ -1,4 +1,4 @@
-//! What an attempt has seen at one node.
+//! A node view: what an attempt has seen at one node.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::{algorithm::tally::Electorate, owner_id::OwnerId};
 
 /// What an attempt has seen at one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Sighting {
+pub(crate) enum NodeView {
     /// Ours, and rolled back.
     Free,
     Held {
@@ -18,7 +18,7 @@ pub(crate) enum Sighting {
     NotAsked,
 }
 
-impl Sighting {
+impl NodeView {
     pub(crate) fn remaining(&self) -> Option<Duration> {
         if let Self::Held { remaining, .. } = self { Some(*remaining) } else { None }
     }
@@ -30,20 +30,19 @@ impl Sighting {
 
 /// Whether no owner was seen, or may stand, on enough nodes to be the holder. Where nodes were not
 /// asked, it may.
-pub(crate) fn is_split(seen: &[Sighting], electorate: Electorate) -> bool {
-    let unknown =
-        seen.iter().filter(|sighting| matches!(sighting, Sighting::Unknown | Sighting::NotAsked)).count();
+pub(crate) fn is_split(seen: &[NodeView], electorate: Electorate) -> bool {
+    let unknown = seen.iter().filter(|view| matches!(view, NodeView::Unknown | NodeView::NotAsked)).count();
     let most = seen.iter().map(|one| supporters(seen, one)).max();
     most.unwrap_or(0) + unknown < electorate.needed()
 }
 
 /// The owner that a quorum of nodes names.
-pub(crate) fn holder(seen: &[Sighting], electorate: Electorate) -> Option<&OwnerId> {
+pub(crate) fn holder(seen: &[NodeView], electorate: Electorate) -> Option<&OwnerId> {
     seen.iter().find(|one| supporters(seen, one) >= electorate.needed())?.owner()
 }
 
 /// On how many nodes the owner stands that this one has named.
-fn supporters(seen: &[Sighting], one: &Sighting) -> usize {
+fn supporters(seen: &[NodeView], one: &NodeView) -> usize {
     if one.remaining().is_none() {
         return 0;
     }
