@@ -73,7 +73,7 @@ impl Core {
                     Some(node) => attempt.on_lock(node, LockVote::Granted(7)),
                     None => return false,
                 },
-                Step::Enqueue(_) | Step::Raise { .. } | Step::Abandon => {}
+                Step::Enqueue(_) | Step::WriteBack { .. } | Step::Abandon => {}
                 Step::Won { .. } => return true,
                 Step::Lost(_) => return false,
             }
@@ -88,7 +88,7 @@ impl Core {
     /// Never: the default pacing is right.
     pub fn wait(&self) -> Result<bool, ConfigError> {
         let pacing = RetryPolicy::default().check()?;
-        let (electorate, hand_over) = (self.settings.electorate, self.settings.terms.hand_over);
+        let (electorate, hand_over) = (self.settings.electorate, self.settings.parameters.hand_over);
         let nodes = electorate.nodes();
         let mut queueing = Queueing::new(electorate, pacing, self.ttl, hand_over, (0..nodes).collect(), NOW);
         let owner = Some(OwnerId::from_wire(b"holder"));
@@ -119,7 +119,7 @@ impl Core {
 /// Calls to one node, with the default settings.
 #[derive(Debug)]
 pub struct Calls {
-    terms: crate::node::Terms,
+    parameters: crate::node::QuorumParameters,
     resources: Resources,
     owners: OwnerIds,
 }
@@ -131,11 +131,11 @@ impl Calls {
     ///
     /// Never: the settings are the defaults.
     pub fn new() -> Result<Self, ConfigError> {
-        let mut terms = QuorumSettings::default().check(5)?.terms;
+        let mut parameters = QuorumSettings::default().check(5)?.parameters;
         // As long as a real one: the server's run_id and its replication id.
-        terms.run = Some(format!("{0:040x}/{0:040x}", 7).into());
+        parameters.incarnation = Some(format!("{0:040x}/{0:040x}", 7).into());
         let resources = Arc::new([Resource::new("invoice:42")?]);
-        Ok(Self { terms, resources, owners: OwnerIds::new(uuid::Uuid::from_u128(7)) })
+        Ok(Self { parameters, resources, owners: OwnerIds::new(uuid::Uuid::from_u128(7)) })
     }
 
     /// Encodes a call of so many locks as it goes on the wire: its length in bytes.
@@ -158,6 +158,6 @@ impl Calls {
 
     fn encode(&self, entries: usize, entry: impl Fn(OwnerId) -> Entry) -> usize {
         let entries: Vec<Entry> = (0..entries).map(|_| entry(self.owners.fresh())).collect();
-        script::command(&self.terms, &entries).get_packed_command().len()
+        script::command(&self.parameters, &entries).get_packed_command().len()
     }
 }

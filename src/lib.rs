@@ -77,8 +77,8 @@
 //!   than the end of validity, whatever happens to nodes and network. What this cannot cover is the
 //!   time between looking and acting: that is what tokens are for.
 //! * *No residue*: whatever is cancelled, dropped, refused or timed out is taken back. On a node
-//!   that cannot be reached, or does not let the client enrol, it ends one ttl after the node last
-//!   executed something of it.
+//!   that cannot be reached, or does not let the client register, it ends one ttl after the node
+//!   last executed something of it.
 //!
 //! The arguments, and what to do where a lock cannot help, are in `docs/GUARANTEES.md` of the
 //! repository.

@@ -15,14 +15,14 @@ pub(crate) enum Mutation {
     HalfIsQuorum,
     /// Nodes that do not answer are not counted.
     QuorumOfAnswering,
-    /// A raise asks neither for the owner nor for the counter.
-    RaiseUnconditionally,
-    /// A raise does not ask whose the key is.
-    RaiseWithoutOwner,
-    /// A raise lowers counters, too.
-    RaiseAboveToken,
+    /// A write-back asks neither for the owner nor for the counter.
+    WriteBackUnconditionally,
+    /// A write-back does not ask whose the key is.
+    WriteBackWithoutOwner,
+    /// A write-back lowers counters, too.
+    WriteBackAboveToken,
     /// The largest vote is the token, although no quorum may know of it.
-    NoRaise,
+    NoWriteBack,
     /// A renewal does not heal nodes whose counter is above the token.
     HealOnlyBelowToken,
     /// A verification counts nodes whose counter is above the token.
@@ -56,7 +56,7 @@ pub(crate) enum Mutation {
     /// What is observed may go back to what was there before.
     ObserveBackwards,
     /// A node that restarted votes as if it had given no votes before.
-    VoteWithoutFloor,
+    VoteBelowMinimum,
     /// The queue node grants to any client that asks.
     GrantOutOfTurn,
     /// The queue node wakes no waiter.
@@ -74,8 +74,8 @@ pub(crate) enum Mutation {
     KeepWhatNobodyPolls,
     /// A node in quarantine counts for renewals at once.
     CountInQuarantine,
-    /// A node without a record counts for renewals.
-    CountWithoutRecord,
+    /// A node without metadata counts for renewals.
+    CountWithoutMetadata,
 }
 
 #[cfg(test)]

@@ -108,19 +108,19 @@ impl Votes {
 }
 
 impl Vote {
-    /// What an answer to a lock, a raise or a renewal amounts to.
+    /// What an answer to a lock, a write-back or a renewal amounts to.
     pub(crate) fn of(answer: &Answer) -> Self {
         match answer {
             Answer::Awaited(answer) => Self::of(answer),
             Answer::Granted { .. }
-            | Answer::Raised
+            | Answer::WrittenBack
             | Answer::Renewed { .. }
             | Answer::Unlocked { .. }
             | Answer::UnlockedBefore
             | Answer::Withdrawn
             | Answer::Proclaimed
             | Answer::Observed(_)
-            | Answer::Enrolled(_)
+            | Answer::Registered(_)
             | Answer::Inspected(_) => Self::Granted,
             Answer::Held(Holder { owner, remaining, .. }) => {
                 Self::Refused(Refusal::Held { owner: owner.clone(), remaining: *remaining })
@@ -130,11 +130,11 @@ impl Vote {
             }
             Answer::Queued(_) => Self::Refused(Refusal::Queued),
             Answer::Gone => Self::Refused(Refusal::Unlocked),
-            Answer::NotRaised { .. } | Answer::NotLeader => Self::Refused(Refusal::Superseded),
-            Answer::Foreign { fingerprint } | Answer::Known { fingerprint } => {
+            Answer::NotWrittenBack { .. } | Answer::NotLeader => Self::Refused(Refusal::Superseded),
+            Answer::WrongQuorum { fingerprint } | Answer::AlreadyRegistered { fingerprint } => {
                 Self::Refused(Refusal::OtherQuorum { theirs: fingerprint.clone() })
             }
-            Answer::Abstains(abstention) | Answer::Healed(abstention) => {
+            Answer::Abstains(abstention) | Answer::RenewedInQuarantine(abstention) => {
                 Self::Refused(Refusal::of_abstention(*abstention))
             }
             Answer::Fault(Fault::Handshake(refused)) => match &**refused {
@@ -149,7 +149,7 @@ impl Vote {
 impl Refusal {
     pub(crate) fn of_abstention(abstention: Abstention) -> Self {
         let remaining = match abstention {
-            Abstention::NotEnrolled => None,
+            Abstention::NotRegistered => None,
             Abstention::Quarantined(remaining) => Some(remaining),
         };
         Self::Quarantined { remaining }
@@ -182,7 +182,7 @@ impl fmt::Display for Refusal {
                 write!(f, "in quarantine for {remaining:?}: it may have forgotten votes")
             }
             Self::Quarantined { remaining: None } => {
-                f.write_str("abstains: no client has enrolled with it since it started or was flushed")
+                f.write_str("abstains: no client has registered with it since it started or was flushed")
             }
             Self::Superseded => f.write_str("lost or superseded"),
             Self::OtherQuorum { theirs } => write!(f, "belongs to another quorum ({theirs})"),

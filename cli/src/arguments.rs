@@ -27,7 +27,7 @@ pub(crate) struct General {
     /// REDQUORUM_CONFIG].
     #[arg(long, value_name = "FILE", global = true, help_heading = "Quorum")]
     pub(crate) config: Option<PathBuf>,
-    /// Take nodes without a record for new ones, for first steps. Wrong wherever a node may lose
+    /// Take nodes without metadata for new ones, for first steps. Wrong wherever a node may lose
     /// its data: one that was flushed looks new, and two could hold one lock unseen. A quorum that
     /// matters is made once, by an `init`.
     #[arg(long, global = true, help_heading = "Quorum")]

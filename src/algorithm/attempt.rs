@@ -1,4 +1,4 @@
-//! One attempt to lock: a lock round, and a raise where the votes differ.
+//! One attempt to lock: a lock round, and a write-back where the votes differ.
 
 use std::time::Duration;
 
@@ -77,8 +77,8 @@ pub(crate) enum Step {
     Lock { nodes: NodeSet, has_turn: bool },
     /// Ask this node for a turn to lock.
     Enqueue(usize),
-    /// Send the raise to these nodes.
-    Raise { token: u64, nodes: NodeSet },
+    /// Send the write-back to these nodes.
+    WriteBack { token: u64, nodes: NodeSet },
     /// Wait for a vote, at most until then.
     Wait(Instant),
     /// Take everything back now; more steps follow, until it is known why it was lost.
@@ -104,7 +104,7 @@ pub(crate) enum Loss {
 ///
 /// # Invariants
 ///
-/// 1. `start` is before the first byte of the attempt: the validity counts from there, a raise
+/// 1. `start` is before the first byte of the attempt: the validity counts from there, a write-back
 ///    included.
 /// 2. [`Step::Won`] is given only before the end of the validity, checked last.
 /// 3. After [`Step::Abandon`] no vote makes it won.
@@ -217,10 +217,10 @@ impl Attempt {
         self.is_held = is_held;
     }
 
-    /// A node's answer to the raise.
-    pub(crate) fn on_raise(&mut self, node: usize, confirmed: bool) {
+    /// A node's answer to the write-back.
+    pub(crate) fn on_write_back(&mut self, node: usize, confirmed: bool) {
         if confirmed {
-            self.fencing.raised(node);
+            self.fencing.written_back(node);
         }
         self.confirm.vote(node, confirmed);
     }
@@ -320,7 +320,7 @@ impl Attempt {
         if self.is_too_late(now, self.confirm.result()) {
             return self.abandon(now);
         }
-        if mutation::is_on(Mutation::NoRaise) {
+        if mutation::is_on(Mutation::NoWriteBack) {
             self.phase = Phase::Won(token);
             return Step::Won { token: FencingToken::new(token) };
         }
@@ -331,12 +331,12 @@ impl Attempt {
             }
             TallyResult::Lost => self.abandon(now),
             TallyResult::Pending => {
-                let raise = below.without(self.confirm.asked());
-                if raise.is_empty() {
+                let write_back = below.without(self.confirm.asked());
+                if write_back.is_empty() {
                     self.wait(self.lock.next_deadline().into_iter().chain(self.confirm.next_deadline()).min())
                 } else {
-                    self.confirm.ask(raise, now + self.rules.node_timeout);
-                    Step::Raise { token, nodes: raise }
+                    self.confirm.ask(write_back, now + self.rules.node_timeout);
+                    Step::WriteBack { token, nodes: write_back }
                 }
             }
         }

@@ -55,8 +55,8 @@ impl From<FencingToken> for i64 {
 /// The votes for a lease's token, and who has confirmed it.
 ///
 /// Each node that grants votes one more than the largest token it knows. The token is the largest
-/// vote; a node confirms it by having voted it or by raising its counter to it. A lease is granted
-/// once a quorum has confirmed.
+/// vote; a node confirms it by having voted it or by a write-back, which raises its counter to it.
+/// A lease is granted once a quorum has confirmed.
 ///
 /// Why tokens increase: two confirming quorums share a node; there one confirmation came first, and
 /// a vote given after it is larger. So of two leases the later has the larger token, whatever the
@@ -70,12 +70,12 @@ impl From<FencingToken> for i64 {
 pub(crate) struct Fencing {
     votes: Vec<Option<u64>>,
     token: Option<u64>,
-    raised: NodeSet,
+    written_back: NodeSet,
 }
 
 impl Fencing {
     pub(crate) fn new(nodes: usize) -> Self {
-        Self { votes: vec![None; nodes], token: None, raised: NodeSet::EMPTY }
+        Self { votes: vec![None; nodes], token: None, written_back: NodeSet::EMPTY }
     }
 
     /// A node granted, with this vote. Its first vote stands.
@@ -93,20 +93,20 @@ impl Fencing {
         self.token
     }
 
-    /// A node has raised its counter to the token.
-    pub(crate) fn raised(&mut self, node: usize) {
-        self.raised.insert(node);
+    /// A node has confirmed a write-back of the token.
+    pub(crate) fn written_back(&mut self, node: usize) {
+        self.written_back.insert(node);
     }
 
     /// Nodes at which the token is confirmed.
     pub(crate) fn confirmed(&self) -> NodeSet {
         let voted = self.votes_where(|vote, token| vote == token);
-        voted.union(self.raised)
+        voted.union(self.written_back)
     }
 
     /// Nodes that granted with a smaller vote and have not confirmed the token yet.
     pub(crate) fn below(&self) -> NodeSet {
-        self.votes_where(|vote, token| vote < token).without(self.raised)
+        self.votes_where(|vote, token| vote < token).without(self.written_back)
     }
 
     fn votes_where(&self, holds: impl Fn(u64, u64) -> bool) -> NodeSet {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_is_the_largest_vote_and_those_below_it_are_to_raise() {
+    fn the_token_is_the_largest_vote_and_those_below_it_get_a_write_back() {
         let mut fencing = Fencing::new(5);
         fencing.vote(0, 7);
         fencing.vote(1, 9);
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(fencing.confirmed(), NodeSet::EMPTY);
         assert_eq!(fencing.fix(), Some(9));
         assert_eq!((fencing.confirmed(), fencing.below()), (nodes(&[1, 3]), nodes(&[0])));
-        fencing.raised(0);
+        fencing.written_back(0);
         assert_eq!((fencing.confirmed(), fencing.below()), (nodes(&[0, 1, 3]), NodeSet::EMPTY));
     }
 

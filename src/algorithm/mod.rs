@@ -4,7 +4,7 @@
 //! ```text
 //!   answers, timeouts, the time            what to send next, or the decision
 //!  ───────────────────────────► Attempt ─────────────────────────────────────►
-//!                                 │ two rounds: lock, then raise
+//!                                 │ two rounds: lock, then write-back
 //!                               Round ── who was asked, until when
 //!                                 │
 //!                               Tally ── votes over all configured nodes

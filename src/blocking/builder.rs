@@ -99,7 +99,7 @@ impl QuorumBuilder {
         self.map(|builder| builder.restart_guard(restart_guard))
     }
 
-    /// Takes a node without a record for a new one: for tests, examples and first steps alone; see
+    /// Takes a node without metadata for a new one: for tests, examples and first steps alone; see
     /// [`crate::QuorumBuilder::admit_new_nodes`].
     pub fn admit_new_nodes(self) -> Self {
         self.map(crate::QuorumBuilder::admit_new_nodes)

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     algorithm::{attempt::HEDGE_SHARE, node_set::MOST_NODES, tally::Electorate, validity::Validity},
     error::ConfigError,
-    node::{Fingerprint, NewNodes, QuarantineTerms, RestartGuard, Terms},
+    node::{Fingerprint, NewNodes, QuarantineParameters, QuorumParameters, RestartGuard},
 };
 
 /// What a counter that was lost counts from is known to a second: within less, a node that forgets
@@ -49,8 +49,8 @@ pub(crate) struct CheckedQuorum {
     pub(crate) node_timeout: Option<Duration>,
     pub(crate) attempt_timeout: Duration,
     pub(crate) connect_timeout: Duration,
-    pub(crate) terms: Terms,
-    /// What is thought of nodes without a record.
+    pub(crate) parameters: QuorumParameters,
+    /// What is thought of nodes without metadata.
     new_nodes: NewNodes,
 }
 
@@ -82,17 +82,17 @@ impl QuorumSettings {
             node_timeout: self.node_timeout,
             attempt_timeout: self.attempt_timeout,
             connect_timeout: self.connect_timeout,
-            terms: Terms {
+            parameters: QuorumParameters {
                 fingerprint: self.fingerprint(electorate),
                 guard: self.restart_guard,
                 max_ttl: self.max_ttl,
                 counter_ttl: self.counter_ttl,
-                quarantine: QuarantineTerms {
+                quarantine: QuarantineParameters {
                     lasts: validity.outlasting(self.max_ttl.max(COUNTED_AS)),
                     renewals_after: validity.seen_by_any(self.attempt_timeout),
                 },
                 hand_over: self.node_timeout.unwrap_or_else(|| default_node_timeout(self.ttl)) / HEDGE_SHARE,
-                run: None,
+                incarnation: None,
             },
             new_nodes: match (self.is_read_only, self.admits_new) {
                 (true, _) => NewNodes::Leave,
@@ -159,8 +159,8 @@ impl Default for QuorumSettings {
 
 impl CheckedQuorum {
     /// What a connection says first; nothing where no node is asked what it remembers.
-    pub(crate) fn enrolment(&self) -> Option<NewNodes> {
-        let is_guarded = self.terms.guard != RestartGuard::Off;
+    pub(crate) fn registration(&self) -> Option<NewNodes> {
+        let is_guarded = self.parameters.guard != RestartGuard::Off;
         is_guarded.then_some(self.new_nodes)
     }
 

@@ -23,8 +23,8 @@ pub enum ConnectError {
         /// What each node said.
         votes: Votes,
     },
-    /// The user may not call `INFO`, without which the restart guard cannot tell one run of a
-    /// server from another.
+    /// The user may not call `INFO`, without which the restart guard cannot tell one incarnation of
+    /// a server from another.
     #[error(
         "the user of {node} may not call INFO, which the restart guard needs: allow it (`ACL SETUSER ... +info`), or set \
          RestartGuard::Off if the servers keep every vote"
@@ -57,7 +57,7 @@ pub enum ConnectError {
         node: Arc<str>,
         /// The configuration of this client.
         ours: Fingerprint,
-        /// The configuration in the node's record.
+        /// The configuration in the node's metadata.
         theirs: Fingerprint,
     },
     /// A node is part of a Redis Cluster, which moves keys and promotes replicas. As with those
@@ -138,14 +138,14 @@ pub enum AdmissionError {
     },
     /// A node belongs to a quorum already, or may have voted in one, so it is none that is new.
     #[error(
-        "{node} has a record already ({theirs}), so it is not new: `init` is for servers that were in no quorum before; a node \
+        "{node} has node metadata already ({theirs}), so it is not new: `init` is for servers that were in no quorum before; a node \
          that replaces another votes by itself after a quarantine, and a program moves a quorum to another configuration by the \
          library's `QuorumBuilder::reconfigure`"
     )]
     NotNew {
         /// The node's address.
         node: Arc<str>,
-        /// The configuration in its record.
+        /// The configuration in its metadata.
         theirs: Fingerprint,
     },
 }

@@ -9,7 +9,7 @@ use crate::{
         core::{Client, Core},
         inspection::{ask_all, ask_entry, hear_all},
     },
-    node::{Answer, Enrol, Entry, Fault, Fingerprint, Init, NewNodes, Reconfigure, answer::Enrolment},
+    node::{Answer, Entry, Fault, Fingerprint, Init, NewNodes, Reconfigure, Register, answer::Registration},
     resource::Resource,
     vote::{Refusal, Vote, Votes},
 };
@@ -36,7 +36,7 @@ pub enum Initialized {
 ///
 /// # Cancel safety
 ///
-/// Some nodes may be made already. They keep their record.
+/// Some nodes may be made already. They keep their metadata.
 pub(super) async fn init(client: &Client) -> Result<(), AdmissionError> {
     let core = &client.core;
     every_looked_at(core, &look(core).await?)?;
@@ -50,11 +50,11 @@ pub(super) async fn init(client: &Client) -> Result<(), AdmissionError> {
 
 /// Makes a quorum of nodes none of which belongs to one, unless they are this quorum already. Where
 /// a single node knows the quorum, those that know nothing may have forgotten it: they are
-/// enrolled, as by a client.
+/// registered, as by a client.
 ///
 /// # Cancel safety
 ///
-/// Some nodes may be made already. They keep their record.
+/// Some nodes may be made already. They keep their metadata.
 pub(super) async fn init_if_needed(client: &Client) -> Result<Initialized, AdmissionError> {
     let core = &client.core;
     let ours = fingerprint(core);
@@ -62,7 +62,7 @@ pub(super) async fn init_if_needed(client: &Client) -> Result<Initialized, Admis
     let said = rehearse(core).await?;
     refuse_known(core, &said, Some(&ours))?;
     if said.iter().any(is_known) {
-        let joined = ask_all_nodes(core, enrol(core)).await;
+        let joined = ask_all_nodes(core, register(core)).await;
         let votes = said
             .iter()
             .zip(&joined)
@@ -101,7 +101,7 @@ pub(super) async fn reconfigure(old: &Client, new: &Client) -> Result<(), Admiss
         return Ok(());
     }
     let closed = to.closed_for();
-    let longest = before.settings.terms.quarantine.lasts.max(after.settings.terms.quarantine.lasts);
+    let longest = before.settings.parameters.quarantine.lasts.max(after.settings.parameters.quarantine.lasts);
     let mut rounds = 0;
     loop {
         close(before, &from, &to, &closed).await?;
@@ -122,7 +122,7 @@ pub(super) async fn reconfigure(old: &Client, new: &Client) -> Result<(), Admiss
     // One that is silent may be open.
     let may_be_open = |answer: &Answer| !has_answered(answer) || fingerprint_in(answer) == Some(&to);
     let has_begun = inspect_all(after).await?.iter().any(may_be_open);
-    let admit = if has_begun { enrol(after) } else { init_entry(after, false) };
+    let admit = if has_begun { register(after) } else { init_entry(after, false) };
     let made = ask_all_nodes(after, admit).await;
     let open = Reconfigure { from: closed, to };
     let opened = ask_all_nodes(after, Entry::Reconfigure(open)).await;
@@ -139,16 +139,16 @@ async fn close(
 ) -> Result<(), AdmissionError> {
     let close = Reconfigure { from: from.clone(), to: closed.clone() };
     let mut answers = ask_all_nodes(before, Entry::Reconfigure(close.clone())).await;
-    if answers.iter().any(Answer::is_not_enrolled) {
-        // They restarted empty, and no client has come since: with a record they can be closed as
+    if answers.iter().any(Answer::is_not_registered) {
+        // They restarted empty, and no client has come since: with metadata they can be closed as
         // the others.
-        drop(ask_all_nodes(before, enrol(before)).await);
+        drop(ask_all_nodes(before, register(before)).await);
         answers = ask_all_nodes(before, Entry::Reconfigure(close)).await;
     }
     let is_open = |answer: &&Answer| match answer {
-        Answer::Enrolled(_) => false,
+        Answer::Registered(_) => false,
         // Opened by an earlier call.
-        Answer::Foreign { fingerprint } => fingerprint != to,
+        Answer::WrongQuorum { fingerprint } => fingerprint != to,
         _ => true,
     };
     let open = answers.iter().filter(is_open).count();
@@ -160,8 +160,8 @@ fn is_minority(core: &Core, nodes: usize) -> bool {
     nodes < core.settings.electorate.needed()
 }
 
-fn enrol(core: &Core) -> Entry {
-    Entry::Enrol(Enrol { new_nodes: NewNodes::Quarantine, time: core.clock.time_of_day() })
+fn register(core: &Core) -> Entry {
+    Entry::Register(Register { new_nodes: NewNodes::Quarantine, time: core.clock.time_of_day() })
 }
 
 fn init_entry(core: &Core, is_rehearsal: bool) -> Entry {
@@ -169,7 +169,7 @@ fn init_entry(core: &Core, is_rehearsal: bool) -> Entry {
 }
 
 /// What every node would say to be made one of the quorum; nothing is changed. Clocks are compared,
-/// as by an enrolment.
+/// as by a registration.
 async fn rehearse(core: &Core) -> Result<Vec<Answer>, AdmissionError> {
     let answers = ask_all_nodes(core, init_entry(core, true)).await;
     for (node, answer) in core.nodes.iter().zip(&answers) {
@@ -223,25 +223,25 @@ fn has_answered(answer: &Answer) -> bool {
 fn fingerprint_in(answer: &Answer) -> Option<&Fingerprint> {
     match answer {
         Answer::Inspected(inspection) => inspection.fingerprint.as_ref(),
-        Answer::Known { fingerprint } => Some(fingerprint),
+        Answer::AlreadyRegistered { fingerprint } => Some(fingerprint),
         _ => None,
     }
 }
 
 /// Whether a node that was to be made belongs to a quorum.
 fn is_known(answer: &Answer) -> bool {
-    matches!(answer, Answer::Known { .. })
+    matches!(answer, Answer::AlreadyRegistered { .. })
 }
 
 /// Whether a node is in.
 fn is_done(answer: &Answer) -> bool {
-    matches!(answer, Answer::Enrolled(_))
+    matches!(answer, Answer::Registered(_))
 }
 
-/// What the enrolment of a node that knew nothing amounts to.
+/// What the registration of a node that knew nothing amounts to.
 fn joining(answer: &Answer) -> Vote {
     match answer {
-        Answer::Enrolled(Enrolment { quarantine: Some(remaining), .. }) => {
+        Answer::Registered(Registration { quarantine: Some(remaining), .. }) => {
             Vote::Refused(Refusal::Quarantined { remaining: Some(*remaining) })
         }
         other => Vote::of(other),
@@ -282,7 +282,7 @@ fn incomplete(core: &Core, answers: &[Answer]) -> AdmissionError {
 }
 
 fn fingerprint(core: &Core) -> Fingerprint {
-    core.settings.terms.fingerprint.clone()
+    core.settings.parameters.fingerprint.clone()
 }
 
 fn addresses(core: &Core) -> BTreeSet<Arc<str>> {

@@ -163,8 +163,8 @@ impl QuorumBuilder {
         self
     }
 
-    /// How long a node remembers a resource's fencing counter at least after its last vote, raise
-    /// or renewal (default: 1 h; no less than `max_ttl` and 1 s, at most ten years).
+    /// How long a node remembers a resource's fencing counter at least after its last vote,
+    /// write-back or renewal (default: 1 h; no less than `max_ttl` and 1 s, at most ten years).
     pub fn counter_ttl(mut self, counter_ttl: Duration) -> Self {
         self.settings.counter_ttl = counter_ttl;
         self
@@ -178,7 +178,7 @@ impl QuorumBuilder {
         self
     }
 
-    /// Takes a node without a record for a new one, and lets it vote at once: for tests, examples
+    /// Takes a node without metadata for a new one, and lets it vote at once: for tests, examples
     /// and first steps.
     ///
     /// It is wrong wherever a node may lose its data: one that was flushed, or restarted empty,
@@ -189,8 +189,8 @@ impl QuorumBuilder {
         self
     }
 
-    /// Makes a client that only looks: it inspects locks and observes elections, makes no record on
-    /// a node that has none, and so begins no quarantine there, either. To lock, to campaign, to
+    /// Makes a client that only looks: it inspects locks and observes elections, writes no metadata
+    /// to a node that has none, and so begins no quarantine there, either. To lock, to campaign, to
     /// unlock by force and to make a quorum is [`ConfigError::ReadOnly`] before anything is sent.
     pub fn read_only(mut self) -> Self {
         self.settings.is_read_only = true;
@@ -204,7 +204,7 @@ impl QuorumBuilder {
     ///
     /// The [`ConfigError`] of settings that cannot work, as [`connect`](Self::connect) has it.
     pub fn fingerprint(&self) -> Result<Fingerprint, ConfigError> {
-        Ok(self.settings.check(self.nodes.len())?.terms.fingerprint)
+        Ok(self.settings.check(self.nodes.len())?.parameters.fingerprint)
     }
 
     /// What makes plain connections to the nodes, in the order in which these were given: for
@@ -239,8 +239,8 @@ impl QuorumBuilder {
     /// Dropping it closes the connections; nothing is left on the nodes.
     pub async fn connect(self) -> Result<Quorum, ConnectError> {
         let settings = self.settings.check(self.nodes.len())?;
-        let enrols = settings.enrolment();
-        let client = self.start(settings, enrols, |nodes| self.observer(nodes))?;
+        let registers = settings.registration();
+        let client = self.start(settings, registers, |nodes| self.observer(nodes))?;
         connecting::wait_for_quorum(&client.core).await?;
         Ok(Quorum::new(client))
     }
@@ -275,8 +275,8 @@ impl QuorumBuilder {
     /// jobs that are repeated, such as a deployment.
     ///
     /// Where any node knows the quorum, those that know nothing may have forgotten it: they are
-    /// enrolled, and wait out a quarantine. **It is not for the start of every service.** Where no
-    /// node knows the quorum (there is one node, or all have lost their data at once), nothing
+    /// registered, and wait out a quarantine. **It is not for the start of every service.** Where
+    /// no node knows the quorum (there is one node, or all have lost their data at once), nothing
     /// tells forgotten nodes from new ones: they vote at once, beside the leases that they forgot.
     ///
     /// # Errors
@@ -286,7 +286,7 @@ impl QuorumBuilder {
     ///
     /// # Cancel safety
     ///
-    /// Nodes that were admitted or enrolled stay so.
+    /// Nodes that were admitted or registered stay so.
     pub async fn init_if_needed(self) -> Result<Initialized, AdmissionError> {
         let settings = self.settings_to_change()?;
         admission::init_if_needed(&*self.start(settings, None, unobserved)?).await
@@ -322,7 +322,7 @@ impl QuorumBuilder {
     fn start(
         &self,
         settings: CheckedQuorum,
-        enrols: Option<NewNodes>,
+        registers: Option<NewNodes>,
         observer: impl FnOnce(Vec<Arc<str>>) -> Arc<dyn Observer>,
     ) -> Result<Arc<Client>, ConfigError> {
         let routes = self.routes()?;
@@ -330,8 +330,8 @@ impl QuorumBuilder {
         let clock = Arc::new(BootClock::start(&runtime));
         let addresses = routes.iter().map(|route| Arc::clone(route.address()));
         let surroundings = Surroundings::new(clock, runtime, observer(addresses.collect()));
-        let setup = setup(&settings, &surroundings, enrols);
-        let node = |route| Arc::new(RedisTransport::into_node(route, settings.terms.clone(), &setup));
+        let setup = setup(&settings, &surroundings, registers);
+        let node = |route| Arc::new(RedisTransport::into_node(route, settings.parameters.clone(), &setup));
         let nodes = routes.into_iter().map(|route| node(route) as Arc<dyn Node>).collect();
         Ok(Client::start(nodes, settings, surroundings))
     }
@@ -344,7 +344,7 @@ impl QuorumBuilder {
     /// [`ConnectError::Config`] if the settings cannot work, or there is no tokio runtime.
     pub fn in_memory(self, cluster: &MemoryCluster) -> Result<Quorum, ConnectError> {
         let settings = self.settings.check(cluster.nodes())?;
-        let nodes = cluster.connect(&settings.terms, settings.is_read_only());
+        let nodes = cluster.connect(&settings.parameters, settings.is_read_only());
         let observer = self.observer(nodes.iter().map(|node| Arc::clone(node.address())).collect());
         let surroundings = Surroundings::new(cluster.clock(), runtime()?, observer);
         Ok(Quorum::new(Client::start(nodes, settings, surroundings)))
@@ -396,13 +396,13 @@ impl fmt::Debug for NodeSource {
 pub(crate) fn setup(
     settings: &CheckedQuorum,
     surroundings: &Surroundings,
-    enrols: Option<NewNodes>,
+    registers: Option<NewNodes>,
 ) -> Setup {
     Setup {
-        enrols,
+        registers,
         census: Census::default(),
         node_timeout: settings.node_timeout_for(settings.ttl),
-        quarantine: settings.terms.quarantine.lasts,
+        quarantine: settings.parameters.quarantine.lasts,
         monitor: Arc::clone(&surroundings.observer) as _,
         clock: Arc::clone(&surroundings.clock),
         spawner: Arc::clone(&surroundings.spawner),

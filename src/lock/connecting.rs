@@ -10,7 +10,7 @@ use crate::{
         fanout::Heard,
         inspection::{ask, ask_node},
     },
-    node::{Answer, Fault, RestartGuard, Run},
+    node::{Answer, Fault, Incarnation, RestartGuard},
     resource::Resource,
     vote::Vote,
 };
@@ -100,8 +100,8 @@ fn grace(core: &Core, took: Duration) -> Duration {
 
 /// Waits until a quorum of different servers has answered, and refuses what can be none.
 ///
-/// The other nodes are given a little longer. A node that connects later enrols, which refuses what
-/// does not fit; where no node enrols nothing would, so every node is waited for.
+/// The other nodes are given a little longer. A node that connects later registers, which refuses
+/// what does not fit; where no node registers nothing would, so every node is waited for.
 pub(crate) async fn wait_for_quorum(core: &Core) -> Result<(), ConnectError> {
     let resource = Resource::internal(*b"redquorum:connect");
     let answers = gather(core, resource, |gathered| next(core, gathered)).await;
@@ -135,7 +135,7 @@ fn next(core: &Core, gathered: &Gathered) -> Next {
         return Next::Done;
     }
     if fitting(core, answers) >= electorate.needed() {
-        return match core.settings.terms.guard {
+        return match core.settings.parameters.guard {
             _ if gathered.is_complete() => Next::Done,
             RestartGuard::Off => Next::Wait,
             RestartGuard::PerConnection | RestartGuard::PerVote => Next::Grace,
@@ -178,13 +178,13 @@ pub(super) fn is_lasting(answer: &Answer) -> bool {
 /// What is wrong with a node, if something is that does not pass by itself.
 fn misfit(core: &Core, node: usize, answer: &Answer) -> Option<ConnectError> {
     let node = Arc::clone(core.nodes.get(node)?.address());
-    let ours = &core.settings.terms.fingerprint;
+    let ours = &core.settings.parameters.fingerprint;
     let other_quorum = |node, theirs: &_| {
         let (ours, theirs) = (ours.clone(), Clone::clone(theirs));
         Some(ConnectError::OtherQuorum { node, ours, theirs })
     };
     match answer {
-        // Where connections do not enrol, nobody has looked at it yet.
+        // Where connections do not register, nobody has looked at it yet.
         Answer::Inspected(inspection) => match &inspection.fingerprint {
             Some(theirs) if theirs != ours => other_quorum(node, theirs),
             _ => None,
@@ -203,20 +203,20 @@ fn misfit(core: &Core, node: usize, answer: &Answer) -> Option<ConnectError> {
 
 /// Refuses two addresses that lead to one server.
 pub(super) fn refuse_same_server(core: &Core, answers: &[Answer]) -> Result<(), SameServer> {
-    let mut known: Vec<(&Arc<str>, &Run)> = Vec::new();
+    let mut known: Vec<(&Arc<str>, &Incarnation)> = Vec::new();
     for (node, answer) in core.nodes.iter().zip(answers) {
         let second = node.address();
-        let (first, run) = match answer {
+        let (first, incarnation) = match answer {
             Answer::Inspected(inspection) => {
-                let Some(run) = &inspection.run else { continue };
-                let Some((first, _)) = known.iter().find(|(_, other)| *other == run) else {
-                    known.push((second, run));
+                let Some(incarnation) = &inspection.incarnation else { continue };
+                let Some((first, _)) = known.iter().find(|(_, other)| *other == incarnation) else {
+                    known.push((second, incarnation));
                     continue;
                 };
-                (*first, run)
+                (*first, incarnation)
             }
             Answer::Fault(Fault::Handshake(fault)) => match &**fault {
-                Fault::SameServer { other, run } => (other, run),
+                Fault::SameServer { other, incarnation } => (other, incarnation),
                 _ => continue,
             },
             _ => continue,
@@ -224,12 +224,16 @@ pub(super) fn refuse_same_server(core: &Core, answers: &[Answer]) -> Result<(), 
         // Named in the order in which they were given, not in the order in which they connected.
         let place = |address: &Arc<str>| core.nodes.iter().position(|node| node.address() == address);
         let (first, second) = if place(first) < place(second) { (first, second) } else { (second, first) };
-        return Err(SameServer { first: Arc::clone(first), second: Arc::clone(second), run_id: run_id(run) });
+        return Err(SameServer {
+            first: Arc::clone(first),
+            second: Arc::clone(second),
+            run_id: run_id(incarnation),
+        });
     }
     Ok(())
 }
 
 /// What `INFO` calls `run_id`.
-fn run_id(run: &Run) -> Arc<str> {
-    run.split('/').next().unwrap_or_default().into()
+fn run_id(incarnation: &Incarnation) -> Arc<str> {
+    incarnation.split('/').next().unwrap_or_default().into()
 }

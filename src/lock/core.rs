@@ -252,7 +252,7 @@ impl Core {
     pub(crate) fn rank(&self) -> (Fingerprint, Vec<Arc<str>>) {
         let mut addresses: Vec<_> = self.nodes.iter().map(|node| Arc::clone(node.address())).collect();
         addresses.sort_unstable();
-        (self.settings.terms.fingerprint.clone(), addresses)
+        (self.settings.parameters.fingerprint.clone(), addresses)
     }
 
     /// The nodes in the order in which they are the queue node of a resource.
@@ -262,7 +262,7 @@ impl Core {
 
     /// In the queue of which of these resources others are known to be, or may be.
     pub(crate) async fn line_of(&self, resources: &Resources) -> Option<usize> {
-        self.queues.of(&*self.clock, self.settings.terms.hand_over, resources).await
+        self.queues.of(&*self.clock, self.settings.parameters.hand_over, resources).await
     }
 
     /// How to ask for a resource of which nobody else is known to want it.

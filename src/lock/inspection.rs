@@ -286,7 +286,13 @@ mod tests {
             remaining: held[1..].parse().ok().map(Duration::from_secs),
         };
         let inspected = |held, abstention| {
-            Answer::Inspected(Inspected { held, counter: 0, run: None, fingerprint: None, abstention })
+            Answer::Inspected(Inspected {
+                held,
+                counter: 0,
+                incarnation: None,
+                fingerprint: None,
+                abstention,
+            })
         };
         let quarantined = Abstention::Quarantined(Duration::from_secs(60));
         let answer = |word: &str| match word {

@@ -22,7 +22,7 @@ use crate::{
         queue_node::QueueNode,
     },
     mutation::{self, Mutation},
-    node::{Answer, Entry, Fault, Leave, Lock, Raise, Request, Resources, Unlock},
+    node::{Answer, Entry, Fault, Leave, Lock, Request, Resources, Unlock, WriteBack},
     owner_id::OwnerId,
     resource::Resource,
     vote::{Vote, Votes},
@@ -78,14 +78,14 @@ enum Asked {
     /// As one whose turn it is.
     Take,
     Enqueue,
-    Raise,
+    WriteBack,
 }
 
 impl Asked {
     fn question(self) -> Question {
         match self {
             Self::Lock | Self::Take | Self::Enqueue => Question::Lock,
-            Self::Raise => Question::Raise,
+            Self::WriteBack => Question::WriteBack,
         }
     }
 }
@@ -112,7 +112,7 @@ pub(crate) async fn attempt(
         match run.attempt.step(core.now()) {
             Step::Lock { nodes, has_turn } => run.send_lock(nodes, has_turn),
             Step::Enqueue(node) => run.enqueue(node),
-            Step::Raise { token, nodes } => run.send_raise(token, nodes),
+            Step::WriteBack { token, nodes } => run.send_write_back(token, nodes),
             Step::Wait(deadline) => {
                 if let Heard::Answer { node, tag, answer } = run.fanout.next(&*core.clock, deadline).await {
                     run.hear(node, tag, answer);
@@ -231,14 +231,14 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn send_raise(&mut self, token: u64, nodes: NodeSet) {
-        let request = self.request(Entry::Raise(Raise {
+    fn send_write_back(&mut self, token: u64, nodes: NodeSet) {
+        let request = self.request(Entry::WriteBack(WriteBack {
             resources: Arc::clone(&self.target.resources),
             owner: self.owner.clone(),
             token,
         }));
         for node in nodes.iter() {
-            self.fanout.send(&self.core.nodes, node, Asked::Raise, request.clone());
+            self.fanout.send(&self.core.nodes, node, Asked::WriteBack, request.clone());
         }
     }
 
@@ -324,7 +324,7 @@ impl<'a> Run<'a> {
             node_timeout: settings.node_timeout,
             under_way: self.under_way.take(),
             standing: self.attempt.lock_votes().iter().zip(&self.votes).map(standing).collect(),
-            late: self.fanout.take_open(|asked| !matches!(asked, Asked::Raise)),
+            late: self.fanout.take_open(|asked| !matches!(asked, Asked::WriteBack)),
             queue_node: self.queue_node.won(self.core, &self.target.resources),
         }
     }

@@ -62,8 +62,8 @@ impl NodeInspection {
     /// Whether it cannot tell that nobody holds the resource there: it did not say, or may have
     /// forgotten.
     pub(super) fn may_be_held(&self) -> bool {
-        // A node of which no client has made a record yet knows of no lock either, so an empty one
-        // counts as free.
+        // A node to which no client has written metadata yet knows of no lock either, so an empty
+        // one counts as free.
         let has_forgotten = matches!(self.abstention, Some(Refusal::Quarantined { remaining: Some(_) }));
         matches!(self.seen, Seen::Unknown(_)) || (has_forgotten && self.seen == Seen::Free)
     }
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn only_what_a_node_itself_said_took_it_time() {
         let inspection =
-            Inspection { held: None, counter: 7, run: None, fingerprint: None, abstention: None };
+            Inspection { held: None, counter: 7, incarnation: None, fingerprint: None, abstention: None };
         let answered = of(Answer::Inspected(inspection));
         assert_eq!((answered.counter(), answered.latency()), (Some(7), Some(Duration::from_millis(3))));
         let refused = of(Answer::Fault(Fault::Busy));

@@ -67,7 +67,7 @@ pub(crate) enum AttemptEnd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Question {
     Lock,
-    Raise,
+    WriteBack,
     Renew,
 }
 

@@ -102,7 +102,7 @@ pub(super) async fn run(core: Arc<Core>) {
 
 /// Between two looks.
 fn pause(core: &Core) -> Duration {
-    core.settings.terms.hand_over / 2
+    core.settings.parameters.hand_over / 2
 }
 
 impl Overseer {
@@ -126,7 +126,7 @@ impl Overseer {
             is_any_due = true;
             let settings = &core.settings;
             let is_awaited = core.waiters.are_several(call.resources());
-            let lasts = if is_awaited { settings.terms.hand_over } else { settings.attempt_timeout };
+            let lasts = if is_awaited { settings.parameters.hand_over } else { settings.attempt_timeout };
             // It was due before the first of these looks, by anything between nothing and a pause.
             let is_overdue = pause(core) * (seen - 1) >= lasts;
             if is_overdue && !mutation::is_on(Mutation::KeepWhatNobodyPolls) {

@@ -301,7 +301,7 @@ impl Waiting {
         let Target { resource, resources, settings } = target;
         let resource = resources.get(index).unwrap_or(resource);
         let (electorate, order, now) = (core.settings.electorate, core.queue_nodes(resource), core.now());
-        let (entry_ttl, hand_over) = (settings.entry_ttl, core.settings.terms.hand_over);
+        let (entry_ttl, hand_over) = (settings.entry_ttl, core.settings.parameters.hand_over);
         let mut queueing =
             Queueing::new(electorate, settings.pacing, entry_ttl, hand_over, order.clone(), now);
         queueing.ask_again(now);

@@ -87,7 +87,7 @@ struct UnderWay {
     deadline: Instant,
 }
 
-/// Everything that is due, or almost, in runs that fit into one call each.
+/// Everything that is due, or almost, in groups that fit into one call each.
 fn due_batches(core: &Core, now: Instant) -> Vec<Arc<Batch>> {
     let window = core.settings.ttl / WINDOW_SHARE;
     let first = core.renewals.take_due(now);
@@ -109,7 +109,7 @@ fn due_batches(core: &Core, now: Instant) -> Vec<Arc<Batch>> {
         .collect()
 }
 
-/// These leases in runs, each of which is renewed by one call.
+/// These leases in groups, each of which is renewed by one call.
 fn in_calls(due: Vec<Arc<Held>>) -> Vec<Vec<Arc<Held>>> {
     let mut calls = Vec::new();
     let mut leases = Vec::new();

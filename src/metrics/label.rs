@@ -83,20 +83,20 @@ pub(super) fn of_renewal(outcome: Outcome) -> &'static str {
 pub(super) fn of_question(question: Question) -> &'static str {
     match question {
         Question::Lock => "lock",
-        Question::Raise => "raise",
+        Question::WriteBack => "write_back",
         Question::Renew => "renew",
     }
 }
 
-/// What a node said to a lock, a raise or a renewal.
+/// What a node said to a lock, a write-back or a renewal.
 pub(super) fn of_answer(answer: &Answer) -> &'static str {
     match answer.told() {
-        Answer::Granted { .. } | Answer::Raised | Answer::Renewed { .. } => "granted",
+        Answer::Granted { .. } | Answer::WrittenBack | Answer::Renewed { .. } => "granted",
         Answer::Held(_) | Answer::Queued(_) => "held",
         Answer::Gone => "unlocked",
-        Answer::NotRaised { .. } => "superseded",
-        Answer::Abstains(_) | Answer::Healed(_) => "abstained",
-        Answer::Foreign { .. } => "other_quorum",
+        Answer::NotWrittenBack { .. } => "superseded",
+        Answer::Abstains(_) | Answer::RenewedInQuarantine(_) => "abstained",
+        Answer::WrongQuorum { .. } => "other_quorum",
         Answer::Fault(fault) => of_fault(fault),
         // To other questions.
         _ => "protocol",

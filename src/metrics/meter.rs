@@ -92,7 +92,7 @@ impl Monitor for Meter {
         gauge!(CONNECTIONS, "quorum" => self.quorum(), "node" => Arc::clone(node)).decrement(1.0);
     }
 
-    fn enrolled(&self, node: &Arc<str>, is_quarantined: bool) {
+    fn registered(&self, node: &Arc<str>, is_quarantined: bool) {
         self.quarantined(node, is_quarantined);
     }
 
@@ -119,7 +119,7 @@ impl Observer for Meter {
         )
         .increment(1);
         match (question, answer.told()) {
-            (_, Answer::Abstains(_) | Answer::Healed(_)) => self.quarantined(node, true),
+            (_, Answer::Abstains(_) | Answer::RenewedInQuarantine(_)) => self.quarantined(node, true),
             // A node that answers a lock votes. Renewals may count before that.
             (Question::Lock, Answer::Granted { .. } | Answer::Held(_) | Answer::Queued(_)) => {
                 self.quarantined(node, false);

@@ -39,7 +39,7 @@ pub use self::metric::{Kind, Metric};
 /// Attempts to win a lease, by how they ended; a call that waits makes several.
 pub const ATTEMPTS: &str = "redquorum_attempts_total";
 
-/// Answers of nodes to locks, raises and renewals, silence included.
+/// Answers of nodes to locks, write-backs and renewals, silence included.
 pub const VOTES: &str = "redquorum_votes_total";
 
 /// Seconds from a call to lock to its end, by how it ended.

@@ -15,9 +15,9 @@ use crate::{
 impl World {
     /// Begins a renewal round.
     pub(super) fn renew(&mut self, model: &Protocol, client: usize, lease: Lease) {
-        let floor = self.largest_granted();
+        let largest_before = self.largest_granted();
         let Lease { token, rounds, .. } = lease;
-        let round = Some(Round { start: self.now, floor });
+        let round = Some(Round { start: self.now, largest_before });
         self.clients[client].phase = Phase::Holding(Lease { rounds: rounds + 1, round, ..lease });
         for site in 0..NODES {
             let standing = &mut self.sites[site].open().standing[client];
@@ -33,7 +33,7 @@ impl World {
         let (round, counts) = match say {
             Say::Renewed { round, counts } => (round, Some(counts)),
             Say::NotRenewed { round } => (round, None),
-            Say::Granted { .. } | Say::Refused | Say::Raised(_) => {
+            Say::Granted { .. } | Say::Refused | Say::WrittenBack(_) => {
                 unreachable!("no answer to a renewal")
             }
         };
@@ -72,7 +72,7 @@ impl World {
 
     /// A quorum counted for the round.
     fn complete(&mut self, model: &Protocol, client: usize, lease: Lease, open: Round) {
-        if open.floor > lease.token {
+        if open.largest_before > lease.token {
             self.flaw = Some(Flaw::FalseProof(lease.token));
         }
         let mut valid_until = lease.valid_until;

@@ -1,4 +1,4 @@
-//! An attempt of a client: lock, raise, and rollback.
+//! An attempt of a client: lock, write-back, and rollback.
 
 use crate::{
     model::{
@@ -6,7 +6,7 @@ use crate::{
         bounds::Promise,
         message::{Ask, Say},
         protocol::Protocol,
-        site::{LockVote, Raising, Standing},
+        site::{LockVote, Standing, WriteBackState},
         world::{Flaw, Lease, Phase, World},
     },
     mutation::Mutation,
@@ -15,11 +15,11 @@ use crate::{
 
 impl World {
     pub(super) fn begin(&mut self, model: &Protocol, client: usize) {
-        let floor = if model.bounds.are_tokens_counted() { self.largest_granted() } else { 0 };
+        let largest_before = if model.bounds.are_tokens_counted() { self.largest_granted() } else { 0 };
         let start = self.now;
         let state = &mut self.clients[client];
-        (state.begun, state.phase, state.start, state.floor) =
-            (state.begun + 1, Phase::Locking, start, floor);
+        (state.begun, state.phase, state.start, state.largest_before) =
+            (state.begun + 1, Phase::Locking, start, largest_before);
         for site in 0..NODES {
             let hint = model.bounds.hints[client];
             self.send(client, site, Ask::Lock { hint, has_turn: !model.bounds.is_queued });
@@ -38,14 +38,15 @@ impl World {
         }
     }
 
-    /// What a node said to the lock or the raise.
+    /// What a node said to the lock or the write-back.
     pub(super) fn hear_vote(&mut self, model: &Protocol, client: usize, site: usize, say: Say) {
         let standing = &mut self.sites[site].open().standing[client];
         match say {
             Say::Granted { vote } => standing.lock = LockVote::Granted(vote),
             Say::Refused => standing.lock = LockVote::Refused,
-            Say::Raised(is_raised) => {
-                standing.raise = if is_raised { Raising::Raised } else { Raising::Refused };
+            Say::WrittenBack(is_written_back) => {
+                standing.write_back =
+                    if is_written_back { WriteBackState::WrittenBack } else { WriteBackState::Refused };
             }
             Say::Renewed { .. } | Say::NotRenewed { .. } => unreachable!("not an answer to an attempt"),
         }
@@ -86,18 +87,18 @@ impl World {
             return;
         }
         let token = votes.max().unwrap();
-        if model.rules.is_broken(Mutation::NoRaise) {
+        if model.rules.is_broken(Mutation::NoWriteBack) {
             self.grant(model, client, token);
         } else {
             self.clients[client].phase = Phase::Confirming { token };
         }
     }
 
-    /// Granted once a quorum has confirmed the token; the others that granted are raised to it.
+    /// Granted once a quorum has confirmed the token; the others that granted get a write-back.
     fn confirm(&mut self, model: &Protocol, client: usize, token: u64) {
         let confirmed = self.count(|site| {
             let standing = site.standing[client];
-            standing.lock == LockVote::Granted(token) || standing.raise == Raising::Raised
+            standing.lock == LockVote::Granted(token) || standing.write_back == WriteBackState::WrittenBack
         });
         if confirmed >= model.needed {
             return self.grant(model, client, token);
@@ -105,9 +106,9 @@ impl World {
         for site in 0..NODES {
             let standing = self.sites[site].standing[client];
             let is_below = matches!(standing.lock, LockVote::Granted(vote) if vote < token);
-            if is_below && standing.raise == Raising::NotAsked {
-                self.sites[site].open().standing[client].raise = Raising::Unanswered;
-                self.send(client, site, Ask::Raise { token });
+            if is_below && standing.write_back == WriteBackState::NotAsked {
+                self.sites[site].open().standing[client].write_back = WriteBackState::Unanswered;
+                self.send(client, site, Ask::WriteBack { token });
             }
         }
     }
@@ -120,7 +121,7 @@ impl World {
         let state = &mut self.clients[client];
         let valid_until = model.bounds.timing.map_or(0, |timing| state.start + timing.ttl);
         state.phase = Phase::Holding(Lease { token, valid_until, rounds: 0, round: None });
-        let floor = std::mem::take(&mut state.floor);
+        let largest_before = std::mem::take(&mut state.largest_before);
         state.start = 0;
         if !model.bounds.is_all_delivered() {
             for site in &mut self.sites {
@@ -129,7 +130,7 @@ impl World {
         }
         match model.bounds.promise {
             Promise::TokensAreUniqueAndGrow => {
-                if token <= floor {
+                if token <= largest_before {
                     self.flaw = Some(Flaw::Fell(token));
                 } else if self.granted.contains(&token) {
                     self.flaw = Some(Flaw::Repeated(token));

@@ -4,7 +4,7 @@ use std::{fmt, sync::LazyLock, time::Duration};
 
 use crate::{
     node::{
-        Enqueue, Entry, Leave, Lock, Raise, Renew, Resources, Unlock,
+        Enqueue, Entry, Leave, Lock, Renew, Resources, Unlock, WriteBack,
         entries::{owner, resources},
     },
     owner_id::OwnerId,
@@ -39,7 +39,7 @@ pub(super) enum Ask {
         hint: u64,
         has_turn: bool,
     },
-    Raise {
+    WriteBack {
         token: u64,
     },
     Renew {
@@ -59,7 +59,7 @@ pub(super) enum Say {
         vote: u64,
     },
     Refused,
-    Raised(bool),
+    WrittenBack(bool),
     /// `counts`: for the quorum that the round is about.
     Renewed {
         round: u8,
@@ -89,7 +89,7 @@ impl Request {
         let owner = OWNERS[owned_by.client][usize::from(owned_by.number) - 1].clone();
         match self.ask {
             Ask::Lock { hint, has_turn } => Entry::Lock(Lock { resources, owner, ttl, hint, has_turn }),
-            Ask::Raise { token } => Entry::Raise(Raise { resources, owner, token }),
+            Ask::WriteBack { token } => Entry::WriteBack(WriteBack { resources, owner, token }),
             Ask::Renew { token, .. } => Entry::Renew(Renew { resources, owner, holds: 1, ttl, token }),
             Ask::Unlock { real, leave } => {
                 Entry::Unlock(Unlock { resources, owner, real, leave, is_awaited: false })

@@ -1,15 +1,15 @@
 //! A model of the protocol, searched exhaustively.
 //!
 //! ```text
-//!   client a ──┐  Lock, Raise, Renew, Unlock    ┌── Site: NodeState::apply
+//!   client a ──┐  Lock, WriteBack, Renew, Unlock    ┌── Site: NodeState::apply
 //!              ├── in flight, in any order ──── ┼── Site
 //!   client b ──┘  votes                         └── Site
 //! ```
 //!
 //! The nodes are real: each step of one is [`NodeState::apply`], the function that in-memory nodes
 //! wrap and that the scripts are compared with. The clients are the model's own, small enough that
-//! every state of them can be visited: they lock, decide at any quorum, raise, renew, unlock, and
-//! may give up at any moment. The network delivers what is in flight in any order, some of it
+//! every state of them can be visited: they lock, decide at any quorum, write back, renew, unlock,
+//! and may give up at any moment. The network delivers what is in flight in any order, some of it
 //! twice, some of it never. That is harsher than a connection, which keeps the order of what it
 //! carries.
 //!

@@ -50,24 +50,30 @@ fn tokens_are_unique_and_grow_whatever_hints_are_given() {
 }
 
 #[test]
-fn without_a_raise_the_next_quorum_may_not_know_of_the_token() {
-    shortest_break(Bounds { starts: NEARLY_IN_STEP, ..BOUNDS }, Rules::without(Mutation::NoRaise));
+fn without_a_write_back_the_next_quorum_may_not_know_of_the_token() {
+    shortest_break(Bounds { starts: NEARLY_IN_STEP, ..BOUNDS }, Rules::without(Mutation::NoWriteBack));
 }
 
 #[test]
-fn a_raise_that_does_not_ask_whose_key_it_is_confirms_a_token_twice() {
-    shortest_break(Bounds { starts: &[[0, 1, 1]], ..BOUNDS }, Rules::without(Mutation::RaiseWithoutOwner));
+fn a_write_back_that_does_not_ask_whose_key_it_is_confirms_a_token_twice() {
+    shortest_break(
+        Bounds { starts: &[[0, 1, 1]], ..BOUNDS },
+        Rules::without(Mutation::WriteBackWithoutOwner),
+    );
 }
 
 #[test]
-fn a_raise_that_lowers_counters_lets_a_token_come_again() {
+fn a_write_back_that_lowers_counters_lets_a_token_come_again() {
     let bounds = Bounds { duplicates: 1, starts: &[[0, 1, 1]], ..BOUNDS };
-    assert_breaks(bounds, Rules::without(Mutation::RaiseAboveToken));
+    assert_breaks(bounds, Rules::without(Mutation::WriteBackAboveToken));
 }
 
 #[test]
-fn a_raise_that_asks_for_nothing_lets_a_token_come_again() {
-    shortest_break(Bounds { starts: &[[0, 1, 1]], ..BOUNDS }, Rules::without(Mutation::RaiseUnconditionally));
+fn a_write_back_that_asks_for_nothing_lets_a_token_come_again() {
+    shortest_break(
+        Bounds { starts: &[[0, 1, 1]], ..BOUNDS },
+        Rules::without(Mutation::WriteBackUnconditionally),
+    );
 }
 
 #[test]

@@ -11,10 +11,10 @@ use crate::{
         bounds::{Bounds, Expiries, Promise},
         message::{Reply, Request, Say},
         rules::Rules,
-        site::{LockVote, RUN, Sealed, Site},
+        site::{INCARNATION, LockVote, Sealed, Site},
         world::{Phase, World},
     },
-    node::{QuarantineTerms, Terms, entries::terms},
+    node::{QuarantineParameters, QuorumParameters, entries::parameters},
 };
 
 /// The protocol, within bounds and by rules.
@@ -22,25 +22,26 @@ use crate::{
 pub(super) struct Protocol {
     pub(super) bounds: Bounds,
     pub(super) rules: Rules,
-    pub(super) terms: Terms,
+    pub(super) parameters: QuorumParameters,
     /// How many votes win.
     pub(super) needed: usize,
 }
 
 impl Protocol {
     pub(super) fn new(bounds: Bounds, rules: Rules) -> Self {
-        let mut terms = Terms { guard: rules.guard, run: Some(RUN.into()), ..terms() };
+        let mut parameters =
+            QuorumParameters { guard: rules.guard, incarnation: Some(INCARNATION.into()), ..parameters() };
         if let Some(timing) = bounds.timing {
-            terms.max_ttl = Duration::from_millis(timing.ttl.into());
+            parameters.max_ttl = Duration::from_millis(timing.ttl.into());
             // What is over after a tick is over in it: so a tick less than an attempt may last.
             let renewals_after = Duration::from_millis(timing.attempt_timeout.saturating_sub(1).into());
-            terms.quarantine = QuarantineTerms { lasts: terms.max_ttl, renewals_after };
+            parameters.quarantine = QuarantineParameters { lasts: parameters.max_ttl, renewals_after };
         }
-        Self { bounds, rules, terms, needed: rules.needed() }
+        Self { bounds, rules, parameters, needed: rules.needed() }
     }
 
     pub(super) fn ttl(&self) -> Duration {
-        self.terms.max_ttl
+        self.parameters.max_ttl
     }
 
     /// What an action makes of a world, every node still in its place.
@@ -72,7 +73,7 @@ impl Protocol {
             }
             Action::Crash { site } => {
                 world.crashes -= 1;
-                world.sites[site].open().crash(&self.terms, before.now);
+                world.sites[site].open().crash(&self.parameters, before.now);
             }
             Action::Tick => self.tick(&mut world),
         }
@@ -90,7 +91,7 @@ impl Protocol {
             let reply = world.sites[site].replies()[0];
             world = then(world, Action::Hear { site, reply });
         }
-        assert!(world.is_holding(self, 0), "votes that differ need a raise");
+        assert!(world.is_holding(self, 0), "votes that differ need a write_back");
         world.settled()
     }
 
@@ -175,7 +176,7 @@ impl Protocol {
         let Reply { to, say } = reply;
         world.sites[site].open().take(reply);
         match say {
-            Say::Granted { .. } | Say::Refused | Say::Raised(_) => {
+            Say::Granted { .. } | Say::Refused | Say::WrittenBack(_) => {
                 world.hear_vote(self, to.client, site, say);
             }
             Say::Renewed { .. } | Say::NotRenewed { .. } => world.hear_renewal(self, to.client, site, say),

@@ -17,14 +17,14 @@ use crate::{
     },
     mutation::Mutation,
     node::{
-        Answer, Enrol, Entry, Init, NewNodes, RestartGuard, Terms,
-        state::{Counter, NodeState, NodeTime, Record},
+        Answer, Entry, Init, NewNodes, QuorumParameters, Register, RestartGuard,
+        state::{Counter, NodeMetadata, NodeState, NodeTime},
     },
 };
 
-/// What a node is called by itself. A restart is a flush here: what tells runs apart is not in
-/// question.
-pub(super) const RUN: &str = "";
+/// What a node is called by itself. A restart is a flush here: what tells incarnations apart is not
+/// in question.
+pub(super) const INCARNATION: &str = "";
 
 /// One node, what is in flight to and from it, and what each client's attempt has heard of it.
 ///
@@ -45,7 +45,7 @@ pub(super) struct Site {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Standing {
     pub(super) lock: LockVote,
-    pub(super) raise: Raising,
+    pub(super) write_back: WriteBackState,
     /// Of the last renewal round.
     pub(super) renewal: Option<bool>,
     /// Renewals that are unanswered.
@@ -63,20 +63,20 @@ pub(super) enum LockVote {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) enum Raising {
+pub(super) enum WriteBackState {
     #[default]
     NotAsked,
     Unanswered,
-    Raised,
+    WrittenBack,
     Refused,
 }
 
 impl Site {
-    pub(super) fn new(terms: &Terms, counter: u64) -> Self {
-        let mut node = NodeState::new(RUN);
-        if terms.guard != RestartGuard::Off {
+    pub(super) fn new(parameters: &QuorumParameters, counter: u64) -> Self {
+        let mut node = NodeState::new(INCARNATION);
+        if parameters.guard != RestartGuard::Off {
             let init = Init { is_rehearsal: false, time: Duration::ZERO };
-            node.apply(terms, &Entry::Init(init), NodeTime::from_epoch(0));
+            node.apply(parameters, &Entry::Init(init), NodeTime::from_epoch(0));
         }
         node.set_counter(resource(), Some(remembered(counter)));
         Self { node, ahead: 0, requests: Vec::new(), replies: Vec::new(), standing: Default::default() }
@@ -84,7 +84,7 @@ impl Site {
 
     /// Somebody else comes into its queue.
     pub(super) fn enqueue(&mut self, model: &Protocol) {
-        self.node.apply(&model.terms, &stranger(model.ttl()), self.time(0));
+        self.node.apply(&model.parameters, &stranger(model.ttl()), self.time(0));
     }
 
     pub(super) fn requests(&self) -> &[Request] {
@@ -132,7 +132,7 @@ impl Site {
         let entry = request.entry(owner, model.ttl());
         let was_held = self.is_held(now);
         let broken = model.rules.break_for_nodes();
-        let answer = self.node.apply(&model.terms, &entry, self.time(now)).answer.into_parts().0;
+        let answer = self.node.apply(&model.parameters, &entry, self.time(now)).answer.into_parts().0;
         drop(broken);
         if !model.bounds.are_tokens_counted() {
             self.node.set_counter(resource(), Some(remembered(0)));
@@ -140,9 +140,9 @@ impl Site {
         match (ask, answer) {
             (Ask::Unlock { .. }, _) => None,
             (_, Answer::Granted { vote }) => Some(Say::Granted { vote }),
-            (_, Answer::Raised) => Some(Say::Raised(true)),
-            (_, Answer::NotRaised { .. }) => Some(Say::Raised(false)),
-            (Ask::Raise { .. }, Answer::Abstains(_)) => Some(Say::Raised(false)),
+            (_, Answer::WrittenBack) => Some(Say::WrittenBack(true)),
+            (_, Answer::NotWrittenBack { .. }) => Some(Say::WrittenBack(false)),
+            (Ask::WriteBack { .. }, Answer::Abstains(_)) => Some(Say::WrittenBack(false)),
             (Ask::Renew { round, .. }, Answer::Renewed { proves }) => {
                 let counts = match model.bounds.promise {
                     Promise::ProofsHold if model.rules.is(Wrong::StillMineProves) => was_held,
@@ -177,18 +177,18 @@ impl Site {
         self.ahead += u8::from(is_regained_above);
     }
 
-    /// A client enrols it at once.
-    pub(super) fn crash(&mut self, terms: &Terms, now: u8) {
+    /// A client registers it at once.
+    pub(super) fn crash(&mut self, parameters: &QuorumParameters, now: u8) {
         let counter = self.node.counter(resource(), self.time(now));
         self.node.flush();
-        if terms.guard != RestartGuard::Off {
+        if parameters.guard != RestartGuard::Off {
             let time = self.time(now);
-            let enrol = Enrol { new_nodes: NewNodes::Quarantine, time: time.since_epoch() };
-            self.node.apply(terms, &Entry::Enrol(enrol), time);
-            // Where tokens are not looked at, the floor would only make more states, and so would
-            // what `init` asks for.
-            let record = self.node.record().cloned();
-            self.node.set_record(record.map(|record| Record { floor: 0, ..record }));
+            let register = Register { new_nodes: NewNodes::Quarantine, time: time.since_epoch() };
+            self.node.apply(parameters, &Entry::Register(register), time);
+            // Where tokens are not looked at, the minimum token would only make more states, and so
+            // would what `init` asks for.
+            let metadata = self.node.metadata().cloned();
+            self.node.set_metadata(metadata.map(|metadata| NodeMetadata { minimum_token: 0, ..metadata }));
             self.node.set_new(None);
         }
         self.node.set_counter(resource(), counter);

@@ -5,7 +5,7 @@ use crate::model::{
     bounds::{Expiries, Promise},
     message::{Ask, Attempt, Reply, Request, Say},
     protocol::Protocol,
-    site::{LockVote, Raising, Sealed, Site},
+    site::{LockVote, Sealed, Site, WriteBackState},
 };
 
 /// Everything at one moment.
@@ -44,7 +44,7 @@ pub(super) struct Client {
     /// The tick at which the attempt began.
     pub(super) start: u8,
     /// The largest token that had been granted then.
-    pub(super) floor: u64,
+    pub(super) largest_before: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,14 +70,14 @@ pub(super) struct Lease {
 pub(super) struct Round {
     pub(super) start: u8,
     /// The largest token that had been granted at its start.
-    pub(super) floor: u64,
+    pub(super) largest_before: u64,
 }
 
 impl World {
     pub(super) fn new(model: &Protocol, counters: [u64; NODES]) -> Self {
-        let client = Client { begun: 0, phase: Phase::Idle, start: 0, floor: 0 };
+        let client = Client { begun: 0, phase: Phase::Idle, start: 0, largest_before: 0 };
         let mut world = Self {
-            sites: counters.map(|counter| Sealed::new(Site::new(&model.terms, counter))),
+            sites: counters.map(|counter| Sealed::new(Site::new(&model.parameters, counter))),
             clients: [client; CLIENTS],
             now: 0,
             granted: Vec::new(),
@@ -134,7 +134,7 @@ impl World {
             site.open().forget_attempt(client);
         }
         let Client { begun, .. } = self.clients[client];
-        self.clients[client] = Client { begun, phase: Phase::Idle, start: 0, floor: 0 };
+        self.clients[client] = Client { begun, phase: Phase::Idle, start: 0, largest_before: 0 };
     }
 
     /// Whether hearing this changes anything. A node's first answer stands; and what comes after a
@@ -145,15 +145,15 @@ impl World {
         if model.bounds.is_all_delivered() {
             return match say {
                 Say::Granted { .. } | Say::Refused => is_voting,
-                Say::Raised(_) => standing.raise == Raising::Unanswered,
+                Say::WrittenBack(_) => standing.write_back == WriteBackState::Unanswered,
                 Say::Renewed { .. } | Say::NotRenewed { .. } => standing.open_renewals > 0,
             };
         }
         match (say, self.clients[to.client].phase) {
             (Say::Granted { .. }, Phase::Locking | Phase::Confirming { .. }) => is_voting,
             (Say::Refused, Phase::Locking) => is_voting && self.repeats > 0,
-            (Say::Raised(is_raised), Phase::Confirming { .. }) => {
-                is_raised && standing.raise == Raising::Unanswered
+            (Say::WrittenBack(is_written_back), Phase::Confirming { .. }) => {
+                is_written_back && standing.write_back == WriteBackState::Unanswered
             }
             (Say::Renewed { round, counts }, Phase::Holding(lease)) => {
                 let is_open = lease.round.is_some() && round == lease.rounds;
@@ -210,7 +210,9 @@ impl World {
         let may_be_granted = |client: usize| may_begin(client) || is_trying(client);
         let may_prove_falsely = |client: usize| match self.clients[client].phase {
             Phase::Holding(lease) if lease.rounds < model.bounds.renewals[client] => true,
-            Phase::Holding(lease) if lease.round.is_some_and(|round| round.floor > lease.token) => true,
+            Phase::Holding(lease) if lease.round.is_some_and(|round| round.largest_before > lease.token) => {
+                true
+            }
             _ => may_be_granted(client) && model.bounds.renewals[client] > 0,
         };
         let mut clients = 0..CLIENTS;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::{
     node::{
         fault::Fault,
+        parameters::{Fingerprint, Incarnation},
         proclamation::Proclamation,
-        terms::{Fingerprint, Run},
     },
     owner_id::OwnerId,
 };
@@ -27,12 +27,12 @@ pub(crate) enum Answer {
     Gone,
     /// Any but the unlocks, inspection and observation: the node belongs to a quorum of another
     /// configuration.
-    Foreign { fingerprint: Fingerprint },
-    /// Raise: the counters now stand at the token.
-    Raised,
-    /// Raise: not the owner's, or a counter is above the token already. The largest counter, 0 if
-    /// none.
-    NotRaised { counter: u64 },
+    WrongQuorum { fingerprint: Fingerprint },
+    /// Write-back: the counters now stand at the token.
+    WrittenBack,
+    /// Write-back: not the owner's, or a counter is above the token already. The largest counter, 0
+    /// if none.
+    NotWrittenBack { counter: u64 },
     /// Renewal: ours, for another ttl. `proves`: no token above the lease's own was given here
     /// before.
     Renewed { proves: bool },
@@ -44,10 +44,10 @@ pub(crate) enum Answer {
     /// Unlock, sent again after its connection broke: nothing was there, or it was deleted the
     /// first time.
     UnlockedBefore,
-    /// Lock, raise: the node must not vote, for it may have forgotten votes.
+    /// Lock, write-back: the node must not vote, for it may have forgotten votes.
     Abstains(Abstention),
     /// Renewal: ours, for another ttl, but at a node that does not count yet, for the same reason.
-    Healed(Abstention),
+    RenewedInQuarantine(Abstention),
     /// Inspection.
     Inspected(Inspection),
     /// Proclamation: it is kept, or something later of the same leader is.
@@ -56,10 +56,10 @@ pub(crate) enum Answer {
     NotLeader,
     /// Observation.
     Observed(Observation),
-    /// Enrolment, initialisation, reconfiguration: done.
-    Enrolled(Enrolment),
-    /// Initialisation: the node has a record already.
-    Known { fingerprint: Fingerprint },
+    /// Registration, initialisation, reconfiguration: done.
+    Registered(Registration),
+    /// Initialisation: the node has metadata already.
+    AlreadyRegistered { fingerprint: Fingerprint },
     /// Not answered, or answered with an error: never evidence that the resource is held.
     Fault(Fault),
 }
@@ -103,26 +103,30 @@ impl Answer {
         }
     }
 
-    /// Whether the node has to be enrolled before it does what was asked.
-    pub(crate) fn is_not_enrolled(&self) -> bool {
-        matches!(self, Self::Abstains(Abstention::NotEnrolled) | Self::Healed(Abstention::NotEnrolled))
+    /// Whether the node has to be registered before it does what was asked.
+    pub(crate) fn is_not_registered(&self) -> bool {
+        matches!(
+            self,
+            Self::Abstains(Abstention::NotRegistered) | Self::RenewedInQuarantine(Abstention::NotRegistered)
+        )
     }
 }
 
 /// Why a node must not vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Abstention {
-    /// It has no record, or that of another run than the connection's: it has to be enrolled first.
-    NotEnrolled,
+    /// It has no metadata, or that of another incarnation than the connection's: it has to be
+    /// registered first.
+    NotRegistered,
     /// It is in quarantine, for so long.
     Quarantined(Duration),
 }
 
-/// A node that has enrolled.
+/// A node that has registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Enrolment {
-    /// Which run of which server this is; `None` if the client may not know.
-    pub(crate) run: Option<Run>,
+pub(crate) struct Registration {
+    /// Which incarnation of which server this is; `None` if the client may not know.
+    pub(crate) incarnation: Option<Incarnation>,
     /// For how long it must not vote, if it must not.
     pub(crate) quarantine: Option<Duration>,
 }
@@ -164,9 +168,9 @@ pub(crate) struct Inspection {
     pub(crate) held: Option<HeldBy>,
     /// The fencing counter, 0 where there is none.
     pub(crate) counter: u64,
-    /// Which run of which server this is; `None` if the client may not know.
-    pub(crate) run: Option<Run>,
-    /// To which quorum the node belongs; `None` if it has no record.
+    /// Which incarnation of which server this is; `None` if the client may not know.
+    pub(crate) incarnation: Option<Incarnation>,
+    /// To which quorum the node belongs; `None` if it has no metadata.
     pub(crate) fingerprint: Option<Fingerprint>,
     /// Why it would not vote for this client now, if it would not.
     pub(crate) abstention: Option<Abstention>,

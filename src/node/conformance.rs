@@ -13,8 +13,8 @@ use crate::{
     node::{
         Answer, Entry, Fault, Listener, Node, Notice, Request,
         entries::{
-            enqueue, inspect, lock, observe, owner, proclaim, raise, renew, resource, said, take, unlock,
-            withdraw,
+            enqueue, inspect, lock, observe, owner, proclaim, renew, resource, said, take, unlock, withdraw,
+            write_back,
         },
         names,
     },
@@ -104,8 +104,11 @@ async fn entries_are_executed_in_order_each_with_its_own_answer(subject: &Subjec
     assert_eq!(*unlocked, Answer::Unlocked { deleted: 1 });
     assert_eq!(*second, first + 1);
     assert!(matches!(seen, Answer::Inspected(inspection) if inspection.held.is_some()));
-    assert_eq!(subject.ask(raise("order", "2", second + 1)).await, Answer::Raised);
-    assert_eq!(subject.ask(raise("order", "1", second + 2)).await, Answer::NotRaised { counter: second + 1 });
+    assert_eq!(subject.ask(write_back("order", "2", second + 1)).await, Answer::WrittenBack);
+    assert_eq!(
+        subject.ask(write_back("order", "1", second + 2)).await,
+        Answer::NotWrittenBack { counter: second + 1 }
+    );
     let renewed = subject.ask(renew("order", "2", 1, 30_000, second + 1)).await;
     assert_eq!(renewed, Answer::Renewed { proves: true });
 }

@@ -5,24 +5,24 @@ use std::time::Duration;
 use crate::{
     node::{
         Enqueue, Entry, Fingerprint, ForceUnlock, Inspect, Leave, Lock, Observe, Proclaim, Proclamation,
-        QuarantineTerms, Raise, Renew, Resources, RestartGuard, Terms, Unlock, Withdraw,
+        QuarantineParameters, QuorumParameters, Renew, Resources, RestartGuard, Unlock, Withdraw, WriteBack,
     },
     owner_id::OwnerId,
     resource::Resource,
 };
 
-pub(crate) fn terms() -> Terms {
-    Terms {
+pub(crate) fn parameters() -> QuorumParameters {
+    QuorumParameters {
         fingerprint: Fingerprint::new("test"),
         guard: RestartGuard::Off,
         max_ttl: Duration::from_secs(60),
         counter_ttl: Duration::from_secs(3600),
-        quarantine: QuarantineTerms {
+        quarantine: QuarantineParameters {
             lasts: Duration::from_secs(61),
             renewals_after: Duration::from_secs(3),
         },
         hand_over: Duration::from_millis(100),
-        run: Some("run".into()),
+        incarnation: Some("incarnation".into()),
     }
 }
 
@@ -51,8 +51,8 @@ pub(crate) fn take(names: &str, by: &str, ttl: u64) -> Entry {
     Entry::Lock(Lock { resources, owner, ttl, hint: 0, has_turn: true })
 }
 
-pub(crate) fn raise(names: &str, by: &str, token: u64) -> Entry {
-    Entry::Raise(Raise { resources: resources(names), owner: owner(by), token })
+pub(crate) fn write_back(names: &str, by: &str, token: u64) -> Entry {
+    Entry::WriteBack(WriteBack { resources: resources(names), owner: owner(by), token })
 }
 
 pub(crate) fn renew(names: &str, by: &str, holds: u32, ttl: u64, token: u64) -> Entry {

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::node::terms::Fingerprint;
+use crate::node::parameters::Fingerprint;
 
 /// Why a node gave no vote. A fault is never evidence that a resource is held, nor that it is free.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -47,8 +47,8 @@ pub enum Fault {
     /// `NOPERM`: the ACL user lacks a permission.
     #[error("permission missing: {0}")]
     NoPermission(Arc<str>),
-    /// The ACL user may not call `INFO`, from which the restart guard knows one run of a server
-    /// from another.
+    /// The ACL user may not call `INFO`, from which the restart guard knows one incarnation of a
+    /// server from another.
     #[error("the user may not call INFO, which the restart guard needs (`+info`)")]
     RunIdForbidden,
     /// The node belongs to a quorum that is configured otherwise: this is that quorum's
@@ -62,7 +62,7 @@ pub enum Fault {
         /// The other address.
         other: Arc<str>,
         /// What gave it away.
-        run: Arc<str>,
+        incarnation: Arc<str>,
     },
     /// The server is part of a Redis Cluster: a system that moves keys and promotes replicas, and
     /// would be one vote at most.

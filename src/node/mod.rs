@@ -16,13 +16,13 @@ pub(crate) mod fault;
 pub(crate) mod memory;
 pub(crate) mod names;
 pub(crate) mod outbox;
+pub(crate) mod parameters;
 pub(crate) mod proclamation;
 pub(crate) mod redis;
 pub(crate) mod remote;
 pub(crate) mod reply;
 pub(crate) mod request;
 pub(crate) mod state;
-pub(crate) mod terms;
 pub(crate) mod transport;
 pub(crate) mod ttl;
 
@@ -30,17 +30,17 @@ pub(crate) mod ttl;
 pub(crate) use self::answer::HeldBy;
 pub(crate) use self::{
     answer::{Abstention, Answer, Holder, Inspection, Observation, Queued},
+    parameters::{Incarnation, QuarantineParameters, QuorumParameters},
     proclamation::{LONGEST_VALUE, Proclamation},
     reply::{Reply, Responder},
     request::{
-        Enqueue, Enrol, Entry, ForceUnlock, Init, Inspect, Leave, Lock, NewNodes, Observe, Owed, Proclaim,
-        Raise, Reconfigure, Renew, Request, Resources, Unlock, Withdraw,
+        Enqueue, Entry, ForceUnlock, Init, Inspect, Leave, Lock, NewNodes, Observe, Owed, Proclaim,
+        Reconfigure, Register, Renew, Request, Resources, Unlock, Withdraw, WriteBack,
     },
-    terms::{QuarantineTerms, Run, Terms},
 };
 pub use self::{
     fault::Fault,
-    terms::{Fingerprint, RestartGuard},
+    parameters::{Fingerprint, RestartGuard},
 };
 use crate::resource::Resource;
 

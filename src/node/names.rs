@@ -6,9 +6,9 @@
 
 use crate::{owner_id::OwnerId, resource::Resource};
 
-/// The key of the node record.
+/// The key of the node metadata.
 #[cfg(test)]
-pub(crate) const RECORD: &str = "redquorum:node";
+pub(crate) const METADATA: &str = "redquorum:node";
 
 /// The key that is there while a node must not vote.
 #[cfg(test)]
@@ -41,7 +41,7 @@ pub(crate) fn tombstone(resource: &Resource, owner: &OwnerId) -> Vec<u8> {
 /// The key of what a leader says of itself, which is also the topic on which changes of it are
 /// told.
 ///
-/// Always in braces: `a` and `{a}` are two elections, and cannot share a record as they share a
+/// Always in braces: `a` and `{a}` are two elections, and cannot share a key as they share a
 /// counter.
 pub(crate) fn leader(resource: &Resource) -> Resource {
     Resource::internal([b"redquorum:leader:{", resource.as_bytes(), b"}"].concat())
@@ -136,7 +136,7 @@ mod tests {
                 woken(&other),
                 mark(&other),
             ];
-            let marks = [RECORD, QUARANTINE, ANY].map(|name| name.as_bytes().to_vec());
+            let marks = [METADATA, QUARANTINE, ANY].map(|name| name.as_bytes().to_vec());
             for name in
                 topics.into_iter().chain(told).chain(kept).chain(marks).chain([notice_channel(&other)])
             {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_resources_share_the_record_of_a_leader() {
+    fn no_two_resources_share_the_key_of_a_leader() {
         assert_eq!(leader(&resource("a")).as_bytes(), b"redquorum:leader:{a}");
         assert_eq!(leader(&resource("{a}")).as_bytes(), b"redquorum:leader:{{a}}");
         let topic = leader(&Resource::new([b'a'; 512]).unwrap());

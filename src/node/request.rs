@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     clock::Instant,
-    node::{proclamation::Proclamation, terms::Fingerprint},
+    node::{parameters::Fingerprint, proclamation::Proclamation},
     owner_id::OwnerId,
     resource::Resource,
 };
@@ -43,7 +43,7 @@ impl Load {
     }
 }
 
-/// A run of entries for one node, executed in order, each with its own answer.
+/// Some entries for one node, executed in order, each with its own answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     /// Shared by all nodes that are asked the same. One to [`MOST_ENTRIES`].
@@ -87,7 +87,7 @@ pub(crate) enum Entry {
     Lock(Lock),
     /// Raise the counters of all resources to `token` if they are `owner`'s and none is above it,
     /// or of none.
-    Raise(Raise),
+    WriteBack(WriteBack),
     /// Keep all resources, taking again those that the node lost, or none.
     Renew(Renew),
     /// Delete what is still `owner`'s.
@@ -104,9 +104,9 @@ pub(crate) enum Entry {
     Proclaim(Proclaim),
     /// Tell who holds a resource, and what a leader has said there.
     Observe(Observe),
-    /// Tell which run of the server this is; if it is not the one of the record, begin a
+    /// Tell which incarnation of the server this is; if it is not the one of the metadata, begin a
     /// quarantine.
-    Enrol(Enrol),
+    Register(Register),
     /// Become a node of a new quorum, unless the node belongs to one or may have forgotten one.
     Init(Init),
     /// Become a node of another configuration.
@@ -126,7 +126,7 @@ pub(crate) struct Lock {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Raise {
+pub(crate) struct WriteBack {
     pub(crate) resources: Resources,
     pub(crate) owner: OwnerId,
     pub(crate) token: u64,
@@ -216,14 +216,14 @@ pub(crate) struct Observe {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Enrol {
+pub(crate) struct Register {
     pub(crate) new_nodes: NewNodes,
-    /// The client's time of day, since the epoch. A node that is far off would spoil floors and
-    /// counters.
+    /// The client's time of day, since the epoch. A node that is far off would spoil minimum tokens
+    /// and counters.
     pub(crate) time: Duration,
 }
 
-/// What is thought of a node without a record.
+/// What is thought of a node without metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NewNodes {
     /// It is new, and votes at once.
@@ -255,14 +255,14 @@ impl Entry {
             Self::Lock(lock) => &lock.resources,
             Self::Enqueue(enqueue) => &enqueue.lock.resources,
             Self::Withdraw(withdraw) => std::slice::from_ref(&withdraw.resource),
-            Self::Raise(raise) => &raise.resources,
+            Self::WriteBack(write_back) => &write_back.resources,
             Self::Renew(renew) => &renew.resources,
             Self::Unlock(unlock) => &unlock.resources,
             Self::ForceUnlock(unlock) => &unlock.resources,
             Self::Inspect(inspect) => std::slice::from_ref(&inspect.resource),
             Self::Proclaim(proclaim) => std::slice::from_ref(&proclaim.resource),
             Self::Observe(observe) => std::slice::from_ref(&observe.resource),
-            Self::Enrol(_) | Self::Init(_) | Self::Reconfigure(_) => &[],
+            Self::Register(_) | Self::Init(_) | Self::Reconfigure(_) => &[],
         }
     }
 

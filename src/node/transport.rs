@@ -11,7 +11,7 @@ use std::{
 use futures::future::BoxFuture;
 
 use crate::{
-    node::{answer::Answer, fault::Fault, request::Entry, terms::Run},
+    node::{answer::Answer, fault::Fault, parameters::Incarnation, request::Entry},
     resource::Resource,
 };
 
@@ -52,8 +52,8 @@ pub(crate) trait Link: fmt::Debug + Send {
     /// Loads the script again.
     fn load(&mut self);
 
-    /// From now on, calls say that they mean this run of the server.
-    fn enrolled(&mut self, run: Option<Run>);
+    /// From now on, calls say that they mean this incarnation of the server.
+    fn registered(&mut self, incarnation: Option<Incarnation>);
 
     /// Asks for the release notices of a resource.
     fn subscribe(&mut self, resource: &Resource);

@@ -15,7 +15,7 @@ use crate::{
         core::{Client as QuorumClient, Entropy, Surroundings},
     },
     node::{
-        Node, Terms,
+        Node, QuorumParameters,
         remote::{RemoteNode, Setup},
     },
     resource::Resource,
@@ -198,10 +198,10 @@ impl Client {
     }
 
     /// This process's ways to its nodes.
-    pub(crate) fn connect(&self, terms: &Terms, setup: &Setup) -> Vec<Arc<dyn Node>> {
+    pub(crate) fn connect(&self, parameters: &QuorumParameters, setup: &Setup) -> Vec<Arc<dyn Node>> {
         let to = |node: usize| {
-            let (world, client, terms) = (self.world.clone(), self.index, terms.clone());
-            let transport = Arc::new(SimTransport { world, client, node, terms });
+            let (world, client, parameters) = (self.world.clone(), self.index, parameters.clone());
+            let transport = Arc::new(SimTransport { world, client, node, parameters });
             Arc::new(RemoteNode::new(format!("sim:{node}").into(), transport, setup)) as Arc<dyn Node>
         };
         self.nodes().map(to).collect()
@@ -219,8 +219,8 @@ impl QuorumBuilder {
     pub fn simulated(self, client: &Client) -> Result<Quorum, ConnectError> {
         let settings = self.settings.check(client.nodes().len())?;
         let surroundings = client.surroundings();
-        let setup = setup(&settings, &surroundings, settings.enrolment());
-        let nodes = client.connect(&settings.terms, &setup);
+        let setup = setup(&settings, &surroundings, settings.registration());
+        let nodes = client.connect(&settings.parameters, &setup);
         Ok(Quorum::new(QuorumClient::start(nodes, settings, surroundings)))
     }
 }

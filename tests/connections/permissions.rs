@@ -116,13 +116,13 @@ async fn broken(server: &Server, url: &str) -> BTreeSet<&'static str> {
     };
     // Newcomers would let those go first who were refused, for a while.
     server.command(&["DEL", "redquorum:mark:{lock:1}"]).await;
-    // A node that may have forgotten votes gives none below its floor.
-    let floor = token + 1_000;
-    server.command(&["HSET", "redquorum:node", "floor", &floor.to_string()]).await;
+    // A node that may have forgotten votes gives none below its minimum token.
+    let minimum = token + 1_000;
+    server.command(&["HSET", "redquorum:node", "minimum_token", &minimum.to_string()]).await;
     let above = lock.try_lock().await;
     note(
-        "lock above the floor",
-        above.is_ok_and(|guard| guard.is_some_and(|guard| guard.fencing_token().as_u64() > floor)),
+        "lock above the minimum token",
+        above.is_ok_and(|guard| guard.is_some_and(|guard| guard.fencing_token().as_u64() > minimum)),
     );
 
     let channel = "redisson_lock__channel:{lock:2}";

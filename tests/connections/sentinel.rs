@@ -88,7 +88,7 @@ async fn is_held_throughout(scene: &Scene, fail: impl AsyncFnOnce(&Scene)) {
         (scene.builder().connect().await.unwrap(), scene.builder().connect().await.unwrap());
     let held = works(&holder).await;
     assert_eq!(vote_of_the_set(&other).await, Vote::Granted);
-    let record = scene.master().command(&["HGET", "redquorum:node", "run"]).await;
+    let metadata = scene.master().command(&["HGET", "redquorum:node", "incarnation"]).await;
 
     fail(scene).await;
     eventually(FAILOVER, "the replica is promoted", async || {
@@ -100,7 +100,7 @@ async fn is_held_throughout(scene: &Scene, fail: impl AsyncFnOnce(&Scene)) {
         matches!(vote_of_the_set(&other).await, Vote::Refused(Refusal::Quarantined { remaining: Some(_) }))
     };
     eventually(SOON, "the promoted server is in quarantine", abstains).await;
-    assert_ne!(scene.replica().command(&["HGET", "redquorum:node", "run"]).await, record);
+    assert_ne!(scene.replica().command(&["HGET", "redquorum:node", "incarnation"]).await, metadata);
     assert!(scene.replica().keys().await.contains(&"redquorum:quarantine".to_owned()));
     // Not for renewals either: the old master may still be there for somebody.
     let until: u64 = scene.replica().query(redis::cmd("GET").arg("redquorum:quarantine")).await;
@@ -140,7 +140,7 @@ async fn a_lock_outlives_a_master_that_is_demoted_and_the_promoted_one_votes_aft
     eventually(FAILOVER, "the old master follows", follows).await;
 }
 
-/// Nobody enrols then, which would refuse it.
+/// Nobody registers then, which would refuse it.
 #[tokio::test]
 async fn what_sentinels_name_is_not_taken_for_a_master_if_it_is_a_replica() {
     let scene = Scene::start().await;

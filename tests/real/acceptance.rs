@@ -11,7 +11,7 @@ use redquorum::{Fault, Vote};
 use redquorum_tests::{Cluster, eventually};
 
 use super::behaviours::{
-    NODE_RECORD, SOON, builder, client, in_order, taken_back, unlocked_everywhere, votes_of,
+    NODE_METADATA, SOON, builder, client, in_order, taken_back, unlocked_everywhere, votes_of,
 };
 
 const CLIENTS: usize = 16;
@@ -86,7 +86,7 @@ async fn with_three_of_five_frozen_try_lock_fails_within_two_node_timeouts_and_l
     assert!(thawed.elapsed() < ttl);
     for server in cluster.servers() {
         for key in server.keys().await {
-            if key == NODE_RECORD {
+            if key == NODE_METADATA {
                 continue;
             }
             let ttl: i64 = server.query(redis::cmd("PTTL").arg(&key)).await;

@@ -22,7 +22,7 @@ const LOWEST_PORT: u16 = 15000;
 /// same port as its own end, so that it connects to itself.
 ///
 /// No port is reserved twice while the process lives: clients of an earlier server go on dialling
-/// its address, and would enrol with whatever comes after it, in this process or another.
+/// its address, and would register with whatever comes after it, in this process or another.
 #[derive(Debug)]
 pub struct Port {
     number: u16,

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use redquorum::{LockError, Quorum, RedLock, UnlockError};
 use tokio::{sync::watch, task::JoinSet};
 
-use super::{record::Record, residue::Residue};
+use super::{histogram::LatencyHistogram, residue::Residue};
 use crate::{failure::Failure, stopwatch};
 
 /// How long a task rests after a failure, so that nodes which refuse are not asked in a busy loop.
@@ -14,8 +14,8 @@ const REST: Duration = Duration::from_millis(10);
 /// What tasks have seen.
 #[derive(Debug)]
 pub(crate) struct Load {
-    pub(crate) lock: Record,
-    pub(crate) unlock: Record,
+    pub(crate) lock: LatencyHistogram,
+    pub(crate) unlock: LatencyHistogram,
     /// How often what failed.
     pub(crate) failures: BTreeMap<&'static str, u64>,
     /// What their unlocks may have left.
@@ -49,8 +49,8 @@ impl Load {
 
     fn new(tombstones_last: Duration) -> Result<Self, Failure> {
         Ok(Self {
-            lock: Record::new()?,
-            unlock: Record::new()?,
+            lock: LatencyHistogram::new()?,
+            unlock: LatencyHistogram::new()?,
             failures: BTreeMap::new(),
             residue: Residue::new(tombstones_last),
         })

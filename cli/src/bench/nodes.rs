@@ -5,7 +5,7 @@ use std::time::Duration;
 use redquorum::{Quorum, Seen};
 use tokio::sync::watch;
 
-use super::record::Record;
+use super::histogram::LatencyHistogram;
 use crate::{failure::Failure, stopwatch};
 
 /// How often the nodes are asked: rarely beside what the tasks ask.
@@ -13,9 +13,9 @@ const INTERVAL: Duration = Duration::from_millis(100);
 
 /// How fast one node answered.
 #[derive(Debug)]
-pub(crate) struct NodeRecord {
+pub(crate) struct NodeTimes {
     pub(crate) address: String,
-    pub(crate) answers: Record,
+    pub(crate) answers: LatencyHistogram,
     /// How often it gave none.
     pub(crate) silences: u64,
 }
@@ -29,14 +29,14 @@ pub(crate) async fn watch(
     quorum: &Quorum,
     resource: &str,
     mut is_over: watch::Receiver<bool>,
-) -> Result<Vec<NodeRecord>, Failure> {
+) -> Result<Vec<NodeTimes>, Failure> {
     let lock = quorum.red_lock(resource);
-    let mut nodes: Vec<NodeRecord> = Vec::new();
+    let mut nodes: Vec<NodeTimes> = Vec::new();
     while !*is_over.borrow() {
         if let Ok(found) = lock.inspect().await {
             for (index, answer) in found.answers().enumerate() {
                 if index == nodes.len() {
-                    nodes.push(NodeRecord::new(answer.address())?);
+                    nodes.push(NodeTimes::new(answer.address())?);
                 }
                 let Some(node) = nodes.get_mut(index) else { continue };
                 match (answer.seen(), answer.latency()) {
@@ -54,8 +54,8 @@ pub(crate) async fn watch(
     Ok(nodes)
 }
 
-impl NodeRecord {
+impl NodeTimes {
     fn new(address: &str) -> Result<Self, Failure> {
-        Ok(Self { address: address.to_owned(), answers: Record::new()?, silences: 0 })
+        Ok(Self { address: address.to_owned(), answers: LatencyHistogram::new()?, silences: 0 })
     }
 }

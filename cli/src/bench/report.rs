@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 
 use serde::Serialize;
 
-use super::{load::Load, nodes::NodeRecord, record::Percentiles};
+use super::{histogram::Percentiles, load::Load, nodes::NodeTimes};
 use crate::{
     counted::counted,
     table::{table, width},
@@ -33,9 +33,9 @@ struct NodeLine {
 }
 
 impl Report {
-    pub(crate) fn new(tasks: usize, took: Duration, load: &Load, nodes: &[NodeRecord]) -> Self {
+    pub(crate) fn new(tasks: usize, took: Duration, load: &Load, nodes: &[NodeTimes]) -> Self {
         let unlock = load.unlock.percentiles();
-        let line = |node: &NodeRecord| NodeLine {
+        let line = |node: &NodeTimes| NodeLine {
             node: node.address.clone(),
             answers: node.answers.percentiles(),
             silences: node.silences,

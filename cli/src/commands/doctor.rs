@@ -16,7 +16,7 @@ use crate::{
 /// Find out whether the nodes are a sound quorum
 ///
 /// Checks each node, and all of them together, and prints a line for each warning and failure: what
-/// was found, and what to do. It asks on connections of its own, enrols nowhere, and tries what
+/// was found, and what to do. It asks on connections of its own, registers nowhere, and tries what
 /// locks do with names of its own, which are deleted again. What the user may not ask for is a
 /// warning, "cannot tell". Ends with 81 if anything fails.
 #[derive(Args, Debug)]

@@ -11,7 +11,7 @@ use crate::{app::App, exit::Exit, failure::Failure, sight::Sight};
 /// For each node: the owner, how many holds it has, how long the node keeps the lock unless it is
 /// renewed, the fencing counter, and how long the node took to answer. Below, why nodes do not
 /// vote, and the quorum's conclusion. The answers are of the moment at which the nodes gave them:
-/// what they say may be otherwise by now. Nothing is written to nodes that no client has enrolled
+/// what they say may be otherwise by now. Nothing is written to nodes that no client has registered
 /// yet.
 #[derive(Args, Debug)]
 pub(crate) struct Inspect {

@@ -32,7 +32,7 @@ pub(crate) struct Node {
     /// The machines that the address leads to; empty if unknown.
     pub(crate) hosts: Vec<IpAddr>,
     /// Where there are several: the server that answers at each, by its `run_id`.
-    pub(crate) runs: BTreeMap<IpAddr, String>,
+    pub(crate) run_ids: BTreeMap<IpAddr, String>,
     /// Whether Sentinels name its server, and may promote another one.
     pub(crate) is_behind_sentinel: bool,
     /// Or why it could not be asked.
@@ -50,8 +50,8 @@ pub(crate) struct Server {
     pub(crate) latencies: Vec<Duration>,
     pub(crate) clock: Told<ClockReading>,
     pub(crate) access: Access,
-    /// Its record; `None` if it belongs to no quorum.
-    pub(crate) record: Told<Option<Record>>,
+    /// Its metadata; `None` if it belongs to no quorum.
+    pub(crate) metadata: Told<Option<NodeMetadata>>,
     /// How long it must not vote; `None` if it may.
     pub(crate) quarantine: Told<Option<Duration>>,
 }
@@ -133,7 +133,7 @@ pub(crate) struct Trial {
 
 /// What a node knows of its quorum.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Record {
-    pub(crate) run: String,
+pub(crate) struct NodeMetadata {
+    pub(crate) incarnation: String,
     pub(crate) fingerprint: String,
 }

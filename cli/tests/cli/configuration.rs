@@ -36,9 +36,9 @@ async fn arguments_go_before_the_environment_and_that_before_the_file() {
     command.env("REDQUORUM_CONFIG", &file);
     let run = output(command).await;
     assert_eq!((code(&run), stdout(&run)), (0, "ran\n".to_owned()), "{}", stderr(&run));
-    let record: String =
+    let metadata: String =
         cluster.server(0).query(redquorum::redis::cmd("HGET").arg("redquorum:node").arg("fingerprint")).await;
-    assert!(record.contains("name=from-the-file"), "{record}");
+    assert!(metadata.contains("name=from-the-file"), "{metadata}");
 }
 
 #[tokio::test]

@@ -50,7 +50,8 @@ fn summary(doctor: &Output) -> Value {
 /// Whatever the doctor tried is gone: deleted, or if the user may not do that, by its ttl.
 async fn is_left_clean(cluster: &Cluster) {
     for server in cluster.servers() {
-        eventually(SOON, "only the record is left", async || server.keys().await == ["redquorum:node"]).await;
+        eventually(SOON, "only the metadata is left", async || server.keys().await == ["redquorum:node"])
+            .await;
     }
 }
 
@@ -73,7 +74,7 @@ async fn a_sound_quorum_is_told_so_in_a_line_and_line_by_line_if_that_is_asked_f
     assert_eq!(odd.len(), 2, "{text}");
     assert!(odd[0].starts_with("warn  machines     all  127.0.0.1:"), "{text}");
     assert!(is_last(&text, ", 0 failures; sound"), "{text}");
-    for check in ["reachable", "permissions", "scripts", "notices", "writes", "record", "drift", "clock"] {
+    for check in ["reachable", "permissions", "scripts", "notices", "writes", "metadata", "drift", "clock"] {
         let lines = text.lines().filter(|line| line.split_whitespace().nth(1) == Some(check));
         assert_eq!(lines.count(), 3, "{check}: {text}");
     }
@@ -216,7 +217,7 @@ async fn what_the_user_may_not_do_is_found() {
         ("-publish", "permissions", "fail", "+publish"),
         ("-info", "info", "fail", "+info"),
         ("-time", "clock", "warn", "+time"),
-        ("-hmget", "record", "warn", "cannot tell"),
+        ("-hmget", "metadata", "warn", "cannot tell"),
         ("-pttl", "quarantine", "warn", "cannot tell"),
     ] {
         finds(&doctor(&[taken]).await, check, port, level, words);
@@ -242,7 +243,7 @@ async fn without_a_restart_guard_settings_that_lose_votes_are_found() {
     finds(&doctor, "truncated", Some(cluster.server(0).port()), "fail", "aof-load-truncated yes");
     finds(&doctor, "persistence", Some(lazy.port()), "fail", "everysec");
     finds(&doctor, "persistence", Some(forgetful.port()), "fail", "appendonly no");
-    finds(&doctor, "record", Some(lazy.port()), "ok", "none is needed");
+    finds(&doctor, "metadata", Some(lazy.port()), "ok", "none is needed");
 }
 
 #[tokio::test]
@@ -250,14 +251,14 @@ async fn nodes_that_are_not_initialised_and_nodes_of_another_quorum_are_found() 
     let cluster = Cluster::start(3).await;
     let new = output(plainly(&cluster, QUICK)).await;
     assert_eq!(code(&new), 81);
-    finds(&new, "record", Some(cluster.server(0).port()), "warn", "redquorum init");
+    finds(&new, "metadata", Some(cluster.server(0).port()), "warn", "redquorum init");
     finds(&new, "quorum", None, "fail", "0 of 3 nodes vote");
     for server in cluster.servers() {
-        assert!(server.keys().await.is_empty(), "asking makes no record");
+        assert!(server.keys().await.is_empty(), "asking writes no metadata");
     }
     builder(&cluster).name("theirs").init().await.unwrap();
     let doctor = output(plainly(&cluster, QUICK)).await;
-    finds(&doctor, "record", Some(cluster.server(0).port()), "fail", "name=theirs");
+    finds(&doctor, "metadata", Some(cluster.server(0).port()), "fail", "name=theirs");
     assert_eq!(code(&doctor), 81);
 }
 

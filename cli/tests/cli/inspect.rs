@@ -112,9 +112,9 @@ async fn what_is_shown_fits_a_terminal_of_80_columns() {
 #[tokio::test]
 async fn a_node_in_quarantine_is_told_so() {
     let cluster = Cluster::start(3).await;
-    // Nobody has made them a quorum, and nobody has enrolled with them either.
+    // Nobody has made them a quorum, and nobody has registered with them either.
     let shown = stdout(&output(plainly(&cluster, ["inspect", "job"])).await);
-    assert_eq!(shown.matches(": abstains: no client has enrolled with it ").count(), 3, "{shown}");
+    assert_eq!(shown.matches(": abstains: no client has registered with it ").count(), 3, "{shown}");
     drop(Quorum::builder().nodes(cluster.urls()).connect().await.unwrap());
     let shown = stdout(&output(plainly(&cluster, ["inspect", "job"])).await);
     assert_eq!(shown.matches(": in quarantine for ").count(), 3, "{shown}");

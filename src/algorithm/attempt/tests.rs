@@ -41,9 +41,9 @@ fn differing_votes_are_raised_to_the_largest_and_the_raise_needs_its_quorum() {
     attempt.step(at(0));
     attempt.on_lock(0, LockVote::Granted(3));
     attempt.on_lock(1, LockVote::Granted(8));
-    assert_eq!(attempt.step(at(1)), Step::Raise { token: 8, nodes: nodes(&[0]) });
+    assert_eq!(attempt.step(at(1)), Step::WriteBack { token: 8, nodes: nodes(&[0]) });
     assert_eq!(attempt.step(at(1)), Step::Wait(at(1000)));
-    attempt.on_raise(0, true);
+    attempt.on_write_back(0, true);
     assert_eq!(attempt.step(at(2)), Step::Won { token: FencingToken::new(8) });
 }
 
@@ -54,7 +54,7 @@ fn a_late_equal_vote_confirms_instead_of_a_failed_raise() {
     attempt.on_lock(0, LockVote::Granted(3));
     attempt.on_lock(1, LockVote::Granted(8));
     attempt.step(at(1));
-    attempt.on_raise(0, false);
+    attempt.on_write_back(0, false);
     assert_eq!(attempt.step(at(2)), Step::Wait(at(1000)));
     attempt.on_lock(2, LockVote::Granted(8));
     assert_eq!(attempt.step(at(3)), Step::Won { token: FencingToken::new(8) });
@@ -67,7 +67,7 @@ fn a_late_larger_vote_does_not_confirm() {
     attempt.on_lock(0, LockVote::Granted(3));
     attempt.on_lock(1, LockVote::Granted(8));
     attempt.step(at(1));
-    attempt.on_raise(0, false);
+    attempt.on_write_back(0, false);
     attempt.on_lock(2, LockVote::Granted(9));
     assert_eq!(attempt.step(at(3)), Step::Abandon);
     assert_eq!(attempt.to_roll_back().collect::<Vec<_>>(), [(0, true), (1, true), (2, true)]);

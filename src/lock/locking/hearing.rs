@@ -31,7 +31,7 @@ impl Run<'_> {
                 self.hear_enqueue(node, &answer);
                 self.hear_lock(node, &answer, true);
             }
-            Asked::Raise => self.attempt.on_raise(node, answer == Answer::Raised),
+            Asked::WriteBack => self.attempt.on_write_back(node, answer == Answer::WrittenBack),
         }
     }
 
@@ -108,7 +108,7 @@ impl Run<'_> {
     pub(super) fn to_the_queue(&self) -> Option<Deferral> {
         let index = self.blocked.unwrap_or_default();
         let node = QueueNode::of(self.core, self.target, index).node?;
-        let patience = self.core.settings.terms.hand_over;
+        let patience = self.core.settings.parameters.hand_over;
         // It may be one of the first, until it knows better.
         Some(Deferral { node, is_queued: false, rank: 0, patience, holder: None })
     }

@@ -62,7 +62,7 @@ impl Node for Strange {
 /// A client that makes a quorum of these nodes, the last of which may be strange.
 fn administrator(cluster: &MemoryCluster, strangeness: Option<Strangeness>) -> Arc<Client> {
     let settings = Quorum::builder().settings.check(cluster.nodes()).unwrap();
-    let mut nodes = cluster.connect(&settings.terms, true);
+    let mut nodes = cluster.connect(&settings.parameters, true);
     if let Some((last, strangeness)) = nodes.pop_if(|_| strangeness.is_some()).zip(strangeness) {
         nodes.push(Arc::new(Strange(last, strangeness)));
     }
@@ -122,7 +122,7 @@ async fn a_client_that_only_looks_changes_nothing() {
     assert!(!lock.inspect().await.unwrap().is_locked());
     assert_eq!(election.leader().await.unwrap(), None);
     drop(election.observe().unwrap());
-    // Nobody has made a record.
+    // Nobody has written metadata.
     init(&administrator(&cluster, None)).await.unwrap();
     let builder = || Quorum::builder().nodes(["redis://a"]);
     let refused = AdmissionError::Config(ConfigError::ReadOnly);

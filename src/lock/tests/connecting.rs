@@ -43,7 +43,7 @@ async fn a_node_that_is_as_quick_as_the_quorum_is_heard() {
     assert_eq!(took, Duration::ZERO, "all have answered or failed");
 }
 
-/// Nobody enrols then, so nobody would look at it later.
+/// Nobody registers then, so nobody would look at it later.
 #[tokio::test(start_paused = true)]
 async fn without_a_restart_guard_every_node_is_waited_for() {
     let cluster = MemoryCluster::new(3);

@@ -299,7 +299,7 @@ impl Observer for Panicking {
 async fn a_lease_that_nobody_can_have_because_its_observer_panics_is_not_renewed() {
     let cluster = MemoryCluster::new(3);
     let settings = Quorum::builder().settings.check(3).unwrap();
-    let nodes = cluster.connect(&settings.terms, false);
+    let nodes = cluster.connect(&settings.parameters, false);
     let surroundings = Surroundings::new(cluster.clock(), Handle::current(), Arc::new(Panicking));
     let quorum = Quorum::new(Client::start(nodes, settings, surroundings));
     let lock = quorum.red_lock("r").ttl(TTL);

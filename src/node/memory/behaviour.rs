@@ -9,8 +9,8 @@ use std::{
 use crate::{
     mutex,
     node::{
-        Answer, Entry, Fault, HeldBy, Holder, Inspection, Observation, Queued, Request, Responder, Terms,
-        answer::Enrolment, memory::MemoryServer,
+        Answer, Entry, Fault, HeldBy, Holder, Inspection, Observation, Queued, QuorumParameters, Request,
+        Responder, answer::Registration, memory::MemoryServer,
     },
     owner_id::OwnerId,
 };
@@ -37,7 +37,7 @@ pub(super) struct Switch {
 #[derive(Debug, Default)]
 struct State {
     behaviour: Behaviour,
-    swallowed: Vec<(Terms, Request, Responder)>,
+    swallowed: Vec<(QuorumParameters, Request, Responder)>,
     log: Vec<Arc<[Entry]>>,
 }
 
@@ -46,13 +46,13 @@ impl Switch {
     /// logged.
     pub(super) fn meet(
         &self,
-        terms: &Terms,
+        parameters: &QuorumParameters,
         request: Request,
         responder: Responder,
     ) -> Option<(Request, Responder)> {
         let mut state = mutex::lock(&self.state);
         if state.behaviour == Behaviour::Hanging {
-            state.swallowed.push((terms.clone(), request, responder));
+            state.swallowed.push((parameters.clone(), request, responder));
             return None;
         }
         state.log.push(Arc::clone(&request.entries));
@@ -61,7 +61,8 @@ impl Switch {
         match behaviour {
             Behaviour::Failing(fault) => responder.fault(&fault),
             Behaviour::Refusing => {
-                responder.answer(request.entries.iter().map(|entry| refusal(entry, terms.max_ttl)).collect());
+                responder
+                    .answer(request.entries.iter().map(|entry| refusal(entry, parameters.max_ttl)).collect());
             }
             Behaviour::Granting | Behaviour::Hanging => return Some((request, responder)),
         }
@@ -80,19 +81,19 @@ fn refusal(entry: &Entry, remaining: Duration) -> Answer {
             Answer::Queued(Queued { resource: 0, ticket: 0, rank: 0, patience: remaining, holder })
         }
         Entry::Withdraw(_) => Answer::Withdrawn,
-        Entry::Raise(_) => Answer::NotRaised { counter: 0 },
+        Entry::WriteBack(_) => Answer::NotWrittenBack { counter: 0 },
         Entry::Unlock(_) | Entry::ForceUnlock(_) => Answer::Unlocked { deleted: 0 },
         Entry::Proclaim(_) => Answer::NotLeader,
         Entry::Observe(_) => Answer::Observed(Observation { owner, remaining: Some(remaining), said: None }),
-        Entry::Enrol(_) | Entry::Init(_) | Entry::Reconfigure(_) => {
-            Answer::Enrolled(Enrolment { run: None, quarantine: None })
+        Entry::Register(_) | Entry::Init(_) | Entry::Reconfigure(_) => {
+            Answer::Registered(Registration { incarnation: None, quarantine: None })
         }
         Entry::Inspect(_) => {
             let held = HeldBy { owner, holds: 1, remaining: Some(remaining) };
             Answer::Inspected(Inspection {
                 held: Some(held),
                 counter: 0,
-                run: None,
+                incarnation: None,
                 fingerprint: None,
                 abstention: None,
             })
@@ -114,8 +115,8 @@ impl MemoryServer {
             state.behaviour = Behaviour::Granting;
             mem::take(&mut state.swallowed)
         };
-        for (terms, request, responder) in swallowed {
-            self.take(&terms, request, responder);
+        for (parameters, request, responder) in swallowed {
+            self.take(&parameters, request, responder);
         }
     }
 
@@ -125,10 +126,10 @@ impl MemoryServer {
         if state.swallowed.is_empty() {
             return false;
         }
-        let (terms, request, responder) = state.swallowed.remove(0);
+        let (parameters, request, responder) = state.swallowed.remove(0);
         let behaviour = mem::replace(&mut state.behaviour, Behaviour::Granting);
         drop(state);
-        self.take(&terms, request, responder);
+        self.take(&parameters, request, responder);
         mutex::lock(&self.behaviour.state).behaviour = behaviour;
         true
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     clock::{Clock, TokioClock},
     node::{
-        NewNodes, Node, Terms,
+        NewNodes, Node, QuorumParameters,
         memory::{MemoryNode, MemoryServer},
     },
 };
@@ -25,7 +25,10 @@ impl MemoryCluster {
     #[must_use]
     pub fn new(nodes: usize) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(TokioClock::new());
-        let servers = (0_u64..).take(nodes).map(|run| MemoryServer::new(Arc::clone(&clock), run)).collect();
+        let servers = (0_u64..)
+            .take(nodes)
+            .map(|incarnation| MemoryServer::new(Arc::clone(&clock), incarnation))
+            .collect();
         Self { servers, clock }
     }
 
@@ -37,15 +40,15 @@ impl MemoryCluster {
         Arc::clone(&self.clock)
     }
 
-    /// One client's ways to the nodes; of one that only looks, they make no record.
-    pub(crate) fn connect(&self, terms: &Terms, is_read_only: bool) -> Vec<Arc<dyn Node>> {
-        // A server without a record is new: nothing but this process can have flushed it.
+    /// One client's ways to the nodes; of one that only looks, they write no metadata.
+    pub(crate) fn connect(&self, parameters: &QuorumParameters, is_read_only: bool) -> Vec<Arc<dyn Node>> {
+        // A server without metadata is new: nothing but this process can have flushed it.
         let new_nodes = if is_read_only { NewNodes::Leave } else { NewNodes::Admit };
         let servers = self.servers.iter().enumerate();
         servers
             .map(|(index, server)| {
                 let address = format!("memory:{index}").into();
-                Arc::new(MemoryNode::new(Arc::clone(server), address, terms.clone(), new_nodes))
+                Arc::new(MemoryNode::new(Arc::clone(server), address, parameters.clone(), new_nodes))
                     as Arc<dyn Node>
             })
             .collect()

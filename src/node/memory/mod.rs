@@ -15,8 +15,8 @@ use crate::{
     clock::Clock,
     mutex,
     node::{
-        Answer, Enrol, Entry, Fault, Listener, NewNodes, Node, Notice, Owed, Reply, Request, Responder,
-        RestartGuard, Subscription, Terms,
+        Answer, Entry, Fault, Listener, NewNodes, Node, Notice, Owed, QuorumParameters, Register, Reply,
+        Request, Responder, RestartGuard, Subscription,
         memory::listeners::Listeners,
         state::{NodeState, NodeTime},
     },
@@ -53,10 +53,10 @@ struct Memory {
 }
 
 impl MemoryServer {
-    /// An empty server. `run` tells this run of it from others and comes from the caller's
-    /// generator.
-    pub(crate) fn new(clock: Arc<dyn Clock>, run: u64) -> Arc<Self> {
-        let state = NodeState::new(&format!("{run:040x}"));
+    /// An empty server. `incarnation` tells this one of its incarnations from others and comes from
+    /// the caller's generator.
+    pub(crate) fn new(clock: Arc<dyn Clock>, incarnation: u64) -> Arc<Self> {
+        let state = NodeState::new(&format!("{incarnation:040x}"));
         Arc::new(Self {
             clock,
             memory: Mutex::new(Memory { state, since_sweep: 0 }),
@@ -72,10 +72,10 @@ impl MemoryServer {
         NodeTime::from_epoch(u64::try_from(time_of_day).unwrap_or(u64::MAX))
     }
 
-    fn take(&self, terms: &Terms, request: Request, responder: Responder) {
+    fn take(&self, parameters: &QuorumParameters, request: Request, responder: Responder) {
         #[cfg(test)]
-        let Some((request, responder)) = self.behaviour.meet(terms, request, responder) else { return };
-        let (answers, released) = self.execute(terms, &request.entries);
+        let Some((request, responder)) = self.behaviour.meet(parameters, request, responder) else { return };
+        let (answers, released) = self.execute(parameters, &request.entries);
         // With the mutex released: a listener may call a node at once.
         for resource in &released {
             self.listeners.tell(resource);
@@ -83,18 +83,18 @@ impl MemoryServer {
         responder.answer(answers);
     }
 
-    fn execute(&self, terms: &Terms, entries: &[Entry]) -> (Vec<Answer>, Vec<Resource>) {
+    fn execute(&self, parameters: &QuorumParameters, entries: &[Entry]) -> (Vec<Answer>, Vec<Resource>) {
         let now = self.now();
         let mut memory = mutex::lock(&self.memory);
         let mut answers = Vec::with_capacity(entries.len());
         let mut released = Vec::new();
         for entry in entries {
             let listeners = |topic: &Resource| self.listeners.of(topic);
-            let outcome = memory.state.apply_before(&listeners, terms, entry, now);
-            if outcome.answer.is_not_enrolled() {
+            let outcome = memory.state.apply_before(&listeners, parameters, entry, now);
+            if outcome.answer.is_not_registered() {
                 // There is no connection that would do it.
-                let enrol = Enrol { new_nodes: NewNodes::Quarantine, time: now.since_epoch() };
-                memory.state.apply(terms, &Entry::Enrol(enrol), now);
+                let register = Register { new_nodes: NewNodes::Quarantine, time: now.since_epoch() };
+                memory.state.apply(parameters, &Entry::Register(register), now);
             }
             answers.push(outcome.answer);
             released.extend(outcome.notices);
@@ -113,7 +113,7 @@ impl MemoryServer {
 pub(crate) struct MemoryNode {
     server: Arc<MemoryServer>,
     address: Arc<str>,
-    terms: Terms,
+    parameters: QuorumParameters,
     is_closed: AtomicBool,
 }
 
@@ -121,17 +121,17 @@ impl MemoryNode {
     pub(crate) fn new(
         server: Arc<MemoryServer>,
         address: Arc<str>,
-        mut terms: Terms,
+        mut parameters: QuorumParameters,
         new_nodes: NewNodes,
     ) -> Self {
-        if terms.guard != RestartGuard::Off {
-            let enrol = Enrol { new_nodes, time: server.now().since_epoch() };
-            let (answers, _) = server.execute(&terms, &[Entry::Enrol(enrol)]);
-            if let Some(Answer::Enrolled(enrolment)) = answers.into_iter().next() {
-                terms.run = enrolment.run;
+        if parameters.guard != RestartGuard::Off {
+            let register = Register { new_nodes, time: server.now().since_epoch() };
+            let (answers, _) = server.execute(&parameters, &[Entry::Register(register)]);
+            if let Some(Answer::Registered(registration)) = answers.into_iter().next() {
+                parameters.incarnation = registration.incarnation;
             }
         }
-        Self { server, address, terms, is_closed: AtomicBool::new(false) }
+        Self { server, address, parameters, is_closed: AtomicBool::new(false) }
     }
 }
 
@@ -146,7 +146,7 @@ impl Node for MemoryNode {
             return Reply::fault(entries, &Fault::Closed);
         }
         let (responder, reply) = Reply::channel(entries);
-        self.server.take(&self.terms, request, responder);
+        self.server.take(&self.parameters, request, responder);
         reply
     }
 

@@ -13,7 +13,7 @@ use crate::{
     node::{
         Answer, Entry, Fault, Listener, NewNodes, Node, Notice, Reply, Request, Subscription,
         conformance::{Subject, conforms},
-        entries::{inspect, lock, resource, take, terms, unlock},
+        entries::{inspect, lock, parameters, resource, take, unlock},
         memory::{Behaviour, MemoryNode, MemoryServer, SWEEP_AFTER},
     },
 };
@@ -55,7 +55,8 @@ struct Fixture {
 fn fixture() -> Fixture {
     let clock = Arc::new(StandingClock::default());
     let server = MemoryServer::new(Arc::clone(&clock) as Arc<dyn Clock>, 7);
-    let node = Arc::new(MemoryNode::new(Arc::clone(&server), "memory:1".into(), terms(), NewNodes::Admit));
+    let node =
+        Arc::new(MemoryNode::new(Arc::clone(&server), "memory:1".into(), parameters(), NewNodes::Admit));
     Fixture { clock, server, node }
 }
 
@@ -81,7 +82,7 @@ async fn a_node_in_memory_conforms() {
 #[test]
 fn clients_share_a_server_and_not_its_fate() {
     let Fixture { server, node, .. } = fixture();
-    let other = MemoryNode::new(server, "memory:1".into(), terms(), NewNodes::Admit);
+    let other = MemoryNode::new(server, "memory:1".into(), parameters(), NewNodes::Admit);
     answer(&*node, lock("a", "1", 5000, 0));
     assert!(matches!(answer(&other, lock("a", "2", 5000, 0)), Answer::Held(_)));
     node.close().now_or_never().expect("nothing is owed");

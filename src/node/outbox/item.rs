@@ -90,12 +90,12 @@ impl Item {
         self.responder.is_abandoned()
     }
 
-    /// The owners whose locks this would take, keep or raise.
+    /// The owners whose locks this would take, keep or write back.
     pub(super) fn takers(&self) -> impl Iterator<Item = &OwnerId> {
         self.entries.iter().filter_map(|entry| match entry {
             Entry::Lock(lock) => Some(&lock.owner),
             Entry::Enqueue(enqueue) => Some(&enqueue.lock.owner),
-            Entry::Raise(raise) => Some(&raise.owner),
+            Entry::WriteBack(write_back) => Some(&write_back.owner),
             Entry::Renew(renew) => Some(&renew.owner),
             _ => None,
         })

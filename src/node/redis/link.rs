@@ -19,8 +19,8 @@ use crate::{
     node::{
         answer::Answer,
         names,
+        parameters::{Incarnation, QuorumParameters},
         request::Entry,
-        terms::{Run, Terms},
         transport::{BatchId, Link, LinkEvent},
     },
     resource::Resource,
@@ -32,7 +32,7 @@ const MOST_CHANNELS: usize = 64;
 /// A connection to a server that has the script.
 pub(super) struct RedisLink {
     wire: Wire,
-    terms: Terms,
+    parameters: QuorumParameters,
     /// What is asked and not answered, in the order of the wire, which is that of the answers.
     asked: VecDeque<(Question, Answering)>,
     /// Subscriptions to be asked for, and those that are being asked for: one command at a time, so
@@ -63,10 +63,10 @@ struct Granting {
 }
 
 impl RedisLink {
-    pub(super) fn new(wire: Wire, terms: Terms) -> Self {
+    pub(super) fn new(wire: Wire, parameters: QuorumParameters) -> Self {
         Self {
             wire,
-            terms,
+            parameters,
             asked: VecDeque::new(),
             wishes: VecDeque::new(),
             granting: None,
@@ -177,7 +177,7 @@ impl RedisLink {
 
 impl Link for RedisLink {
     fn send(&mut self, batch: BatchId, entries: Arc<[Entry]>) {
-        let command = script::command(&self.terms, &entries);
+        let command = script::command(&self.parameters, &entries);
         self.ask(Question::Call { batch, entries }, command);
     }
 
@@ -185,8 +185,8 @@ impl Link for RedisLink {
         self.ask(Question::Load, script_load());
     }
 
-    fn enrolled(&mut self, run: Option<Run>) {
-        self.terms.run = run;
+    fn registered(&mut self, incarnation: Option<Incarnation>) {
+        self.parameters.incarnation = incarnation;
     }
 
     fn subscribe(&mut self, resource: &Resource) {

@@ -12,8 +12,8 @@ use crate::{
     clock::Clock,
     node::{
         fault::Fault,
+        parameters::QuorumParameters,
         remote::{RemoteNode, Setup},
-        terms::Terms,
         transport::{Link, Transport},
     },
 };
@@ -47,30 +47,30 @@ mod wire;
 #[derive(Debug)]
 pub(crate) struct RedisTransport {
     route: Route,
-    terms: Terms,
+    parameters: QuorumParameters,
     clock: Arc<dyn Clock>,
     dial_timeout: Duration,
 }
 
 impl RedisTransport {
     /// The node at the end of this route.
-    pub(crate) fn into_node(route: Route, terms: Terms, setup: &Setup) -> RemoteNode {
+    pub(crate) fn into_node(route: Route, parameters: QuorumParameters, setup: &Setup) -> RemoteNode {
         let address = Arc::clone(route.address());
-        RemoteNode::new(address, Arc::new(Self::new(route, terms, setup)), setup)
+        RemoteNode::new(address, Arc::new(Self::new(route, parameters, setup)), setup)
     }
 
-    fn new(route: Route, mut terms: Terms, setup: &Setup) -> Self {
+    fn new(route: Route, mut parameters: QuorumParameters, setup: &Setup) -> Self {
         if let Destination::MasterSet(_) = route.leads_to {
-            // A server that restarts gives no votes any more in its old run. A master that was
-            // replaced may, to clients that still reach it: what its successor may not vote beside,
-            // it may not renew beside either.
-            terms.quarantine.renewals_after = terms.quarantine.lasts;
+            // A server that restarts gives no votes any more in its old incarnation. A master that
+            // was replaced may, to clients that still reach it: what its successor may not vote
+            // beside, it may not renew beside either.
+            parameters.quarantine.renewals_after = parameters.quarantine.lasts;
         }
-        Self { route, terms, clock: Arc::clone(&setup.clock), dial_timeout: setup.dial_timeout() }
+        Self { route, parameters, clock: Arc::clone(&setup.clock), dial_timeout: setup.dial_timeout() }
     }
 
     /// Connects to the server that Sentinels name, if it says itself that it is a master: where
-    /// nobody enrols, nothing else would refuse a replica.
+    /// nobody registers, nothing else would refuse a replica.
     async fn open_master(&self, set: &MasterSet) -> Result<Wire, Fault> {
         let master = set.master(&*self.clock, self.dial_timeout).await?;
         let share = set.share(self.dial_timeout);
@@ -100,7 +100,7 @@ impl Transport for RedisTransport {
                 Destination::Server(endpoint) => Wire::open_node(endpoint).await?.0,
                 Destination::MasterSet(set) => self.open_master(set).await?,
             };
-            let link: Box<dyn Link> = Box::new(RedisLink::new(wire, self.terms.clone()));
+            let link: Box<dyn Link> = Box::new(RedisLink::new(wire, self.parameters.clone()));
             Ok(link)
         }
         .boxed()

@@ -9,12 +9,12 @@ use redis::{Cmd, RedisWrite, ToRedisArgs, Value};
 
 use crate::{
     node::{
-        answer::{Abstention, Answer, Enrolment, HeldBy, Holder, Inspection, Observation, Queued},
+        answer::{Abstention, Answer, HeldBy, Holder, Inspection, Observation, Queued, Registration},
         fault::Fault,
+        parameters::{Fingerprint, Incarnation, QuarantineParameters, QuorumParameters, RestartGuard},
         proclamation::Proclamation,
         redis::classify::{classify_caught, classify_code},
         request::{Enqueue, Entry, Leave, NewNodes, Proclaim, Unlock},
-        terms::{Fingerprint, QuarantineTerms, RestartGuard, Run, Terms},
         ttl::whole_milliseconds,
     },
     owner_id::OwnerId,
@@ -33,7 +33,7 @@ const TEXT: &str = concat!(
     include_str!("scripts/guard.lua"),
     include_str!("scripts/writing.lua"),
     include_str!("scripts/lock_any.lua"),
-    include_str!("scripts/raise.lua"),
+    include_str!("scripts/write_back.lua"),
     include_str!("scripts/renew_any.lua"),
     include_str!("scripts/unlock_any.lua"),
     "function node.define_others()\n",
@@ -45,8 +45,8 @@ const TEXT: &str = concat!(
     include_str!("scripts/leading.lua"),
     include_str!("scripts/proclaim.lua"),
     include_str!("scripts/observe.lua"),
-    include_str!("scripts/enrolment.lua"),
-    include_str!("scripts/enrol.lua"),
+    include_str!("scripts/registration.lua"),
+    include_str!("scripts/register.lua"),
     include_str!("scripts/init.lua"),
     include_str!("scripts/reconfigure.lua"),
     "end\nreturn node\nend\n",
@@ -69,19 +69,19 @@ pub(crate) fn sha() -> &'static str {
 ///
 /// ```text
 /// EVALSHA sha | EVAL text  numkeys  resources of all entries ...
-///         fingerprint run counter_ttl guard+max_ttl+hand_over  { lock | unlock | release | release_late | renew arguments ... |
+///         fingerprint incarnation counter_ttl guard+max_ttl+hand_over  { lock | unlock | release | release_late | renew arguments ... |
 ///         operation resources-count arguments ... } ...
 /// ```
 ///
 /// Every argument costs a server about half as much as to read a key, so there are as few as can
 /// be.
-pub(crate) fn command(terms: &Terms, entries: &[Entry]) -> Cmd {
+pub(crate) fn command(parameters: &QuorumParameters, entries: &[Entry]) -> Cmd {
     // Room for what is asked for most, so that it need not grow.
     let mut command = Cmd::with_capacity(7 + 8 * entries.len(), 256 + 128 * entries.len());
-    // An enrolment brings the script along: between loading it and enrolling, a call of another
+    // A registration brings the script along: between loading it and registering, a call of another
     // client that shares the server connection could be executed by a server that has not been
     // asked yet whether it forgot.
-    if entries.iter().any(|entry| matches!(entry, Entry::Enrol(_))) {
+    if entries.iter().any(|entry| matches!(entry, Entry::Register(_))) {
         command.arg("EVAL").arg(text());
     } else {
         command.arg("EVALSHA").arg(sha());
@@ -90,15 +90,16 @@ pub(crate) fn command(terms: &Terms, entries: &[Entry]) -> Cmd {
     for resource in entries.iter().flat_map(Entry::resources) {
         command.arg(resource.as_bytes());
     }
-    let Terms { fingerprint, guard, max_ttl, counter_ttl, quarantine, hand_over, run } = terms;
-    let (guard, run) = match guard {
-        RestartGuard::PerConnection => ("per_connection", run.as_deref().unwrap_or_default()),
-        // No record is of this run, and no lock or renewal takes a short way: each asks the server
-        // for its run.
+    let QuorumParameters { fingerprint, guard, max_ttl, counter_ttl, quarantine, hand_over, incarnation } =
+        parameters;
+    let (guard, incarnation) = match guard {
+        RestartGuard::PerConnection => ("per_connection", incarnation.as_deref().unwrap_or_default()),
+        // The metadata of no node is of this incarnation, and no lock or renewal takes a short way:
+        // each asks the server for its incarnation.
         RestartGuard::PerVote => ("per_vote", "-"),
-        RestartGuard::Off => ("off", run.as_deref().unwrap_or_default()),
+        RestartGuard::Off => ("off", incarnation.as_deref().unwrap_or_default()),
     };
-    command.arg(fingerprint.as_str()).arg(run).arg(whole_milliseconds(*counter_ttl));
+    command.arg(fingerprint.as_str()).arg(incarnation).arg(whole_milliseconds(*counter_ttl));
     let (max_ttl, hand_over) = (whole_milliseconds(*max_ttl), whole_milliseconds(*hand_over));
     command.arg(Joined(format_args!("{guard} {max_ttl} {hand_over}")));
     for entry in entries {
@@ -107,7 +108,7 @@ pub(crate) fn command(terms: &Terms, entries: &[Entry]) -> Cmd {
     command
 }
 
-fn encode(command: &mut Cmd, entry: &Entry, quarantine: QuarantineTerms) {
+fn encode(command: &mut Cmd, entry: &Entry, quarantine: QuarantineParameters) {
     let count = entry.resources().len();
     match entry {
         Entry::Lock(lock) => {
@@ -119,7 +120,9 @@ fn encode(command: &mut Cmd, entry: &Entry, quarantine: QuarantineTerms) {
                 command.arg(lock_or_take).arg(count).arg(owner).arg(ttl).arg(lock.hint)
             }
         }
-        Entry::Raise(raise) => command.arg("raise").arg(count).arg(raise.owner.as_bytes()).arg(raise.token),
+        Entry::WriteBack(write_back) => {
+            command.arg("write_back").arg(count).arg(write_back.owner.as_bytes()).arg(write_back.token)
+        }
         Entry::Renew(renew) => {
             operation(command, "renew", "renew_any", count).arg(renew.owner.as_bytes()).arg(renew.holds);
             command.arg(whole_milliseconds(renew.ttl)).arg(renew.token)
@@ -139,14 +142,14 @@ fn encode(command: &mut Cmd, entry: &Entry, quarantine: QuarantineTerms) {
             command.arg(&*said.value).arg(whole_milliseconds(said.since)).arg(whole_milliseconds(*ttl))
         }
         Entry::Observe(_) => command.arg("observe").arg(count),
-        Entry::Enrol(enrol) => {
-            command.arg("enrol").arg(count).arg(match enrol.new_nodes {
+        Entry::Register(register) => {
+            command.arg("register").arg(count).arg(match register.new_nodes {
                 NewNodes::Quarantine => "quarantine",
                 NewNodes::Admit => "admit",
                 NewNodes::Leave => "leave",
             });
-            command.arg(enrol.time.as_millis().to_string());
-            let QuarantineTerms { lasts, renewals_after } = quarantine;
+            command.arg(register.time.as_millis().to_string());
+            let QuarantineParameters { lasts, renewals_after } = quarantine;
             command.arg(whole_milliseconds(lasts)).arg(whole_milliseconds(renewals_after))
         }
         Entry::Init(init) => {
@@ -232,31 +235,41 @@ fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
             Answer::Fault(Fault::Counter(String::from_utf8_lossy(bytes(text)?).into()))
         }
         (_, b"awaited", [inner]) => return parse(entry, inner).map(|answer| answer.awaited(true)),
-        (_, b"foreign", [fingerprint]) => Answer::Foreign { fingerprint: fingerprint_of(fingerprint)? },
-        (Entry::Lock(_) | Entry::Enqueue(_) | Entry::Raise(_) | Entry::Reconfigure(_), b"abstains", []) => {
-            Answer::Abstains(Abstention::NotEnrolled)
+        (_, b"wrong_quorum", [fingerprint]) => {
+            Answer::WrongQuorum { fingerprint: fingerprint_of(fingerprint)? }
         }
-        (Entry::Lock(_) | Entry::Enqueue(_) | Entry::Raise(_), b"abstains", [remaining]) => {
+        (
+            Entry::Lock(_) | Entry::Enqueue(_) | Entry::WriteBack(_) | Entry::Reconfigure(_),
+            b"abstains",
+            [],
+        ) => Answer::Abstains(Abstention::NotRegistered),
+        (Entry::Lock(_) | Entry::Enqueue(_) | Entry::WriteBack(_), b"abstains", [remaining]) => {
             Answer::Abstains(Abstention::Quarantined(Duration::from_millis(number(remaining)?)))
         }
-        (Entry::Renew(_), b"healed", []) => Answer::Healed(Abstention::NotEnrolled),
-        (Entry::Renew(_), b"healed", [remaining]) => {
-            Answer::Healed(Abstention::Quarantined(Duration::from_millis(number(remaining)?)))
+        (Entry::Renew(_), b"renewed_in_quarantine", []) => {
+            Answer::RenewedInQuarantine(Abstention::NotRegistered)
         }
-        (Entry::Enrol(_) | Entry::Init(_), b"clock_off", [gap]) => {
+        (Entry::Renew(_), b"renewed_in_quarantine", [remaining]) => {
+            Answer::RenewedInQuarantine(Abstention::Quarantined(Duration::from_millis(number(remaining)?)))
+        }
+        (Entry::Register(_) | Entry::Init(_), b"clock_off", [gap]) => {
             Answer::Fault(Fault::ClockOff(Duration::from_millis(number(gap)?)))
         }
-        (Entry::Enrol(_) | Entry::Init(_), b"no_run_id", []) => Answer::Fault(Fault::RunIdForbidden),
-        (Entry::Init(_), b"known", [fingerprint]) => {
-            Answer::Known { fingerprint: fingerprint_of(fingerprint)? }
+        (Entry::Register(_) | Entry::Init(_), b"no_run_id", []) => Answer::Fault(Fault::RunIdForbidden),
+        (Entry::Init(_), b"already_registered", [fingerprint]) => {
+            Answer::AlreadyRegistered { fingerprint: fingerprint_of(fingerprint)? }
         }
-        (Entry::Enrol(_) | Entry::Init(_) | Entry::Reconfigure(_), b"enrolled", [run, rest @ ..]) => {
+        (
+            Entry::Register(_) | Entry::Init(_) | Entry::Reconfigure(_),
+            b"registered",
+            [incarnation, rest @ ..],
+        ) => {
             let quarantine = match rest {
                 [] => None,
                 [remaining] => Some(Duration::from_millis(number(remaining)?)),
                 _ => return None,
             };
-            Answer::Enrolled(Enrolment { run: run_of(run), quarantine })
+            Answer::Registered(Registration { incarnation: incarnation_of(incarnation), quarantine })
         }
         (Entry::Lock(_) | Entry::Renew(_), b"held", holder) => Answer::Held(holder_of(entry, holder)?),
         (Entry::Lock(_) | Entry::Enqueue(_), b"queued", [resource, ticket, rank, patience, holder @ ..]) => {
@@ -270,10 +283,12 @@ fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
         }
         (Entry::Withdraw(_), b"withdrawn", []) => Answer::Withdrawn,
         (Entry::Lock(_) | Entry::Enqueue(_) | Entry::Renew(_), b"gone", []) => Answer::Gone,
-        (Entry::Raise(_), b"raised", []) => Answer::Raised,
-        (Entry::Raise(_), b"not_raised", [counter]) => Answer::NotRaised { counter: number(counter)? },
+        (Entry::WriteBack(_), b"written_back", []) => Answer::WrittenBack,
+        (Entry::WriteBack(_), b"not_written_back", [counter]) => {
+            Answer::NotWrittenBack { counter: number(counter)? }
+        }
         (Entry::Renew(_), b"renewed", [proves]) => Answer::Renewed { proves: number(proves)? == 1 },
-        (Entry::Inspect(_), b"inspected", [counter, run, fingerprint, abstains, holder @ ..]) => {
+        (Entry::Inspect(_), b"inspected", [counter, incarnation, fingerprint, abstains, holder @ ..]) => {
             let held = match holder {
                 [] => None,
                 // What others write may be no number, and a ttl that is negative is none.
@@ -287,7 +302,7 @@ fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
             Answer::Inspected(Inspection {
                 held,
                 counter: number(counter)?,
-                run: run_of(run),
+                incarnation: incarnation_of(incarnation),
                 fingerprint: fingerprint_of(fingerprint),
                 abstention: abstention_of(abstains),
             })
@@ -338,19 +353,20 @@ fn fingerprint_of(value: &Value) -> Option<Fingerprint> {
 }
 
 /// Why the node would not vote: for so many milliseconds, or for a negative number, until it has
-/// enrolled.
+/// registered.
 fn abstention_of(value: &Value) -> Option<Abstention> {
     match value {
-        Value::Int(remaining) => Some(
-            u64::try_from(*remaining)
-                .map_or(Abstention::NotEnrolled, |rest| Abstention::Quarantined(Duration::from_millis(rest))),
-        ),
+        Value::Int(remaining) => {
+            Some(u64::try_from(*remaining).map_or(Abstention::NotRegistered, |rest| {
+                Abstention::Quarantined(Duration::from_millis(rest))
+            }))
+        }
         _ => None,
     }
 }
 
-/// The server's run, unless the user may not know it.
-fn run_of(value: &Value) -> Option<Run> {
+/// The server's incarnation, unless the user may not know it.
+fn incarnation_of(value: &Value) -> Option<Incarnation> {
     bytes(value).map(|bytes| String::from_utf8_lossy(bytes).into())
 }
 

@@ -7,13 +7,13 @@ use std::{
 
 use crate::{
     mutex,
-    node::{Fault, Run},
+    node::{Fault, Incarnation},
 };
 
-/// The runs that the nodes of one client are in, by address.
+/// The incarnations of the servers that one client is connected to, by address.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Census {
-    runs: Arc<Mutex<BTreeMap<Arc<str>, Run>>>,
+    incarnations: Arc<Mutex<BTreeMap<Arc<str>, Incarnation>>>,
 }
 
 /// One node's place in it.
@@ -31,26 +31,30 @@ pub(super) struct Taken {
 }
 
 impl Seat {
-    /// Takes the place with a server in this run.
+    /// Takes the place with a server in this incarnation.
     ///
     /// # Errors
     ///
     /// [`Fault::SameServer`] if the client is connected to it by another address: it would have two
     /// votes.
-    pub(super) fn take(&self, run: &Run) -> Result<Taken, Fault> {
-        let mut runs = mutex::lock(&self.census.runs);
-        let other = runs.iter().find(|(address, taken)| **address != self.address && *taken == run);
+    pub(super) fn take(&self, incarnation: &Incarnation) -> Result<Taken, Fault> {
+        let mut incarnations = mutex::lock(&self.census.incarnations);
+        let other =
+            incarnations.iter().find(|(address, taken)| **address != self.address && *taken == incarnation);
         if let Some((address, _)) = other {
-            return Err(Fault::SameServer { other: Arc::clone(address), run: Arc::clone(run) });
+            return Err(Fault::SameServer {
+                other: Arc::clone(address),
+                incarnation: Arc::clone(incarnation),
+            });
         }
-        runs.insert(Arc::clone(&self.address), Arc::clone(run));
-        drop(runs);
+        incarnations.insert(Arc::clone(&self.address), Arc::clone(incarnation));
+        drop(incarnations);
         Ok(Taken { census: self.census.clone(), address: Arc::clone(&self.address) })
     }
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        mutex::lock(&self.census.runs).remove(&self.address);
+        mutex::lock(&self.census.incarnations).remove(&self.address);
     }
 }

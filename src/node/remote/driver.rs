@@ -20,15 +20,15 @@ use futures::future::{Either, poll_fn, select};
 use super::{
     Setup, Shared, Traffic, Upkeep,
     census::Seat,
-    enrolment::{self, ENROLMENT, Enrolled},
     monitor::Monitor,
     redial::{Delay, Redial},
+    registration::{self, REGISTRATION, Registered},
     timer::Timer,
 };
 use crate::{
     clock::{Clock, Instant},
     node::{
-        Answer, Listener, NewNodes, Notice, Run,
+        Answer, Incarnation, Listener, NewNodes, Notice,
         fault::Fault,
         transport::{LinkEvent, Transport},
     },
@@ -45,7 +45,7 @@ pub(super) struct Driver {
     timer: Timer,
     redial: Redial,
     dial_timeout: Duration,
-    enrols: Option<NewNodes>,
+    registers: Option<NewNodes>,
     seat: Seat,
     monitor: Arc<dyn Monitor>,
     /// Whether there is a connection.
@@ -54,8 +54,8 @@ pub(super) struct Driver {
     connections: u64,
     /// How long a node that may have forgotten votes gives none.
     quarantine: Duration,
-    /// The run that the last connection led to, and when that broke.
-    last: Option<(Run, Instant)>,
+    /// The incarnation that the last connection led to, and when that broke.
+    last: Option<(Incarnation, Instant)>,
     /// What is owed, as the monitor has been told.
     owed: usize,
 }
@@ -80,7 +80,7 @@ impl Driver {
             timer: Timer::new(Arc::clone(&setup.clock)),
             redial: Redial::new(setup.seed),
             dial_timeout: setup.dial_timeout(),
-            enrols: setup.enrols,
+            registers: setup.registers,
             seat,
             monitor: Arc::clone(&setup.monitor),
             is_connected: false,
@@ -101,10 +101,10 @@ impl Driver {
     async fn connect_and_serve(&mut self) -> Result<std::convert::Infallible, Done> {
         loop {
             let link = self.connect().await?;
-            let (run, since) = (link.run.clone(), self.clock.now());
+            let (incarnation, since) = (link.incarnation.clone(), self.clock.now());
             let fault = self.serve(link).await?;
             let now = self.clock.now();
-            self.last = run.map(|run| (run, now));
+            self.last = incarnation.map(|incarnation| (incarnation, now));
             tracing::debug!(node = %self.address, %fault, "the connection to a node is broken");
             self.tell_violation(&fault);
             self.tell_disconnected();
@@ -118,7 +118,7 @@ impl Driver {
     }
 
     /// Dials until there is a connection.
-    async fn connect(&mut self) -> Result<Enrolled, Done> {
+    async fn connect(&mut self) -> Result<Registered, Done> {
         loop {
             let delay = self.redial.delay();
             self.wait(delay).await?;
@@ -138,14 +138,15 @@ impl Driver {
         }
     }
 
-    /// Connects and enrols.
-    async fn dial(&mut self) -> Result<Result<Enrolled, Fault>, Done> {
+    /// Connects and registers.
+    async fn dial(&mut self) -> Result<Result<Registered, Fault>, Done> {
         let (transport, timeout) = (Arc::clone(&self.transport), self.dial_timeout);
-        let (clock, enrols) = (Arc::clone(&self.clock), self.enrols);
+        let (clock, registers) = (Arc::clone(&self.clock), self.registers);
         let seat = self.seat.clone();
         let patience = self.clock.sleep_until(self.clock.now() + timeout);
         self.meanwhile(async move {
-            let dialled = async { enrolment::enrol(transport.dial().await?, enrols, &seat, &*clock).await };
+            let dialled =
+                async { registration::register(transport.dial().await?, registers, &seat, &*clock).await };
             match select(pin!(dialled), patience).await {
                 Either::Left((outcome, _)) => outcome,
                 Either::Right(((), _)) => Err(transport.late(timeout)),
@@ -201,7 +202,7 @@ impl Driver {
     }
 
     /// Serves calls over a connection, until it is broken or given up.
-    async fn serve(&mut self, mut link: Enrolled) -> Result<Fault, Done> {
+    async fn serve(&mut self, mut link: Registered) -> Result<Fault, Done> {
         poll_fn(|context| {
             self.shared.driver.register(context.waker());
             self.poll_serve(&mut link, context)
@@ -213,7 +214,7 @@ impl Driver {
     /// neither finds anything.
     fn poll_serve(
         &mut self,
-        enrolled: &mut Enrolled,
+        registered: &mut Registered,
         context: &mut Context<'_>,
     ) -> Poll<Result<Fault, Done>> {
         // First, since mostly a call wakes: the one poll of the link below then writes it as well.
@@ -224,11 +225,11 @@ impl Driver {
         let is_overdue = state.outbox.next_deadline().is_some_and(|deadline| deadline <= now);
         let next = if is_overdue { Traffic::default() } else { state.next_traffic(now) };
         drop(state);
-        next.send(&mut *enrolled.link);
+        next.send(&mut *registered.link);
         loop {
-            while let Poll::Ready(event) = enrolled.link.poll_event(context) {
+            while let Poll::Ready(event) = registered.link.poll_event(context) {
                 now = self.clock.now();
-                if let Some(fault) = self.take_event(enrolled, event, now) {
+                if let Some(fault) = self.take_event(registered, event, now) {
                     return Poll::Ready(Ok(fault));
                 }
             }
@@ -236,7 +237,7 @@ impl Driver {
             let next = state.next_traffic(now);
             if !next.is_empty() {
                 drop(state);
-                next.send(&mut *enrolled.link);
+                next.send(&mut *registered.link);
                 continue;
             }
             let (is_silent, upkeep) = (state.outbox.is_silent(now), state.upkeep(now));
@@ -257,20 +258,20 @@ impl Driver {
     }
 
     /// Deals with what a link says: the fault, if it is broken.
-    fn take_event(&self, enrolled: &mut Enrolled, event: LinkEvent, now: Instant) -> Option<Fault> {
+    fn take_event(&self, registered: &mut Registered, event: LinkEvent, now: Instant) -> Option<Fault> {
         match event {
             LinkEvent::Answers { batch, answers } => {
-                if batch == ENROLMENT {
-                    let heard = enrolled.hear_again(answers);
-                    self.tell_enrolled(enrolled);
+                if batch == REGISTRATION {
+                    let heard = registered.hear_again(answers);
+                    self.tell_registered(registered);
                     return heard.err();
                 }
-                // Where nobody enrols, the state may pass, and what is owed is sent again over the
-                // same connection, unless another server is the master now.
-                let leaves = self.enrols.is_some() || self.transport.follows_master();
-                let is_replica = leaves && enrolment::is_replica(&answers);
-                if answers.iter().any(Answer::is_not_enrolled) {
-                    enrolled.enrol_again(self.enrols, &*self.clock);
+                // Where nobody registers, the state may pass, and what is owed is sent again over
+                // the same connection, unless another server is the master now.
+                let leaves = self.registers.is_some() || self.transport.follows_master();
+                let is_replica = leaves && registration::is_replica(&answers);
+                if answers.iter().any(Answer::is_not_registered) {
+                    registered.register_again(self.registers, &*self.clock);
                 }
                 self.shared.lock().outbox.answered(batch, answers, now);
                 return is_replica.then_some(Fault::ReadOnly);
@@ -278,10 +279,10 @@ impl Driver {
             LinkEvent::NotLoaded { batch } => {
                 if self.shared.lock().outbox.not_loaded(batch, now) {
                     // Another server may have taken over behind a proxy. What follows still names
-                    // the run that this connection knows, so it is refused there. The enrolment
-                    // comes first, and brings the script along.
-                    enrolled.enrol_again(self.enrols, &*self.clock);
-                    enrolled.link.load();
+                    // the incarnation that this connection knows, so it is refused there. The
+                    // registration comes first, and brings the script along.
+                    registered.register_again(self.registers, &*self.clock);
+                    registered.link.load();
                 }
             }
             LinkEvent::Loaded => self.shared.lock().outbox.loaded(),
@@ -310,36 +311,36 @@ impl Driver {
         }
     }
 
-    fn tell_connected(&mut self, link: &Enrolled) {
+    fn tell_connected(&mut self, link: &Registered) {
         self.monitor.connected(&self.address, self.connections > 0);
         if let Some(before) = self.unseen_change(link) {
             tracing::warn!(
-                node = %self.address, run = ?link.run, %before,
+                node = %self.address, incarnation = ?link.incarnation, %before,
                 "another server answers at a node's address, and is in no quarantine: does its name lead to several servers?"
             );
         }
         self.is_connected = true;
         self.connections += 1;
-        self.tell_enrolled(link);
+        self.tell_registered(link);
     }
 
-    /// The run of the connection before, if this one leads to another although no quarantine can
-    /// have come and gone meanwhile: a server that was restarted would be in it. Half of its time,
-    /// as the break may have been noticed late. Where new nodes are admitted, or left alone, no
-    /// quarantine would have begun.
-    fn unseen_change(&self, link: &Enrolled) -> Option<&Run> {
-        if self.enrols != Some(NewNodes::Quarantine) {
+    /// The incarnation of the connection before, if this one leads to another although no
+    /// quarantine can have come and gone meanwhile: a server that was restarted would be in it.
+    /// Half of its time, as the break may have been noticed late. Where new nodes are admitted, or
+    /// left alone, no quarantine would have begun.
+    fn unseen_change(&self, link: &Registered) -> Option<&Incarnation> {
+        if self.registers != Some(NewNodes::Quarantine) {
             return None;
         }
         let (before, since) = self.last.as_ref()?;
-        let is_other =
-            link.run.as_ref().is_some_and(|run| run != before) && link.is_quarantined == Some(false);
+        let is_other = link.incarnation.as_ref().is_some_and(|incarnation| incarnation != before)
+            && link.is_quarantined == Some(false);
         (is_other && self.clock.now() < *since + self.quarantine / 2).then_some(before)
     }
 
-    fn tell_enrolled(&self, link: &Enrolled) {
+    fn tell_registered(&self, link: &Registered) {
         if let Some(is_quarantined) = link.is_quarantined {
-            self.monitor.enrolled(&self.address, is_quarantined);
+            self.monitor.registered(&self.address, is_quarantined);
         }
     }
 

@@ -33,9 +33,9 @@ use crate::{
 
 mod census;
 mod driver;
-mod enrolment;
 pub(super) mod monitor;
 mod redial;
+mod registration;
 #[cfg(test)]
 pub(super) mod tests;
 mod timer;
@@ -64,9 +64,9 @@ pub(crate) struct Setup {
     pub(crate) clock: Arc<dyn Clock>,
     /// Where the node's task runs.
     pub(crate) spawner: Arc<dyn Spawner>,
-    /// How a new connection enrols; `None` for one that does not: it is there to look at nodes or
-    /// to make them, or trusts them.
-    pub(crate) enrols: Option<NewNodes>,
+    /// How a new connection registers; `None` for one that does not: it is there to look at nodes
+    /// or to make them, or trusts them.
+    pub(crate) registers: Option<NewNodes>,
     /// Shared by the nodes of one client.
     pub(crate) census: Census,
     pub(crate) monitor: Arc<dyn Monitor>,
@@ -79,7 +79,7 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// How long a dial may take, from the first packet to the enrolment.
+    /// How long a dial may take, from the first packet to the registration.
     pub(crate) fn dial_timeout(&self) -> Duration {
         self.node_timeout.max(SHORTEST_DIAL)
     }

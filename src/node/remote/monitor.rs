@@ -13,8 +13,8 @@ pub(crate) trait Monitor: fmt::Debug + Send + Sync {
     /// There is none any more.
     fn disconnected(&self, _node: &Arc<str>) {}
 
-    /// The node has enrolled: whether it is in quarantine.
-    fn enrolled(&self, _node: &Arc<str>, _is_quarantined: bool) {}
+    /// The node has registered: whether it is in quarantine.
+    fn registered(&self, _node: &Arc<str>, _is_quarantined: bool) {}
 
     /// What is owed to the node has become more, or less, by so much.
     fn owes(&self, _node: &Arc<str>, _change: i64) {}

@@ -5,8 +5,8 @@ use crate::{
     node::{
         answer::Answer,
         fault::Fault,
+        parameters::QuorumParameters,
         state::{Counter, NodeState, NodeTime},
-        terms::Terms,
     },
     resource::Resource,
 };
@@ -50,7 +50,7 @@ pub(super) fn start(now: NodeTime) -> u64 {
 
 /// Above every vote that was given until now, by any client: for a node that may have forgotten
 /// them.
-pub(super) fn floor_at(now: NodeTime) -> u64 {
+pub(super) fn minimum_token_at(now: NodeTime) -> u64 {
     (now.seconds() + 1).saturating_mul(STEPS_PER_SECOND)
 }
 
@@ -81,16 +81,22 @@ impl NodeState {
 
     /// Moves a counter; each use sees to it that it is remembered for the counter's ttl. It lives
     /// for half as long again, so that few uses have to prolong it.
-    pub(super) fn count(&mut self, terms: &Terms, resource: &Resource, value: u64, now: NodeTime) {
-        let ttl = terms.counter_ttl;
+    pub(super) fn count(
+        &mut self,
+        parameters: &QuorumParameters,
+        resource: &Resource,
+        value: u64,
+        now: NodeTime,
+    ) {
+        let ttl = parameters.counter_ttl;
         let stored = self.counter(resource, now).map(|counter| counter.expires_at);
         let expires_at = stored.filter(|stored| stored.remaining(now) >= ttl).unwrap_or(now + ttl + ttl / 2);
         self.set_counter(resource, Some(Counter { value, expires_at }));
     }
 
     /// Votes are above it.
-    pub(super) fn floor(&self) -> Result<u64, Answer> {
-        let record = self.record().filter(|_| !mutation::is_on(Mutation::VoteWithoutFloor));
-        record.map_or(Ok(0), |record| usable(record.floor))
+    pub(super) fn minimum_token(&self) -> Result<u64, Answer> {
+        let metadata = self.metadata().filter(|_| !mutation::is_on(Mutation::VoteBelowMinimum));
+        metadata.map_or(Ok(0), |metadata| usable(metadata.minimum_token))
     }
 }

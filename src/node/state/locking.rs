@@ -1,4 +1,4 @@
-//! Lock, raise, renew: what a node grants.
+//! Lock, write-back, renew: what a node grants.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use crate::{
     mutation::{self, Mutation},
     node::{
         answer::{Answer, Holder, Queued},
-        request::{Lock, Raise, Renew},
+        parameters::QuorumParameters,
+        request::{Lock, Renew, WriteBack},
         state::{
             Audience, Held, NodeState, NodeTime,
             counters::{LARGEST_COUNTER, moved_by_hint, start, usable, used_up},
         },
-        terms::Terms,
     },
     owner_id::OwnerId,
     resource::Resource,
@@ -22,7 +22,7 @@ impl NodeState {
     /// turn.
     pub(super) fn lock(
         &mut self,
-        terms: &Terms,
+        parameters: &QuorumParameters,
         lock: &Lock,
         now: NodeTime,
         audience: &mut Audience<'_>,
@@ -30,7 +30,7 @@ impl NodeState {
         let Lock { resources, owner, has_turn, .. } = lock;
         let survey = self.survey(resources, owner, now);
         if *has_turn || survey.is_all_ours || self.is_gone(resources, owner, now) {
-            return self.grant(terms, lock, now);
+            return self.grant(parameters, lock, now);
         }
         let counter = self.counters(resources, now)?.largest;
         let awaited = resources.iter().position(|resource| self.is_awaited(resource, now, audience));
@@ -39,10 +39,10 @@ impl NodeState {
         let Some(resource) = awaited.or_else(|| if is_free { marked() } else { None }) else {
             if let Some(holder) = survey.other.as_ref().filter(|holder| !holder.remaining.is_zero()) {
                 // No longer than the longest ttl, as the sign that there are marks may end then.
-                let until = now + holder.remaining.min(terms.max_ttl);
+                let until = now + holder.remaining.min(parameters.max_ttl);
                 self.marks.extend(resources.get(holder.resource).map(|held| (held.clone(), until)));
             }
-            return self.grant(terms, lock, now);
+            return self.grant(parameters, lock, now);
         };
         let holder = survey.other.map(|holder| Holder { counter, ..holder });
         let rank = u32::from(awaited.is_some());
@@ -50,7 +50,12 @@ impl NodeState {
     }
 
     /// Locks, even if others wait.
-    pub(super) fn grant(&mut self, terms: &Terms, lock: &Lock, now: NodeTime) -> Result<Answer, Answer> {
+    pub(super) fn grant(
+        &mut self,
+        parameters: &QuorumParameters,
+        lock: &Lock,
+        now: NodeTime,
+    ) -> Result<Answer, Answer> {
         let Lock { resources, owner, ttl, hint, .. } = lock;
         if self.is_gone(resources, owner, now) {
             return Ok(Answer::Gone);
@@ -61,20 +66,20 @@ impl NodeState {
             return Ok(Answer::Held(Holder { counter: counters.largest, ..holder }));
         }
         // A lock that arrives twice gets the same vote twice. But one that the node does not
-        // remember, or that is below the floor, is no vote to repeat.
-        let floor = self.floor()?;
-        let is_resend = survey.is_all_ours && !counters.is_any_missing() && counters.largest >= floor;
+        // remember, or that is below the minimum token, is no vote to repeat.
+        let minimum_token = self.minimum_token()?;
+        let is_resend = survey.is_all_ours && !counters.is_any_missing() && counters.largest >= minimum_token;
         let vote = if is_resend {
             counters.largest
         } else {
-            let below = counters.largest_or_start(now).max(floor).max(moved_by_hint(*hint, now));
+            let below = counters.largest_or_start(now).max(minimum_token).max(moved_by_hint(*hint, now));
             if below >= LARGEST_COUNTER {
                 return Err(used_up(below));
             }
             below + 1
         };
         for resource in resources.iter() {
-            self.count(terms, resource, vote, now);
+            self.count(parameters, resource, vote, now);
             let stored = self.held(resource, now).map(|held| held.holds).filter(|_| is_resend);
             self.own(resource, owner, stored.unwrap_or(1), *ttl, now);
             self.marks.remove(resource);
@@ -82,26 +87,36 @@ impl NodeState {
         Ok(Answer::Granted { vote })
     }
 
-    pub(super) fn raise(&mut self, terms: &Terms, raise: &Raise, now: NodeTime) -> Result<Answer, Answer> {
-        let Raise { resources, owner, token } = raise;
+    pub(super) fn write_back(
+        &mut self,
+        parameters: &QuorumParameters,
+        write_back: &WriteBack,
+        now: NodeTime,
+    ) -> Result<Answer, Answer> {
+        let WriteBack { resources, owner, token } = write_back;
         let token = usable(*token)?;
         let survey = self.survey(resources, owner, now);
         let counters = self.counters(resources, now)?;
-        let unconditional = mutation::is_on(Mutation::RaiseUnconditionally);
-        let is_ours = survey.is_all_ours || unconditional || mutation::is_on(Mutation::RaiseWithoutOwner);
+        let unconditional = mutation::is_on(Mutation::WriteBackUnconditionally);
+        let is_ours = survey.is_all_ours || unconditional || mutation::is_on(Mutation::WriteBackWithoutOwner);
         let is_below = counters.largest_or_start(now) <= token
             || unconditional
-            || mutation::is_on(Mutation::RaiseAboveToken);
+            || mutation::is_on(Mutation::WriteBackAboveToken);
         if !(is_ours && is_below) {
-            return Ok(Answer::NotRaised { counter: counters.largest });
+            return Ok(Answer::NotWrittenBack { counter: counters.largest });
         }
         for resource in resources.iter() {
-            self.count(terms, resource, token, now);
+            self.count(parameters, resource, token, now);
         }
-        Ok(Answer::Raised)
+        Ok(Answer::WrittenBack)
     }
 
-    pub(super) fn renew(&mut self, terms: &Terms, renew: &Renew, now: NodeTime) -> Result<Answer, Answer> {
+    pub(super) fn renew(
+        &mut self,
+        parameters: &QuorumParameters,
+        renew: &Renew,
+        now: NodeTime,
+    ) -> Result<Answer, Answer> {
         let Renew { resources, owner, holds, ttl, token } = renew;
         let token = usable(*token)?;
         if self.is_gone(resources, owner, now) {
@@ -112,15 +127,15 @@ impl NodeState {
         if let Some(holder) = survey.other {
             return Ok(Answer::Held(Holder { counter: counters.largest, ..holder }));
         }
-        self.note_quorum(terms, now);
-        let abstention = self.abstention_from_renewals(terms, now);
+        self.note_quorum(parameters, now);
+        let abstention = self.abstention_from_renewals(parameters, now);
         // A counter that is missing may have been above the token; so may one that the node forgot,
-        // hence the floor.
+        // hence the minimum token.
         let is_below = counters.largest <= token || mutation::is_on(Mutation::VerifyAboveToken);
         let is_missing = counters.is_any_missing() && !mutation::is_on(Mutation::VerifyForgetful);
-        let proves = !is_missing && is_below && self.floor()? <= token;
+        let proves = !is_missing && is_below && self.minimum_token()? <= token;
         if mutation::is_on(Mutation::HealOnlyBelowToken) && !survey.is_all_ours && counters.largest > token {
-            return Ok(Answer::NotRaised { counter: counters.largest });
+            return Ok(Answer::NotWrittenBack { counter: counters.largest });
         }
         // Where the counter was lost, it comes back above the token: a node that forgot must not
         // prove anything later either.
@@ -132,11 +147,12 @@ impl NodeState {
             }
             let above = if mutation::is_on(Mutation::VerifyForgetful) { token } else { token + 1 };
             let regained = start(now).max(above).min(LARGEST_COUNTER);
-            self.count(terms, resource, found.map_or(regained, |found| found.max(token)), now);
+            self.count(parameters, resource, found.map_or(regained, |found| found.max(token)), now);
             self.own(resource, owner, *holds, *ttl, now);
         }
         let is_awaited = resources.iter().any(|resource| self.wait_queue(resource, now).is_some());
-        Ok(abstention.map_or_else(|| Answer::Renewed { proves }.awaited(is_awaited), Answer::Healed))
+        Ok(abstention
+            .map_or_else(|| Answer::Renewed { proves }.awaited(is_awaited), Answer::RenewedInQuarantine))
     }
 
     /// Whether newcomers are to let others go first.

@@ -13,9 +13,9 @@ use crate::{
     node::{
         answer::Answer,
         names,
+        parameters::{Fingerprint, Incarnation, QuorumParameters},
         proclamation::Proclamation,
         request::Entry,
-        terms::{Fingerprint, Run, Terms},
     },
     owner_id::OwnerId,
     resource::Resource,
@@ -58,12 +58,12 @@ pub(crate) struct NodeState {
     wait_queues: BTreeMap<Resource, WaitQueue>,
     /// Until when newcomers let those go first who wait; by the resource itself.
     marks: BTreeMap<Resource, NodeTime>,
-    record: Option<Record>,
+    metadata: Option<NodeMetadata>,
     quarantine: Option<Quarantine>,
-    /// Whether nobody has ever seen the node in a quorum: `true` from its first enrolment, `false`
-    /// once that is known to be otherwise; `None` before either.
+    /// Whether nobody has ever seen the node in a quorum: `true` from its first registration,
+    /// `false` once that is known to be otherwise; `None` before either.
     is_new: Option<bool>,
-    run: Run,
+    incarnation: Incarnation,
 }
 
 /// The key of a lock.
@@ -90,11 +90,11 @@ pub(crate) struct Leader {
 
 /// What a node knows about itself and its quorum.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Record {
-    /// The run of the server that wrote the record: another one may have forgotten votes.
-    pub(crate) run: Run,
+pub(crate) struct NodeMetadata {
+    /// The incarnation of the server that wrote the metadata: another one may have forgotten votes.
+    pub(crate) incarnation: Incarnation,
     /// Votes are above it, whatever the counters say.
-    pub(crate) floor: u64,
+    pub(crate) minimum_token: u64,
     pub(crate) fingerprint: Fingerprint,
 }
 
@@ -116,8 +116,8 @@ pub(crate) struct Outcome {
 }
 
 impl NodeState {
-    /// An empty node, in this run of its server.
-    pub(crate) fn new(run: &str) -> Self {
+    /// An empty node, in this incarnation of its server.
+    pub(crate) fn new(incarnation: &str) -> Self {
         Self {
             locks: BTreeMap::new(),
             counters: BTreeMap::new(),
@@ -125,23 +125,23 @@ impl NodeState {
             leaders: BTreeMap::new(),
             wait_queues: BTreeMap::new(),
             marks: BTreeMap::new(),
-            record: None,
+            metadata: None,
             quarantine: None,
             is_new: None,
-            run: run.into(),
+            incarnation: incarnation.into(),
         }
     }
 
-    /// Another run of the server begins, with the same data.
+    /// Another incarnation of the server begins, with the same data.
     #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn restart(&mut self, run: &str) {
-        self.run = run.into();
+    pub(crate) fn restart(&mut self, incarnation: &str) {
+        self.incarnation = incarnation.into();
     }
 
-    /// Forgets everything, in the same run.
+    /// Forgets everything, in the same incarnation.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn flush(&mut self) {
-        *self = Self::new(&self.run);
+        *self = Self::new(&self.incarnation);
     }
 
     /// Forgets all locks, as a server does that runs out of memory and may evict what has a ttl.
@@ -157,38 +157,40 @@ impl NodeState {
     }
 
     /// Executes one entry, with somebody listening to everything.
-    pub(crate) fn apply(&mut self, terms: &Terms, entry: &Entry, now: NodeTime) -> Outcome {
-        self.apply_before(&|_| 1, terms, entry, now)
+    pub(crate) fn apply(&mut self, parameters: &QuorumParameters, entry: &Entry, now: NodeTime) -> Outcome {
+        self.apply_before(&|_| 1, parameters, entry, now)
     }
 
     /// Executes one entry; `listeners` says how many listen to a topic.
     pub(crate) fn apply_before(
         &mut self,
         listeners: &dyn Fn(&Resource) -> u32,
-        terms: &Terms,
+        parameters: &QuorumParameters,
         entry: &Entry,
         now: NodeTime,
     ) -> Outcome {
         let mut audience = Audience::new(listeners);
         let result = match entry {
             Entry::Lock(lock) => {
-                self.may_vote(terms, now).and_then(|()| self.lock(terms, lock, now, &mut audience))
+                self.may_vote(parameters, now).and_then(|()| self.lock(parameters, lock, now, &mut audience))
             }
-            Entry::Enqueue(enqueue) => {
-                self.may_vote(terms, now).and_then(|()| self.enqueue(terms, enqueue, now, &mut audience))
-            }
+            Entry::Enqueue(enqueue) => self
+                .may_vote(parameters, now)
+                .and_then(|()| self.enqueue(parameters, enqueue, now, &mut audience)),
             Entry::Withdraw(withdraw) => Ok(self.withdraw(withdraw, now, &mut audience)),
-            Entry::Raise(raise) => self.may_vote(terms, now).and_then(|()| self.raise(terms, raise, now)),
-            Entry::Renew(renew) => self.admit(terms).and_then(|()| self.renew(terms, renew, now)),
-            Entry::Unlock(unlock) => Ok(self.unlock(terms, unlock, now, &mut audience)),
-            Entry::ForceUnlock(unlock) => Ok(self.force_unlock(terms, unlock, now, &mut audience)),
-            Entry::Inspect(inspect) => self.inspect(terms, inspect, now),
+            Entry::WriteBack(write_back) => {
+                self.may_vote(parameters, now).and_then(|()| self.write_back(parameters, write_back, now))
+            }
+            Entry::Renew(renew) => self.admit(parameters).and_then(|()| self.renew(parameters, renew, now)),
+            Entry::Unlock(unlock) => Ok(self.unlock(parameters, unlock, now, &mut audience)),
+            Entry::ForceUnlock(unlock) => Ok(self.force_unlock(parameters, unlock, now, &mut audience)),
+            Entry::Inspect(inspect) => self.inspect(parameters, inspect, now),
             Entry::Proclaim(proclaim) => {
-                self.admit(terms).map(|()| self.proclaim(proclaim, now, &mut audience))
+                self.admit(parameters).map(|()| self.proclaim(proclaim, now, &mut audience))
             }
             Entry::Observe(observe) => Ok(self.observe(observe, now)),
-            Entry::Enrol(enrol) => self.enrol(terms, enrol, now),
-            Entry::Init(init) => self.init(terms, init, now),
+            Entry::Register(register) => self.register(parameters, register, now),
+            Entry::Init(init) => self.init(parameters, init, now),
             Entry::Reconfigure(reconfigure) => Ok(self.reconfigure(reconfigure, now)),
         };
         let answer = result.unwrap_or_else(|refusal| refusal);
@@ -235,8 +237,8 @@ impl NodeState {
     }
 
     /// What the node knows about itself; `None` if nothing was written, or all was flushed.
-    pub(crate) fn record(&self) -> Option<&Record> {
-        self.record.as_ref()
+    pub(crate) fn metadata(&self) -> Option<&NodeMetadata> {
+        self.metadata.as_ref()
     }
 
     /// Until when newcomers let those go first who wait.
@@ -259,8 +261,8 @@ impl NodeState {
     }
 
     #[cfg(test)]
-    pub(crate) fn set_record(&mut self, record: Option<Record>) {
-        self.record = record;
+    pub(crate) fn set_metadata(&mut self, metadata: Option<NodeMetadata>) {
+        self.metadata = metadata;
     }
 
     #[cfg(test)]
@@ -295,13 +297,13 @@ impl NodeState {
         };
     }
 
-    fn may_vote(&self, terms: &Terms, now: NodeTime) -> Result<(), Answer> {
-        self.admit(terms)?;
-        self.abstention(terms, now).map_or(Ok(()), |abstention| Err(Answer::Abstains(abstention)))
+    fn may_vote(&self, parameters: &QuorumParameters, now: NodeTime) -> Result<(), Answer> {
+        self.admit(parameters)?;
+        self.abstention(parameters, now).map_or(Ok(()), |abstention| Err(Answer::Abstains(abstention)))
     }
 
-    fn bury(&mut self, terms: &Terms, resource: &Resource, owner: &OwnerId, now: NodeTime) {
-        self.tombstones.insert((names::namesake(resource), owner.clone()), now + terms.max_ttl);
+    fn bury(&mut self, parameters: &QuorumParameters, resource: &Resource, owner: &OwnerId, now: NodeTime) {
+        self.tombstones.insert((names::namesake(resource), owner.clone()), now + parameters.max_ttl);
     }
 
     fn is_gone(&self, resources: &[Resource], owner: &OwnerId, now: NodeTime) -> bool {

@@ -6,9 +6,10 @@ use crate::{
     node::{
         Answer, Entry, Fault, Fingerprint, HeldBy, Holder, Inspection,
         entries::{
-            force_unlock, inspect, lock, owner, raise, renew, resource, take, terms, unlock, unlock_late,
+            force_unlock, inspect, lock, owner, parameters, renew, resource, take, unlock, unlock_late,
+            write_back,
         },
-        state::{Counter, LARGEST_COUNTER, NodeState, NodeTime, Record},
+        state::{Counter, LARGEST_COUNTER, NodeMetadata, NodeState, NodeTime},
     },
     resource::Resource,
 };
@@ -31,7 +32,7 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
-        Self { state: NodeState::new("run"), milliseconds: START / 1000, notices: Vec::new() }
+        Self { state: NodeState::new("incarnation"), milliseconds: START / 1000, notices: Vec::new() }
     }
 
     fn now(&self) -> NodeTime {
@@ -39,7 +40,7 @@ impl Fixture {
     }
 
     fn ask(&mut self, entry: &Entry) -> Answer {
-        let outcome = self.state.apply(&terms(), entry, self.now());
+        let outcome = self.state.apply(&parameters(), entry, self.now());
         self.notices.extend(outcome.notices);
         outcome.answer
     }
@@ -73,9 +74,13 @@ impl Fixture {
         self.state.held(&resource(name), self.now()).unwrap().holds
     }
 
-    fn set_record(&mut self, floor: u64, fingerprint: &str) {
-        let record = Record { run: "run".into(), floor, fingerprint: Fingerprint::new(fingerprint) };
-        self.state.set_record(Some(record));
+    fn set_metadata(&mut self, minimum_token: u64, fingerprint: &str) {
+        let metadata = NodeMetadata {
+            incarnation: "incarnation".into(),
+            minimum_token,
+            fingerprint: Fingerprint::new(fingerprint),
+        };
+        self.state.set_metadata(Some(metadata));
     }
 }
 
@@ -123,10 +128,10 @@ fn several_resources_are_granted_with_one_vote_above_all_their_counters() {
 }
 
 #[test]
-fn a_vote_is_above_the_floor() {
+fn a_vote_is_above_the_minimum_token() {
     let mut node = Fixture::new();
     node.set_counter("a", 7);
-    node.set_record(50, "test");
+    node.set_metadata(50, "test");
     assert_eq!(node.ask(&lock("a", "me", 5000, 0)), granted(51));
 }
 
@@ -188,7 +193,7 @@ fn a_lock_whose_vote_was_forgotten_is_voted_anew() {
     node.state.set_counter(&resource("a"), None);
     node.milliseconds += 1000;
     assert_eq!(node.ask(&lock("a", "me", 5000, 0)), granted(START + 1_000_001));
-    node.set_record(START + 2_000_000, "test");
+    node.set_metadata(START + 2_000_000, "test");
     assert_eq!(node.ask(&lock("a", "me", 5000, 0)), granted(START + 2_000_001));
 }
 
@@ -229,7 +234,7 @@ fn the_largest_vote_is_the_last() {
     node.ask(&unlock("a", "1", true, false));
     assert_eq!(node.ask_in_vain(&lock("a", "2", 5000, 0)), used_up(LARGEST_COUNTER));
     let too_large = LARGEST_COUNTER + 1;
-    assert_eq!(node.ask_in_vain(&raise("a", "1", too_large)), used_up(too_large));
+    assert_eq!(node.ask_in_vain(&write_back("a", "1", too_large)), used_up(too_large));
     assert_eq!(node.ask_in_vain(&renew("a", "1", 1, 5000, too_large)), used_up(too_large));
 }
 
@@ -237,9 +242,9 @@ fn the_largest_vote_is_the_last() {
 fn raise_moves_the_counters_of_its_owner_up_to_the_token() {
     let mut node = Fixture::new();
     node.ask(&lock("a b", "me", 5000, 0));
-    assert_eq!(node.ask(&raise("a b", "me", START + 5)), Answer::Raised);
+    assert_eq!(node.ask(&write_back("a b", "me", START + 5)), Answer::WrittenBack);
     assert_eq!((node.counter("a"), node.counter("b")), (Some(START + 5), Some(START + 5)));
-    assert_eq!(node.ask_in_vain(&raise("a b", "me", START + 5)), Answer::Raised);
+    assert_eq!(node.ask_in_vain(&write_back("a b", "me", START + 5)), Answer::WrittenBack);
 }
 
 #[test]
@@ -247,11 +252,14 @@ fn raise_is_refused_above_the_token_and_for_anybody_else() {
     let mut node = Fixture::new();
     node.ask(&lock("a b", "me", 5000, 0));
     node.set_counter("b", START + 9);
-    let refused = Answer::NotRaised { counter: START + 9 };
-    assert_eq!(node.ask_in_vain(&raise("a b", "me", START + 8)), refused);
-    assert_eq!(node.ask_in_vain(&raise("a b", "other", START + 20)), refused);
-    assert_eq!(node.ask_in_vain(&raise("a c", "me", START + 20)), Answer::NotRaised { counter: START + 1 });
-    assert_eq!(node.ask_in_vain(&raise("c", "me", START + 20)), Answer::NotRaised { counter: 0 });
+    let refused = Answer::NotWrittenBack { counter: START + 9 };
+    assert_eq!(node.ask_in_vain(&write_back("a b", "me", START + 8)), refused);
+    assert_eq!(node.ask_in_vain(&write_back("a b", "other", START + 20)), refused);
+    assert_eq!(
+        node.ask_in_vain(&write_back("a c", "me", START + 20)),
+        Answer::NotWrittenBack { counter: START + 1 }
+    );
+    assert_eq!(node.ask_in_vain(&write_back("c", "me", START + 20)), Answer::NotWrittenBack { counter: 0 });
 }
 
 #[test]
@@ -259,8 +267,8 @@ fn raise_counts_a_lost_counter_as_the_start() {
     let mut node = Fixture::new();
     node.ask(&lock("a", "me", 5000, 0));
     node.state.set_counter(&resource("a"), None);
-    assert_eq!(node.ask_in_vain(&raise("a", "me", START - 1)), Answer::NotRaised { counter: 0 });
-    assert_eq!(node.ask(&raise("a", "me", START)), Answer::Raised);
+    assert_eq!(node.ask_in_vain(&write_back("a", "me", START - 1)), Answer::NotWrittenBack { counter: 0 });
+    assert_eq!(node.ask(&write_back("a", "me", START)), Answer::WrittenBack);
 }
 
 #[test]
@@ -287,7 +295,7 @@ fn a_node_that_forgot_the_counter_proves_nothing_later_either() {
     let mut node = Fixture::new();
     let token = START + 1;
     assert_eq!(node.ask(&lock("a", "me", 5000, 0)), granted(token));
-    node.state = NodeState::new("run");
+    node.state = NodeState::new("incarnation");
     for _ in 0..2 {
         assert_eq!(node.ask(&renew("a", "me", 1, 5000, token)), Answer::Renewed { proves: false });
     }
@@ -304,10 +312,10 @@ fn renewal_heals_where_the_counter_is_above_the_token_but_proves_nothing() {
 }
 
 #[test]
-fn renewal_proves_nothing_below_the_floor() {
+fn renewal_proves_nothing_below_the_minimum_token() {
     let mut node = Fixture::new();
     node.set_counter("a", 5);
-    node.set_record(60, "test");
+    node.set_metadata(60, "test");
     assert_eq!(node.ask(&renew("a", "me", 1, 5000, 59)), Answer::Renewed { proves: false });
     assert_eq!(node.ask(&renew("a", "me", 1, 5000, 60)), Answer::Renewed { proves: true });
 }
@@ -374,9 +382,14 @@ fn a_forced_unlock_removes_anybody_and_refuses_their_renewals() {
 #[test]
 fn inspection_tells_the_holder_and_changes_nothing() {
     let mut node = Fixture::new();
-    let run = Some("run".into());
-    let seen =
-        |held, counter| Inspection { held, counter, run: run.clone(), fingerprint: None, abstention: None };
+    let incarnation = Some("incarnation".into());
+    let seen = |held, counter| Inspection {
+        held,
+        counter,
+        incarnation: incarnation.clone(),
+        fingerprint: None,
+        abstention: None,
+    };
     let free = seen(None, 0);
     assert_eq!(node.ask_in_vain(&inspect("a")), Answer::Inspected(free));
     node.ask(&lock("a", "me", 5000, 0));
@@ -389,11 +402,12 @@ fn inspection_tells_the_holder_and_changes_nothing() {
 fn clients_of_another_quorum_may_only_unlock_and_look() {
     let mut node = Fixture::new();
     node.ask(&lock("a", "me", 5000, 0));
-    node.set_record(0, "other");
-    for entry in [lock("a", "me", 5000, 0), raise("a", "me", START + 5), renew("a", "me", 1, 5000, START + 5)]
+    node.set_metadata(0, "other");
+    for entry in
+        [lock("a", "me", 5000, 0), write_back("a", "me", START + 5), renew("a", "me", 1, 5000, START + 5)]
     {
-        let foreign = Answer::Foreign { fingerprint: Fingerprint::new("other") };
-        assert_eq!(node.ask_in_vain(&entry), foreign);
+        let wrong_quorum = Answer::WrongQuorum { fingerprint: Fingerprint::new("other") };
+        assert_eq!(node.ask_in_vain(&entry), wrong_quorum);
     }
     assert!(matches!(node.ask(&inspect("a")), Answer::Inspected(_)));
     assert_eq!(node.ask(&unlock("a", "me", true, false)), Answer::Unlocked { deleted: 1 });
@@ -430,5 +444,5 @@ fn a_sweep_forgets_exactly_what_is_over() {
     assert_eq!(node.state, before);
     node.milliseconds += 5_400_000;
     node.state.sweep(node.now());
-    assert_eq!(node.state, NodeState::new("run"));
+    assert_eq!(node.state, NodeState::new("incarnation"));
 }

@@ -6,16 +6,16 @@ use crate::{
     mutation::{self, Mutation},
     node::{
         answer::{Answer, HeldBy, Inspection},
+        parameters::QuorumParameters,
         request::{ForceUnlock, Inspect, Leave, Unlock},
         state::{Audience, NodeState, NodeTime},
-        terms::Terms,
     },
 };
 
 impl NodeState {
     pub(super) fn unlock(
         &mut self,
-        terms: &Terms,
+        parameters: &QuorumParameters,
         unlock: &Unlock,
         now: NodeTime,
         audience: &mut Audience<'_>,
@@ -32,7 +32,7 @@ impl NodeState {
                 if *real {
                     // Waiters go before newcomers, if there are any that are known.
                     if was_marked || *leaves_mark {
-                        self.marks.insert(resource.clone(), now + terms.hand_over);
+                        self.marks.insert(resource.clone(), now + parameters.hand_over);
                     }
                     audience.tell(resource.clone());
                 }
@@ -47,7 +47,7 @@ impl NodeState {
         let is_all_deleted = usize::try_from(deleted) == Ok(resources.len());
         if *leave == Leave::Always || (*leave == Leave::UnlessDeleted && !is_all_deleted) {
             for resource in resources.iter() {
-                self.bury(terms, resource, owner, now);
+                self.bury(parameters, resource, owner, now);
             }
         }
         Answer::Unlocked { deleted }.awaited(is_awaited)
@@ -55,7 +55,7 @@ impl NodeState {
 
     pub(super) fn force_unlock(
         &mut self,
-        terms: &Terms,
+        parameters: &QuorumParameters,
         unlock: &ForceUnlock,
         now: NodeTime,
         audience: &mut Audience<'_>,
@@ -65,7 +65,7 @@ impl NodeState {
             let Some(owner) = self.held(resource, now).map(|held| held.owner.clone()) else { continue };
             self.set_lock(resource, None);
             self.marks.remove(resource);
-            self.bury(terms, resource, &owner, now);
+            self.bury(parameters, resource, &owner, now);
             deleted += 1;
             audience.tell(resource.clone());
             self.wake_next(resource, now, audience);
@@ -73,7 +73,12 @@ impl NodeState {
         Answer::Unlocked { deleted }
     }
 
-    pub(super) fn inspect(&self, terms: &Terms, inspect: &Inspect, now: NodeTime) -> Result<Answer, Answer> {
+    pub(super) fn inspect(
+        &self,
+        parameters: &QuorumParameters,
+        inspect: &Inspect,
+        now: NodeTime,
+    ) -> Result<Answer, Answer> {
         let counters = self.counters(std::slice::from_ref(&inspect.resource), now)?;
         let held = self.held(&inspect.resource, now).map(|held| HeldBy {
             owner: Some(held.owner.clone()),
@@ -83,9 +88,9 @@ impl NodeState {
         Ok(Answer::Inspected(Inspection {
             held,
             counter: counters.largest,
-            run: Some(Arc::clone(&self.run)),
-            fingerprint: self.record().map(|record| record.fingerprint.clone()),
-            abstention: self.abstention(terms, now),
+            incarnation: Some(Arc::clone(&self.incarnation)),
+            fingerprint: self.metadata().map(|metadata| metadata.fingerprint.clone()),
+            abstention: self.abstention(parameters, now),
         }))
     }
 }

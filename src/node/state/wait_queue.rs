@@ -7,9 +7,9 @@ use crate::{
     node::{
         answer::{Answer, Holder, Queued},
         names,
+        parameters::QuorumParameters,
         request::{Enqueue, Withdraw},
         state::{NodeState, NodeTime},
-        terms::Terms,
         ttl::whole_milliseconds,
     },
     owner_id::OwnerId,
@@ -81,7 +81,7 @@ impl NodeState {
     /// that was granted already is granted again.
     pub(super) fn enqueue(
         &mut self,
-        terms: &Terms,
+        parameters: &QuorumParameters,
         enqueue: &Enqueue,
         now: NodeTime,
         audience: &mut Audience<'_>,
@@ -91,16 +91,16 @@ impl NodeState {
             return Ok(Answer::Gone);
         }
         let Some(resource) = lock.resources.get(*index) else {
-            return self.lock(terms, lock, now, audience);
+            return self.lock(parameters, lock, now, audience);
         };
         let survey = self.survey(&lock.resources, &lock.owner, now);
         let counter = self.counters(&lock.resources, now)?.largest;
         let is_free = survey.other.is_none() && !only_waits;
         let asks_queue = is_free && !survey.is_all_ours && !mutation::is_on(Mutation::GrantOutOfTurn);
-        let asking = Asking { waiter, ticket: *ticket, overdue: terms.hand_over * 3 / 4 };
+        let asking = Asking { waiter, ticket: *ticket, overdue: parameters.hand_over * 3 / 4 };
         let head = if asks_queue { self.next_in_queue(resource, Some(asking), now, audience) } else { None };
         if is_free && head.as_ref().is_none_or(|head| head == waiter) {
-            let granted = self.grant(terms, lock, now)?;
+            let granted = self.grant(parameters, lock, now)?;
             if head.is_some() {
                 self.leave_queue(resource, waiter, now, audience);
             }

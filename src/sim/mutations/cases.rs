@@ -138,24 +138,24 @@ pub(super) fn of_pauses() -> impl Strategy<Value = Case> + Clone {
 }
 
 /// Nodes lose the keys of a lease within so many milliseconds, others try to get it, and it is
-/// healed; meanwhile raises for it come late or twice, and a lock of it may be lost. Afterwards
-/// others try again.
-pub(super) fn of_late_raises(within: u64) -> impl Strategy<Value = Case> + Clone {
+/// healed; meanwhile write-backs for it come late or twice, and a lock of it may be lost.
+/// Afterwards others try again.
+pub(super) fn of_late_write_backs(within: u64) -> impl Strategy<Value = Case> + Clone {
     let nodes = || prop_oneof![Just(0b111_usize), 1..=0b111_usize];
     let hold = Duration::from_millis(4 * within);
     let late = || millis(1..=4 * within);
     let late = prop_oneof![late().prop_map(Verdict::Overtaken), late().prop_map(Verdict::Duplicate)];
-    // A client's first messages to a node are the greeting, the lock, and the raise.
-    let raises = (nodes(), late).prop_map(|(nodes, late)| (nodes, 2, late));
+    // A client's first messages to a node are the greeting, the lock, and the write-back.
+    let write_backs = (nodes(), late).prop_map(|(nodes, late)| (nodes, 2, late));
     let lock_lost = select(vec![1_usize, 2, 4]).prop_map(|nodes| (nodes, 1, Verdict::Drop));
     let losses = prop::collection::vec((nodes(), millis(0..=within)), 1..=2);
     let attempts = || prop::collection::vec(millis(0..=within / 2), 1..=8);
     let others = (attempts(), attempts());
-    (any::<u64>().no_shrink(), raises, prop::option::of(lock_lost), losses, others).prop_map(
-        move |(seed, raises, lock_lost, losses, (during, after))| {
+    (any::<u64>().no_shrink(), write_backs, prop::option::of(lock_lost), losses, others).prop_map(
+        move |(seed, write_backs, lock_lost, losses, (during, after))| {
             let of = |nodes: usize| (0..3_usize).filter(move |node| nodes >> node & 1 == 1);
             let mut schedule = Schedule::calm(seed, 3, 3);
-            for (nodes, index, verdict) in lock_lost.into_iter().chain([raises]) {
+            for (nodes, index, verdict) in lock_lost.into_iter().chain([write_backs]) {
                 for node in of(nodes) {
                     schedule = schedule.with_message(0, node, Direction::Request, index, verdict);
                 }
@@ -277,7 +277,7 @@ pub(super) fn of_forgotten_votes(
             timed(12 * SECOND, Fault::Pause { client: 0, lasts }),
             forget(start + loss),
         ];
-        // After the greeting and the enrolment.
+        // After the greeting and the registration.
         schedule = schedule.with_message(1, 1, Direction::Request, 2, Verdict::Delay(late));
         let attempt = |rest, hold| Step { how: How::TryLock, ..lock(rest, hold) };
         let programs = vec![

@@ -112,23 +112,27 @@ fn a_quorum_of_those_that_answer_is_caught() {
 }
 
 #[test]
-fn an_unconditional_raise_is_caught() {
-    is_caught(Mutation::RaiseUnconditionally, Sign::Broken(Promise::Order), &cases::of_late_raises(200));
+fn an_unconditional_write_back_is_caught() {
+    is_caught(
+        Mutation::WriteBackUnconditionally,
+        Sign::Broken(Promise::Order),
+        &cases::of_late_write_backs(200),
+    );
 }
 
 #[test]
-fn a_raise_of_what_another_holds_is_caught() {
-    is_caught(Mutation::RaiseWithoutOwner, Sign::Broken(Promise::Order), &cases::of_late_raises(15));
+fn a_write_back_of_what_another_holds_is_caught() {
+    is_caught(Mutation::WriteBackWithoutOwner, Sign::Broken(Promise::Order), &cases::of_late_write_backs(15));
 }
 
 #[test]
-fn a_raise_that_lowers_a_counter_is_caught() {
-    is_caught(Mutation::RaiseAboveToken, Sign::Broken(Promise::Order), &cases::of_late_raises(200));
+fn a_write_back_that_lowers_a_counter_is_caught() {
+    is_caught(Mutation::WriteBackAboveToken, Sign::Broken(Promise::Order), &cases::of_late_write_backs(200));
 }
 
 #[test]
-fn a_token_that_is_not_raised_is_caught() {
-    is_caught(Mutation::NoRaise, Sign::Broken(Promise::Order), &cases::of_late_raises(15));
+fn a_token_that_is_not_written_back_is_caught() {
+    is_caught(Mutation::NoWriteBack, Sign::Broken(Promise::Order), &cases::of_late_write_backs(15));
 }
 
 #[test]
@@ -202,7 +206,7 @@ fn holds_as_increments_are_caught() {
 
 #[test]
 fn votes_below_those_that_a_node_forgot_are_caught() {
-    is_caught(Mutation::VoteWithoutFloor, Sign::Broken(Promise::Order), &cases::of_old_backups());
+    is_caught(Mutation::VoteBelowMinimum, Sign::Broken(Promise::Order), &cases::of_old_backups());
 }
 
 #[test]
@@ -217,10 +221,10 @@ fn a_renewal_that_counts_at_once_in_quarantine_is_caught() {
 }
 
 #[test]
-fn a_renewal_that_counts_at_a_node_without_a_record_is_caught() {
+fn a_renewal_that_counts_at_a_node_without_metadata_is_caught() {
     let flush = |at| TimedFault { at, fault: Fault::Flush { node: 2 } };
     is_caught(
-        Mutation::CountWithoutRecord,
+        Mutation::CountWithoutMetadata,
         Sign::Broken(Promise::Exclusion),
         &cases::of_forgotten_votes(flush),
     );

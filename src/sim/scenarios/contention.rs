@@ -30,7 +30,7 @@ fn s41_after_a_split_vote_somebody_wins_within_a_few_rounds() {
     let waits: Vec<Duration> =
         (0..100).map(|seed| first(&contended(seed, 5, 5, 1)).unwrap() - millis(50)).collect();
     let over = |bound| waits.iter().filter(|wait| **wait > bound).count();
-    // A round trip takes at most 4 ms, and one more may be needed to raise the token.
+    // A round trip takes at most 4 ms, and one more may be needed for a write-back.
     assert!(over(millis(8)) > 0, "no vote was split");
     assert!(over(millis(50)) <= 10 && over(millis(250)) == 0, "{waits:?}");
 }

@@ -258,7 +258,7 @@ fn s29_a_node_that_hangs_is_waited_for_by_nobody() {
             });
             assert_keeps(&report, &Promises::ALL);
             let began = when(&report, 0, |event| matches!(event, Event::Began { .. }));
-            // A round trip, or two if a token has to be raised.
+            // A round trip, or two if a write-back is needed.
             assert!(granted(&report, 0)[0] <= began[0] + millis(4), "{}", report.schedule);
         }
     }

@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{
     node::{
-        Entry, Fault, Terms, names,
-        terms::Run,
+        Entry, Fault, QuorumParameters, names,
+        parameters::Incarnation,
         transport::{BatchId, Link, LinkEvent, Transport},
     },
     resource::Resource,
@@ -27,12 +27,12 @@ pub(crate) struct SimTransport {
     pub(crate) world: World,
     pub(crate) client: usize,
     pub(crate) node: usize,
-    pub(crate) terms: Terms,
+    pub(crate) parameters: QuorumParameters,
 }
 
 impl Transport for SimTransport {
     fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Link>, Fault>> {
-        let number = self.world.lock().open(self.client, self.node, &self.terms);
+        let number = self.world.lock().open(self.client, self.node, &self.parameters);
         Dial { link: Some(SimLink { world: self.world.clone(), number, is_loaded: false }) }.boxed()
     }
 }
@@ -97,9 +97,9 @@ impl Link for SimLink {
         self.is_loaded = true;
     }
 
-    fn enrolled(&mut self, run: Option<Run>) {
+    fn registered(&mut self, incarnation: Option<Incarnation>) {
         if let Some(connection) = self.world.lock().connections.get_mut(self.number) {
-            connection.terms.run = run;
+            connection.parameters.incarnation = incarnation;
         }
     }
 

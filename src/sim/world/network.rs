@@ -10,7 +10,7 @@ use std::{
 use super::{State, aftermath::Aftermath, event::Event, server::Admission};
 use crate::{
     node::{
-        Answer, Entry, Fault, Terms, names,
+        Answer, Entry, Fault, QuorumParameters, names,
         transport::{BatchId, LinkEvent},
     },
     resource::Resource,
@@ -26,8 +26,8 @@ use crate::{
 pub(crate) struct Connection {
     pub(super) client: usize,
     pub(super) node: usize,
-    pub(super) terms: Terms,
-    /// The run of the server that accepted it.
+    pub(super) parameters: QuorumParameters,
+    /// The incarnation of the server that accepted it.
     epoch: Option<u64>,
     /// What the client has not looked at yet.
     pub(super) inbox: VecDeque<Inbound>,
@@ -96,12 +96,12 @@ impl Network {
 
 impl State {
     /// A client's first packet to a node.
-    pub(super) fn open(&mut self, client: usize, node: usize, terms: &Terms) -> usize {
+    pub(super) fn open(&mut self, client: usize, node: usize, parameters: &QuorumParameters) -> usize {
         let connection = self.connections.len();
         self.connections.push(Connection {
             client,
             node,
-            terms: terms.clone(),
+            parameters: parameters.clone(),
             epoch: None,
             inbox: VecDeque::new(),
             waker: None,
@@ -175,7 +175,7 @@ impl State {
     /// The connection breaks: for the node at once, for the client when it hears of it.
     fn reset(&mut self, number: usize, at: u64) {
         if let Some(connection) = self.connections.get_mut(number) {
-            // No run of a server has this number.
+            // No incarnation of a server has this number.
             connection.epoch = Some(u64::MAX);
             connection.subscriptions.clear();
         }
@@ -267,14 +267,14 @@ impl State {
             connection.epoch.get_or_insert(server.epoch);
             return self.send(number, Payload::Inbound(Inbound::Welcome));
         }
-        // A connection to an earlier run of the server is none.
+        // A connection to an earlier incarnation of the server is none.
         if connection.epoch != Some(server.epoch) {
             return;
         }
         let reply = match outbound {
             Outbound::Hello => return,
             Outbound::Call { batch, entries } => {
-                let (terms, epoch) = (connection.terms.clone(), server.epoch);
+                let (parameters, epoch) = (connection.parameters.clone(), server.epoch);
                 let connections = &self.connections;
                 let listeners = |topic: &Resource| {
                     let channel = names::namesake(topic);
@@ -282,7 +282,7 @@ impl State {
                         connections.iter().filter(|connection| connection.hears(node, epoch, &channel));
                     u32::try_from(hear.count()).unwrap_or(u32::MAX)
                 };
-                let (answers, released) = server.apply(&terms, &entries, now, &listeners);
+                let (answers, released) = server.apply(&parameters, &entries, now, &listeners);
                 (now, node, batch, answers.len()).hash(&mut self.trace);
                 for resource in released {
                     self.publish(&resource, number);
@@ -329,7 +329,7 @@ impl State {
 }
 
 impl Connection {
-    /// Whether it leads to this run of the node, and has subscribed to the topic there.
+    /// Whether it leads to this incarnation of the node, and has subscribed to the topic there.
     fn hears(&self, node: usize, epoch: u64, topic: &Resource) -> bool {
         self.node == node && self.epoch == Some(epoch) && self.subscriptions.contains(topic)
     }

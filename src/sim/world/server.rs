@@ -6,7 +6,7 @@ use super::network::Delivery;
 use crate::{
     clock::VIRTUAL_EPOCH,
     node::{
-        Answer, Entry, Init, Terms,
+        Answer, Entry, Init, QuorumParameters,
         state::{NodeState, NodeTime},
     },
     resource::Resource,
@@ -18,14 +18,14 @@ use crate::{
 };
 
 /// The nodes' clocks differ by up to so many milliseconds from the start: often by the edge of a
-/// second, so that their first votes differ and a token has to be raised.
+/// second, so that their first votes differ and a write-back is needed.
 const SPREAD: u64 = 1_500;
 
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(super) state: NodeState,
     pub(super) clock: Rated,
-    /// Which run of the server this is.
+    /// Which incarnation of the server this is.
     pub(super) epoch: u64,
     /// How many faults keep it down, or hung: they may overlap.
     down: u32,
@@ -38,7 +38,7 @@ pub(crate) struct Server {
     /// What it once knew, by the fault that will bring it back.
     remembered: Vec<(usize, NodeState)>,
     number: usize,
-    /// Whether it never belonged to a quorum: the first client to enrol is taken for the
+    /// Whether it never belonged to a quorum: the first client to register is taken for the
     /// administrator.
     is_new: bool,
 }
@@ -92,7 +92,7 @@ impl Server {
     /// Executes a call: the answers, and whose release is to be told.
     pub(super) fn apply(
         &mut self,
-        terms: &Terms,
+        parameters: &QuorumParameters,
         entries: &[Entry],
         now: u64,
         listeners: &dyn Fn(&Resource) -> u32,
@@ -101,18 +101,18 @@ impl Server {
         let mut released = Vec::new();
         let mut answers = Vec::with_capacity(entries.len());
         for entry in entries {
-            if matches!(entry, Entry::Enrol(_)) && std::mem::take(&mut self.is_new) {
+            if matches!(entry, Entry::Register(_)) && std::mem::take(&mut self.is_new) {
                 let init = Init { is_rehearsal: false, time: time.since_epoch() };
-                self.state.apply(terms, &Entry::Init(init), time);
+                self.state.apply(parameters, &Entry::Init(init), time);
             }
-            let outcome = self.state.apply_before(listeners, terms, entry, time);
+            let outcome = self.state.apply_before(listeners, parameters, entry, time);
             answers.push(outcome.answer);
             released.extend(outcome.notices);
         }
         (answers, released)
     }
 
-    /// This run of the server ends, and what it was sent is lost with it. The next one will
+    /// This incarnation of the server ends, and what it was sent is lost with it. The next one will
     /// remember what `memory` says.
     pub(super) fn go_down(&mut self, memory: Memory, fault: usize) -> VecDeque<Delivery> {
         self.down += 1;

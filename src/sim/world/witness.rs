@@ -169,7 +169,7 @@ impl State {
     /// whose late requests to refuse, and what comes to a node later than the longest ttl comes
     /// when its unlock is owed no more.
     fn excuses(&self, client: usize, node: usize) -> bool {
-        let owed_for = self.connections.iter().map(|connection| connection.terms.max_ttl).min();
+        let owed_for = self.connections.iter().map(|connection| connection.parameters.max_ttl).min();
         self.is_killed(client)
             || self.schedule.repeats_requests(client, node)
             || self.schedule.forgets_tombstones(node)

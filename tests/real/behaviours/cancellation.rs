@@ -5,7 +5,7 @@ use std::{future::Future, pin::pin, task::Poll, time::Duration};
 use redquorum_tests::{Cluster, Direction, eventually};
 
 use super::{
-    NODE_RECORD, SOON, TTL, builder, builder_behind, client, connections, is_locked, on_all_nodes, proxies,
+    NODE_METADATA, SOON, TTL, builder, builder_behind, client, connections, is_locked, on_all_nodes, proxies,
 };
 
 /// Row M: dropped wherever it waits (for votes, for their confirmation, for others to unlock), an
@@ -118,12 +118,13 @@ async fn polled(future: impl Future, polls: usize) -> bool {
     .await
 }
 
-/// The record of a node that has enrolled is no residue: it is what the node knows about itself.
+/// The metadata of a node that has registered is no residue: it is what the node knows about
+/// itself.
 async fn nothing_is_left(cluster: &Cluster) {
     no_connection_is_left(cluster).await;
     for server in cluster.servers() {
         let keys = server.keys().await;
-        assert!(keys.iter().all(|key| key == NODE_RECORD), "{keys:?}");
+        assert!(keys.iter().all(|key| key == NODE_METADATA), "{keys:?}");
     }
 }
 

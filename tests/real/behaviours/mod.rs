@@ -44,7 +44,7 @@ const NEVER: Duration = Duration::from_secs(300);
 const NODE_TIMEOUT: Duration = Duration::from_millis(400);
 
 /// What a node keeps about itself for as long as it lives.
-pub(super) const NODE_RECORD: &str = "redquorum:node";
+pub(super) const NODE_METADATA: &str = "redquorum:node";
 
 /// Settings for the servers of a cluster.
 pub(super) fn builder(cluster: &Cluster) -> QuorumBuilder {

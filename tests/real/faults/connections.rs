@@ -70,9 +70,9 @@ async fn nonsense_is_told_as_an_error_of_the_protocol() {
     assert!(matches!(reason, Fault::Protocol(_)), "{reason:?}");
 }
 
-/// A connection that does not even enrol is not used.
+/// A connection that does not even register is not used.
 #[tokio::test]
-async fn nonsense_in_answer_to_the_enrolment_is_told_as_an_error_of_the_handshake() {
+async fn nonsense_in_answer_to_the_registration_is_told_as_an_error_of_the_handshake() {
     let reason = reason_of_a_fool(RestartGuard::PerConnection).await;
     let Fault::Handshake(cause) = &reason else { panic!("{reason:?}") };
     assert!(matches!(**cause, Fault::Protocol(_)), "{cause:?}");

@@ -106,8 +106,8 @@ async fn a_missing_password_is_told_when_connecting() {
     assert!(matches!(**cause, Fault::NoAuth(_)), "{cause}");
 }
 
-/// Told by the first call that it refuses, and then by its refusal to enrol. What it voted before
-/// may be lost by now, so that it recovers after a quarantine.
+/// Told by the first call that it refuses, and then by its refusal to register. What it voted
+/// before may be lost by now, so that it recovers after a quarantine.
 #[tokio::test]
 async fn a_replica_is_told() {
     let cluster = cluster().await;

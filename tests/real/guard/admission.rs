@@ -121,7 +121,7 @@ async fn no_quorum_is_made_while_one_of_its_servers_is_down() {
     builder.init().await.unwrap();
 }
 
-/// One of them finds a record that is a moment old, and leaves it as it is.
+/// One of them finds metadata that is a moment old, and leaves it as it is.
 #[tokio::test]
 async fn clients_that_find_new_servers_at_the_same_time_begin_one_quarantine() {
     for _ in 0..3 {
@@ -135,7 +135,7 @@ async fn clients_that_find_new_servers_at_the_same_time_begin_one_quarantine() {
         for (server, before) in cluster.servers().iter().zip(before) {
             let after = remaining(server).await;
             assert!(after > 0 && after <= before, "prolonged: {after} after {before}");
-            assert_eq!(calls_of(server, &["hset"]).await, 1, "one record");
+            assert_eq!(calls_of(server, &["hset"]).await, 1, "one metadata");
             assert_eq!(calls_of(server, &["set"]).await, 1, "one quarantine");
         }
         for quorum in [one.unwrap(), other.unwrap(), third] {

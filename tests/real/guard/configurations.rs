@@ -43,15 +43,15 @@ async fn a_client_that_is_configured_otherwise_than_its_nodes_is_refused_with_bo
     for (difference, other) in others {
         let outcome = other.connect().await;
         let Err(ConnectError::OtherQuorum { ours, theirs, .. }) = &outcome else { panic!("{outcome:?}") };
-        let record =
+        let metadata =
             "name=redquorum nodes=3 needed=2 max_ttl=3000ms attempt_timeout=600ms drift=0.01 protocol=1";
-        assert_eq!(theirs.as_str(), record);
+        assert_eq!(theirs.as_str(), metadata);
         assert!(ours.as_str().contains(difference), "{ours}");
         let message = outcome.unwrap_err().to_string();
         let (field, _) = difference.split_once('=').unwrap();
-        let in_record = record.split(' ').find(|of_record| of_record.starts_with(field)).unwrap();
+        let in_metadata = metadata.split(' ').find(|of_metadata| of_metadata.starts_with(field)).unwrap();
         let (of_node, of_client) = message.split_once(", this client ").unwrap();
-        assert!(of_node.contains(in_record) && of_client.contains(difference), "{message}");
+        assert!(of_node.contains(in_metadata) && of_client.contains(difference), "{message}");
         assert!(!message.contains("redquorum nodes"), "nothing else: {message}");
     }
     assert!(ours.connect().await.unwrap().red_lock("r").try_lock().await.unwrap().is_some());
@@ -151,7 +151,7 @@ async fn nothing_is_moved_while_so_many_old_servers_are_down_that_they_could_be_
     drop(had(&new.connect().await.unwrap().red_lock("r")).await);
 }
 
-/// Nobody has connected to them since, so they have no record that could be changed.
+/// Nobody has connected to them since, so they have no metadata that could be changed.
 #[tokio::test]
 async fn old_servers_that_came_back_empty_are_moved_with_the_others() {
     let cluster = Cluster::start(5).await;
@@ -193,11 +193,11 @@ async fn an_old_server_that_falls_back_during_the_move_is_closed_again() {
         eventually(SOON, "the old nodes are closed", closed).await;
         let server = cluster.server(0);
         server.restart_empty().await;
-        let record = async || match server.command(&["HGET", "redquorum:node", "fingerprint"]).await {
+        let metadata = async || match server.command(&["HGET", "redquorum:node", "fingerprint"]).await {
             Value::BulkString(bytes) => String::from_utf8(bytes).unwrap(),
             _ => String::new(),
         };
-        eventually(SOON, "it has fallen back", async || record().await.contains("nodes=3")).await;
+        eventually(SOON, "it has fallen back", async || metadata().await.contains("nodes=3")).await;
         assert!(begin.elapsed() < LONGER_TTL, "too late to be of any interest");
     };
     let (moved, ()) = tokio::join!(new.clone().reconfigure(old.clone()), falling);

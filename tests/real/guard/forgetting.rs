@@ -18,7 +18,7 @@ async fn a_server_that_was_killed_and_comes_back_empty_lets_nobody_in_beside_the
     .await;
 }
 
-/// S16: neither `run_id` nor replication id tell of it, but the record is gone with all the rest.
+/// S16: neither `run_id` nor replication id tell of it, but the metadata is gone with all the rest.
 #[tokio::test]
 async fn a_server_that_is_flushed_lets_nobody_in_beside_the_lease_that_it_forgot() {
     for words in [&["FLUSHALL"][..], &["FLUSHDB", "ASYNC"], &["SWAPDB", "0", "1"]] {
@@ -32,13 +32,13 @@ async fn a_server_that_is_flushed_lets_nobody_in_beside_the_lease_that_it_forgot
     }
 }
 
-/// S12: what the snapshot has of the node's record is an earlier run's.
+/// S12: what the snapshot has of the node's metadata is an earlier incarnation's.
 #[tokio::test]
 async fn a_server_that_goes_back_to_a_snapshot_lets_nobody_in_beside_the_lease_that_it_forgot() {
     for is_known in [false, true] {
         broken_under(&[RestartGuard::Off], async |guard| {
             let cluster = Cluster::start_with(3, ServerOptions::default().keeping_data()).await;
-            // Before it was a node, or with its record.
+            // Before it was a node, or with its metadata.
             cluster.server(1).command(&["SAVE"]).await;
             let scene = Scene::on(cluster, guard).await;
             if is_known {

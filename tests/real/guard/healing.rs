@@ -22,7 +22,7 @@ async fn counted_everywhere(guard: &LockGuard) {
     .await;
 }
 
-/// The connections live on, and nothing but the record that is gone tells of it: one server after
+/// The connections live on, and nothing but the metadata that is gone tells of it: one server after
 /// the other.
 #[tokio::test]
 async fn renewals_bring_a_lease_back_to_flushed_servers_at_once_and_count_there_after_the_attempt_timeout() {

@@ -23,7 +23,7 @@ async fn follow(replica: &Server, master: &Server) {
     .await;
 }
 
-/// Server 3 is a replica of node 1 and has its record.
+/// Server 3 is a replica of node 1 and has its metadata.
 async fn with_replica(options: ServerOptions, guard: RestartGuard) -> Scene {
     let cluster = cluster(options).await;
     // Before it is a node: a master's replication id changes with its first replica.
@@ -56,8 +56,8 @@ async fn a_promoted_replica_lets_nobody_in_beside_a_lease_that_it_was_not_told_o
     }
 }
 
-/// S15: it takes over the data of another server, and with them that server's record, or none. Its
-/// `run_id` stays, and so do the connections.
+/// S15: it takes over the data of another server, and with them that server's metadata, or none.
+/// Its `run_id` stays, and so do the connections.
 #[tokio::test]
 async fn a_node_that_was_a_replica_of_another_server_lets_nobody_in_beside_the_lease_that_it_lost() {
     for master in [2, 3] {
@@ -89,8 +89,8 @@ async fn the_first_vote_of_a_node_that_was_a_replica_is_an_abstention() {
     }
 }
 
-/// The master follows its own replica, which lags behind, and becomes a master again: the record is
-/// its own, and only the replication id tells.
+/// The master follows its own replica, which lags behind, and becomes a master again: the metadata
+/// is its own, and only the replication id tells.
 struct RoundTrip {
     scene: Scene,
     held: LockGuard,
@@ -112,7 +112,7 @@ impl RoundTrip {
     }
 }
 
-/// The replication id is looked at when a connection enrols; in every call, where proxies or
+/// The replication id is looked at when a connection registers; in every call, where proxies or
 /// operators do such things.
 #[tokio::test]
 async fn a_round_trip_to_the_own_replica_under_connections_that_ask_nothing_is_seen_per_vote_alone() {
@@ -151,7 +151,7 @@ async fn a_round_trip_to_the_own_replica_is_seen_by_a_client_that_asks_meanwhile
 /// A price to know of: what a master calls its replication changes with its first replica, though
 /// it forgets nothing.
 #[tokio::test]
-async fn a_node_that_gets_its_first_replica_is_in_quarantine_from_the_next_enrolment_on() {
+async fn a_node_that_gets_its_first_replica_is_in_quarantine_from_the_next_registration_on() {
     let scene = Scene::on(cluster(ServerOptions::default()).await, RestartGuard::PerConnection).await;
     follow(scene.cluster.server(3), scene.node_1()).await;
     assert_eq!(scene.vote_of_node_1().await, Vote::Granted);

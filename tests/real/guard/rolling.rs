@@ -9,7 +9,7 @@ use redis::cmd;
 use redquorum::{FencingToken, RestartGuard};
 
 use super::*;
-use crate::real::behaviours::NODE_RECORD;
+use crate::real::behaviours::NODE_METADATA;
 use crate::real::servers::owners;
 
 const NODES: usize = 5;
@@ -18,8 +18,8 @@ const QUORUM: usize = 3;
 /// Twice the ttl, as it is by default.
 const MAX_TTL: Duration = Duration::from_secs(6);
 
-/// Long beside what a server needs to be back and enrolled, so that the pace is that of the attempt
-/// timeout.
+/// Long beside what a server needs to be back and registered, so that the pace is that of the
+/// attempt timeout.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What a server that is back may need, beyond the attempt timeout, until it counts for renewals,
@@ -114,15 +114,16 @@ async fn roll(cluster: &Cluster, held: &LockGuard, rounds: usize) {
     assert!(held.is_valid(), "{}", held.votes());
 }
 
-/// Waits until a client has enrolled the server in its present run, and renewals may count there by
-/// the server's own clock.
+/// Waits until a client has registered the server in its present incarnation, and renewals may
+/// count there by the server's own clock.
 async fn may_count(server: &Server) {
     let run_id = server.run_id().await;
-    let is_enrolled = async || {
-        let run: Option<String> = server.query(cmd("HGET").arg(NODE_RECORD).arg("run")).await;
-        run.is_some_and(|run| run.starts_with(&run_id))
+    let is_registered = async || {
+        let incarnation: Option<String> =
+            server.query(cmd("HGET").arg(NODE_METADATA).arg("incarnation")).await;
+        incarnation.is_some_and(|incarnation| incarnation.starts_with(&run_id))
     };
-    eventually(SOON, "a client has enrolled it", is_enrolled).await;
+    eventually(SOON, "a client has registered it", is_registered).await;
     let renewals_from: u64 = server.query(cmd("GET").arg("redquorum:quarantine")).await;
     let may_count = async || time_of(server).await > Duration::from_millis(renewals_from);
     eventually(SOON, "renewals may count", may_count).await;

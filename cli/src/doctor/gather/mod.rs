@@ -19,7 +19,7 @@ use crate::{
 mod access;
 mod clock;
 mod info;
-mod record;
+mod metadata;
 
 /// Asks all nodes at once, and watches their clocks for so long.
 ///
@@ -42,7 +42,7 @@ pub(crate) async fn gather(settings: &Settings, watch: Duration) -> Result<Facts
         let hosts = hosts(&node, patience).await;
         Node {
             address: node.address().to_owned(),
-            runs: runs(&node, &hosts, patience).await,
+            run_ids: run_ids(&node, &hosts, patience).await,
             hosts,
             is_behind_sentinel: node.host().is_none(),
             server: look(&node, patience, watch).await,
@@ -53,7 +53,7 @@ pub(crate) async fn gather(settings: &Settings, watch: Duration) -> Result<Facts
 
 /// Which server answers at each address of a node that has several; nothing of one that does not
 /// say.
-async fn runs(node: &NodeConnector, hosts: &[IpAddr], patience: Duration) -> BTreeMap<IpAddr, String> {
+async fn run_ids(node: &NodeConnector, hosts: &[IpAddr], patience: Duration) -> BTreeMap<IpAddr, String> {
     let hosts: BTreeSet<IpAddr> = hosts.iter().copied().collect();
     if hosts.len() < 2 {
         return BTreeMap::new();
@@ -72,9 +72,9 @@ async fn look(node: &NodeConnector, patience: Duration, watch: Duration) -> Resu
     let info = info::ask(&mut line).await?;
     let persistence = info::persistence(&mut line).await?;
     let max_lag = info::max_lag(&mut line).await?;
-    let record = record::ask(&mut line).await?;
-    let quarantine = record::quarantine(&mut line).await?;
+    let metadata = metadata::ask(&mut line).await?;
+    let quarantine = metadata::quarantine(&mut line).await?;
     let access = access::ask(&mut line).await?;
     let (latencies, clock) = clock::watch(&mut line, watch).await?;
-    Ok(Server { info, persistence, max_lag, latencies, clock, access, record, quarantine })
+    Ok(Server { info, persistence, max_lag, latencies, clock, access, metadata, quarantine })
 }

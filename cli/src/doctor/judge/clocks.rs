@@ -8,7 +8,7 @@ use crate::{
     },
 };
 
-/// An enrolment refuses a node that is further off, in seconds.
+/// A registration refuses a node that is further off, in seconds.
 const MOST: f64 = 3600.0;
 
 /// Clocks that are set by a time daemon are nearer to each other than this, in seconds.

@@ -12,9 +12,9 @@ mod access;
 mod clocks;
 mod failover;
 mod memory;
+mod metadata;
 mod persistence;
 mod quorum;
-mod record;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -38,7 +38,7 @@ fn of_node(expected: &Expected, node: &Node) -> Vec<Finding> {
             vec![Finding::fail("reachable", why, advice)]
         }
     };
-    findings.extend(server::addresses(&node.runs));
+    findings.extend(server::addresses(&node.run_ids));
     findings.into_iter().map(|finding| finding.at(&node.address)).collect()
 }
 
@@ -64,8 +64,8 @@ fn of_server(expected: &Expected, server: &Server, is_behind_sentinel: bool) -> 
     findings.push(server::latency(&server.latencies, expected.node_timeout));
     findings.extend(clocks::of_node(&server.clock, expected.drift));
     findings.extend(access::judge(&server.access));
-    findings.push(record::fingerprint(server, expected));
-    findings.push(record::quarantine(server, expected.guard));
+    findings.push(metadata::fingerprint(server, expected));
+    findings.push(metadata::quarantine(server, expected.guard));
     findings
 }
 

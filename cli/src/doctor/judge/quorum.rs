@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use super::{
     clocks,
-    record::{Voting, voting},
+    metadata::{Voting, voting},
 };
 use crate::{
     counted::{counted, some_of},

@@ -18,13 +18,13 @@ const ROOM: u32 = 4;
 
 /// Whether a name with several addresses leads to one server all the same; nothing where there are
 /// not several.
-pub(super) fn addresses(runs: &BTreeMap<IpAddr, String>) -> Option<Finding> {
-    let (_, first) = runs.first_key_value()?;
-    if runs.values().all(|run| run == first) {
-        return (runs.len() > 1).then(|| Finding::ok("addresses", "one server behind all of them"));
+pub(super) fn addresses(run_ids: &BTreeMap<IpAddr, String>) -> Option<Finding> {
+    let (_, first) = run_ids.first_key_value()?;
+    if run_ids.values().all(|run_id| run_id == first) {
+        return (run_ids.len() > 1).then(|| Finding::ok("addresses", "one server behind all of them"));
     }
     let servers: Vec<String> =
-        runs.iter().map(|(address, run)| format!("{address} (run_id {run})")).collect();
+        run_ids.iter().map(|(address, run_id)| format!("{address} (run_id {run_id})")).collect();
     Some(Finding::warn(
         "addresses",
         format!("its name leads to several servers: {}", servers.join(", ")),

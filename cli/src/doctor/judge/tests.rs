@@ -10,7 +10,7 @@ use redquorum::{Fault, RestartGuard};
 
 use super::*;
 use crate::doctor::{
-    facts::{Access, ClockReading, Info, Persistence, Rate, Record, Trial},
+    facts::{Access, ClockReading, Info, NodeMetadata, Persistence, Rate, Trial},
     finding::Level,
 };
 
@@ -34,7 +34,7 @@ fn node(number: u8) -> Node {
         kind: "Redis".to_owned(),
         version: "7.0.15".to_owned(),
         mode: "standalone".to_owned(),
-        run_id: format!("run{number}"),
+        run_id: format!("incarnation{number}"),
         replication_id: "life".to_owned(),
         role: "master".to_owned(),
         replicas: 0,
@@ -58,7 +58,10 @@ fn node(number: u8) -> Node {
     };
     let rate = Some(Rate { gains: 0.0001, within: 0.001, watched: 1.0 });
     let server = Server {
-        record: Ok(Some(Record { run: format!("run{number}/life"), fingerprint: OURS.to_owned() })),
+        metadata: Ok(Some(NodeMetadata {
+            incarnation: format!("incarnation{number}/life"),
+            fingerprint: OURS.to_owned(),
+        })),
         info: Ok(info),
         persistence,
         max_lag: Ok("10".to_owned()),
@@ -70,7 +73,7 @@ fn node(number: u8) -> Node {
     Node {
         address: format!("node-{number}:6379"),
         hosts: vec![IpAddr::from([10, 0, 0, number])],
-        runs: BTreeMap::new(),
+        run_ids: BTreeMap::new(),
         is_behind_sentinel: false,
         server: Ok(server),
     }
@@ -125,9 +128,11 @@ fn forbid(facts: &mut Facts, command: &str) {
 
 /// Two addresses of the second node, with these servers.
 fn behind_name(facts: &mut Facts, run_ids: [&str; 2]) {
-    let runs =
-        run_ids.into_iter().zip(1..).map(|(run, number)| (IpAddr::from([10, 1, 0, number]), run.to_owned()));
-    facts.nodes[1].runs = runs.collect();
+    let seen = run_ids
+        .into_iter()
+        .zip(1..)
+        .map(|(incarnation, number)| (IpAddr::from([10, 1, 0, number]), incarnation.to_owned()));
+    facts.nodes[1].run_ids = seen.collect();
 }
 
 type Change = fn(&mut Facts);
@@ -309,18 +314,18 @@ const CASES: &[(Change, &str, Level, &str)] = &[
     (|facts| server(facts).access.trial = Err(no()), "permissions", Level::Warn, "cannot tell; scripts"),
     (|facts| server(facts).access.trial = Err(no()), "waiting", Level::Warn, "cannot tell; scripts"),
     (|facts| server(facts).access.trial = Err(no()), "writes", Level::Warn, "cannot tell; scripts"),
-    (|facts| server(facts).record = Ok(None), "record", Level::Warn, "not initialised; redquorum init"),
-    (|facts| server(off(facts)).record = Ok(None), "record", Level::Ok, "none is needed"),
+    (|facts| server(facts).metadata = Ok(None), "metadata", Level::Warn, "not initialised; redquorum init"),
+    (|facts| server(off(facts)).metadata = Ok(None), "metadata", Level::Ok, "none is needed"),
     (
         |facts| {
-            server(facts).record =
-                Ok(Some(Record { run: "run2/life".to_owned(), fingerprint: "x".to_owned() }))
+            server(facts).metadata =
+                Ok(Some(NodeMetadata { incarnation: "run2/life".to_owned(), fingerprint: "x".to_owned() }))
         },
-        "record",
+        "metadata",
         Level::Fail,
         "it has (x), these settings are (name=redquorum; correct the settings",
     ),
-    (|facts| server(facts).record = Err(no()), "record", Level::Warn, "cannot tell"),
+    (|facts| server(facts).metadata = Err(no()), "metadata", Level::Warn, "cannot tell"),
     (
         |facts| server(facts).quarantine = Ok(Some(Duration::from_secs(40))),
         "quarantine",
@@ -376,13 +381,13 @@ const TOGETHER: &[(Change, &str, Level, &str)] = &[
     (
         |facts| {
             facts.nodes[0].server = gone(None);
-            server(facts).record = Err(no());
+            server(facts).metadata = Err(no());
         },
         "quorum",
         Level::Warn,
         "and 1 node does not say",
     ),
-    (|facts| server(off(facts)).record = Ok(None), "quorum", Level::Ok, "3 of 3 nodes vote"),
+    (|facts| server(off(facts)).metadata = Ok(None), "quorum", Level::Ok, "3 of 3 nodes vote"),
 ];
 
 /// The one finding of this check, of this node.

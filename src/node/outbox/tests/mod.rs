@@ -94,10 +94,10 @@ fn a_lone_call_goes_at_once_and_what_piled_up_goes_together() {
     let (next, entries) = outbox.next_batch(at(1)).unwrap();
     assert_eq!(&*entries, [lock(2), lock(3)]);
     outbox.answered(id, granted(1), at(0));
-    outbox.answered(next, vec![Answer::Granted { vote: 2 }, Answer::Raised], at(0));
+    outbox.answered(next, vec![Answer::Granted { vote: 2 }, Answer::WrittenBack], at(0));
     assert_eq!(said(&mut first), Some(Answer::Granted { vote: 1 }));
     assert_eq!(said(&mut second), Some(Answer::Granted { vote: 2 }));
-    assert_eq!(said(&mut third), Some(Answer::Raised));
+    assert_eq!(said(&mut third), Some(Answer::WrittenBack));
 }
 
 #[test]

@@ -1,4 +1,4 @@
--- dispatch.lua  KEYS resources of all entries  ARGV fingerprint, run, counter ttl, guard and max ttl and hand-over, entries ...  ->  answers
+-- dispatch.lua  KEYS resources of all entries  ARGV fingerprint, incarnation, counter ttl, guard and max ttl and hand-over, entries ...  ->  answers
 --
 -- An entry is an operation, the number of its resources, and its arguments. What is asked for most,
 -- to lock, to unlock and to renew one resource, comes without the number and has a short way here:
@@ -17,7 +17,7 @@
 local largest_counter = 9007199254740991
 -- Locals, because a global is looked up by its name at each use.
 local keys, words, call, type, find = KEYS, ARGV, redis.pcall, type, string.find
-local node, floor, has_signs
+local node, minimum_token, has_signs
 local counter_ttl = tonumber(words[3])
 local answers, answered, key, at, last = {}, 0, 1, 5, #words
 
@@ -50,23 +50,23 @@ while at <= last do
     end
 
   elseif name == 'lock' or name == 'renew' then
-    -- The floor of a node that votes: its record is of this quorum and of the run that the
-    -- connection knows, and there is no quarantine. Mostly there is no tombstone, wait queue or
-    -- mark either, and one question answers all.
-    if floor == nil then
-      local record = call('HMGET', 'redquorum:node', 'fingerprint', 'run', 'floor')
-      floor = record[1] == words[1] and record[2] == words[2] and record[3]
-      floor = floor and (floor == '0' or find(floor, '^[1-9]%d*$')) and tonumber(floor)
+    -- The minimum token of a node that votes: its metadata names this quorum and of the incarnation
+    -- that the connection knows, and there is no quarantine. Mostly there is no tombstone, wait
+    -- queue or mark either, and one question answers all.
+    if minimum_token == nil then
+      local metadata = call('HMGET', 'redquorum:node', 'fingerprint', 'incarnation', 'minimum_token')
+      minimum_token = metadata[1] == words[1] and metadata[2] == words[2] and metadata[3]
+      minimum_token = minimum_token and (minimum_token == '0' or find(minimum_token, '^[1-9]%d*$')) and tonumber(minimum_token)
       has_signs = call('EXISTS', 'redquorum:quarantine', 'redquorum:any') ~= 0
-      floor = not (has_signs and call('EXISTS', 'redquorum:quarantine') ~= 0) and floor
+      minimum_token = not (has_signs and call('EXISTS', 'redquorum:quarantine') ~= 0) and minimum_token
     end
-    is_usual = floor and not (has_signs and call('EXISTS', 'redquorum:gone:' .. braced(resource) .. ':' .. owner) ~= 0)
+    is_usual = minimum_token and not (has_signs and call('EXISTS', 'redquorum:gone:' .. braced(resource) .. ':' .. owner) ~= 0)
 
     if name == 'renew' then
       arity = 4
       local holds, ttl, token = words[at + 2], words[at + 3], words[at + 4]
       local counter, number = 'redisson_lock_token:' .. braced(resource), tonumber(token)
-      is_usual = is_usual and floor <= number and number <= largest_counter and call('HLEN', resource) == 1
+      is_usual = is_usual and minimum_token <= number and number <= largest_counter and call('HLEN', resource) == 1
       -- A counter at the token, which lives for long enough, needs no number to be read or written.
       is_usual = is_usual and not (has_signs and call('EXISTS', 'redquorum:queue:{' .. resource .. '}') ~= 0)
       is_usual = is_usual and call('HMGET', resource, owner)[1] == holds and call('GET', counter) == token
@@ -89,7 +89,7 @@ while at <= last do
         local remembered = call('PTTL', counter)
         local vote = type(remembered) == 'number' and remembered >= counter_ttl and call('INCR', counter)
         local is_number = type(vote) == 'number'
-        if is_number and vote > floor and vote <= largest_counter then
+        if is_number and vote > minimum_token and vote <= largest_counter then
           local done = call('HSET', resource, owner, '1')
           if done == 1 then
             done = call('PEXPIRE', resource, ttl)
@@ -154,7 +154,7 @@ while at <= last do
     end
     answer = result
     -- What the node is may be another by now.
-    floor, has_signs = nil, nil
+    minimum_token, has_signs = nil, nil
   end
   answered = answered + 1
   answers[answered] = answer

@@ -1,30 +1,30 @@
 -- guard.lua  ->  whether the node may vote
 
--- Which life of whose data this is: the run_id is new with every start, the replication id with
--- every promotion. False if the user may not know.
-function node.run()
-  if node.known_run == nil then
+-- The server's incarnation: the run_id is new with every start, the replication id with every
+-- promotion. False if the user may not know.
+function node.incarnation()
+  if node.known_incarnation == nil then
     local server, replication = redis.pcall('INFO', 'server'), redis.pcall('INFO', 'replication')
     local is_told = type(server) == 'string' and type(replication) == 'string'
     local run_id = is_told and string.match(server, 'run_id:(%x+)')
     local replication_id = run_id and string.match(replication, 'master_replid:(%x+)')
-    node.known_run = replication_id and run_id .. '/' .. replication_id or false
+    node.known_incarnation = replication_id and run_id .. '/' .. replication_id or false
   end
-  return node.known_run
+  return node.known_incarnation
 end
 
 -- Why the node must not vote, nil if it may; in quarantine also from when it counts for renewals,
 -- by its clock.
 function node.abstention()
-  local guard, this = node.guard, node.run_of_connection
+  local guard, this = node.guard, node.incarnation_of_connection
   if guard == 'off' then
     return nil
   end
   if guard == 'per_vote' then
-    this = node.run()
+    this = node.incarnation()
   end
-  -- The record has to be of this run.
-  if not (this and node.record().run == this) then
+  -- The metadata has to be of this incarnation.
+  if not (this and node.metadata().incarnation == this) then
     return { 'abstains' }
   end
   local renewals_from = node.signs().is_quarantined and redis.call('GET', 'redquorum:quarantine')
@@ -37,20 +37,20 @@ end
 
 -- Refuses the clients of another quorum.
 function node.admit()
-  local other = node.record().fingerprint
+  local other = node.metadata().fingerprint
   if other and other ~= node.fingerprint then
-    node.refuse({ 'foreign', other })
+    node.refuse({ 'wrong_quorum', other })
   end
 end
 
 -- A renewal shows that there was a quorum before: a node that has no lock of it because it forgot
 -- is none for a new one.
 function node.note_quorum()
-  local record = node.record()
-  local is_empty = not record.fingerprint and node.guard ~= 'off' and not record.is_new
-  if is_empty or (record.is_new == '1' and node.signs().is_quarantined) then
+  local metadata = node.metadata()
+  local is_empty = not metadata.fingerprint and node.guard ~= 'off' and not metadata.is_new
+  if is_empty or (metadata.is_new == '1' and node.signs().is_quarantined) then
     redis.call('HSET', 'redquorum:node', 'new', '0')
-    node.known_record = false
+    node.known_metadata = false
   end
 end
 

@@ -1,13 +1,13 @@
--- inspect.lua  KEYS one resource  ->  inspected counter run|false fingerprint|false abstains for|-1|false [owner holds remaining]
+-- inspect.lua  KEYS one resource  ->  inspected counter incarnation|false fingerprint|false abstains for|-1|false [owner holds remaining]
 function node.inspect(resources)
   local held = node.holder(resources[1])
   local counter = redis.call('GET', node.named('redisson_lock_token:', resources[1]))
   counter = counter and node.integer(counter) or 0
-  local fingerprint_of_record = node.record().fingerprint or false
+  local fingerprint_of_metadata = node.metadata().fingerprint or false
   local abstains = node.abstention()
   abstains = abstains and (abstains[2] or -1) or false
   if not held then
-    return { 'inspected', counter, node.run(), fingerprint_of_record, abstains }
+    return { 'inspected', counter, node.incarnation(), fingerprint_of_metadata, abstains }
   end
-  return { 'inspected', counter, node.run(), fingerprint_of_record, abstains, held.owner, held.holds, held.ttl }
+  return { 'inspected', counter, node.incarnation(), fingerprint_of_metadata, abstains, held.owner, held.holds, held.ttl }
 end

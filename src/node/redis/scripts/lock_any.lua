@@ -5,12 +5,12 @@
 -- mark, none is deleted.
 function node.grant(resources, owner, ttl, hint, seen, is_unmarked)
   -- A lock that arrives twice gets the same vote twice. But one that the node does not remember, or
-  -- that is below the floor, is no vote to repeat.
-  local floor = node.integer(node.record().floor)
-  local is_resend = seen.is_all_ours and not seen.is_any_missing and seen.largest >= floor
+  -- that is below the minimum token, is no vote to repeat.
+  local minimum_token = node.integer(node.metadata().minimum_token)
+  local is_resend = seen.is_all_ours and not seen.is_any_missing and seen.largest >= minimum_token
   local vote = seen.largest
   if not is_resend then
-    local below = math.max(node.largest_or_start(seen), floor)
+    local below = math.max(node.largest_or_start(seen), minimum_token)
     if hint ~= '0' then
       -- At most an hour ahead.
       below = math.max(below, math.min(tonumber(hint) - 1, node.start() + 3600 * 1000000))

@@ -15,13 +15,13 @@ function node.named(prefix, resource)
   return prefix .. '{' .. resource .. '}'
 end
 
-function node.record()
-  if not node.known_record then
-    local run, floor, fingerprint, is_new = unpack(redis.call('HMGET', 'redquorum:node', 'run', 'floor', 'fingerprint', 'new'))
-    local is_known = run or floor or fingerprint
-    node.known_record = { run = run, floor = floor or '0', fingerprint = is_known and (fingerprint or ''), is_new = is_new }
+function node.metadata()
+  if not node.known_metadata then
+    local incarnation, minimum_token, fingerprint, is_new = unpack(redis.call('HMGET', 'redquorum:node', 'incarnation', 'minimum_token', 'fingerprint', 'new'))
+    local is_known = incarnation or minimum_token or fingerprint
+    node.known_metadata = { incarnation = incarnation, minimum_token = minimum_token or '0', fingerprint = is_known and (fingerprint or ''), is_new = is_new }
   end
-  return node.known_record
+  return node.known_metadata
 end
 
 -- Whether there is a quarantine, and whether there may be any tombstone, wait queue or mark. Mostly

@@ -1,13 +1,13 @@
--- reconfigure.lua  ARGV from, to  ->  enrolled run|false [quarantine] | foreign fingerprint | abstains
+-- reconfigure.lua  ARGV from, to  ->  registered incarnation|false [quarantine] | wrong_quorum fingerprint | abstains
 function node.reconfigure(_, from, to)
-  local current = node.record().fingerprint
+  local current = node.metadata().fingerprint
   if not current then
     return { 'abstains' }
   end
   if current ~= from and current ~= to then
-    return { 'foreign', current }
+    return { 'wrong_quorum', current }
   end
   redis.call('HSET', 'redquorum:node', 'fingerprint', to, 'new', '0')
-  node.known_record = false
-  return node.enrolled()
+  node.known_metadata = false
+  return node.registered()
 end

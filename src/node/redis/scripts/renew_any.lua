@@ -1,4 +1,4 @@
--- renew_any.lua  KEYS resources  ARGV owner, holds, ttl, token  ->  1 | renewed 0 | awaited, and one of these | healed [remaining] | held index owner remaining counter | gone
+-- renew_any.lua  KEYS resources  ARGV owner, holds, ttl, token  ->  1 | renewed 0 | awaited, and one of these | renewed_in_quarantine [remaining] | held index owner remaining counter | gone
 function node.renew_any(resources, owner, holds, ttl, token)
   node.admit()
   token = node.integer(token)
@@ -11,8 +11,8 @@ function node.renew_any(resources, owner, holds, ttl, token)
   end
   node.note_quorum()
   -- A counter that is missing may have been above the token; so may one that the node forgot, hence
-  -- the floor.
-  local proves = not seen.is_any_missing and seen.largest <= token and node.integer(node.record().floor) <= token
+  -- the minimum token.
+  local proves = not seen.is_any_missing and seen.largest <= token and node.integer(node.metadata().minimum_token) <= token
   -- Where the counter was lost, it comes back above the token: a node that forgot must not prove
   -- anything later either.
   local values = {}
@@ -24,7 +24,7 @@ function node.renew_any(resources, owner, holds, ttl, token)
   -- In quarantine they count as soon as every attempt is decided that the node may have voted in.
   local abstains = node.abstention()
   if abstains and not (abstains.renewals_from and node.milliseconds() > abstains.renewals_from) then
-    return { 'healed', abstains[2] }
+    return { 'renewed_in_quarantine', abstains[2] }
   end
   local is_awaited = false
   for i = 1, node.signs().has_any and #resources or 0 do

@@ -158,7 +158,7 @@ async fn a_server_without_resp3_is_told_apart() {
         drop(stream.read(&mut [0; 1024]));
     });
     let clock = Arc::new(TokioClock::new());
-    let transport = RedisTransport::new(route(&format!("redis://{address}")), terms(), &setup(&clock));
+    let transport = RedisTransport::new(route(&format!("redis://{address}")), parameters(), &setup(&clock));
     let fault = transport.dial().await.unwrap_err();
     assert!(matches!(&fault, Fault::Protocol(text) if text.contains("Redis 6")), "{fault}");
 }

@@ -28,8 +28,8 @@ mod server;
 
 const NODE_TIMEOUT: Duration = Duration::from_millis(200);
 
-fn terms() -> Terms {
-    Terms { counter_ttl: Duration::from_secs(60), ..entries::terms() }
+fn parameters() -> QuorumParameters {
+    QuorumParameters { counter_ttl: Duration::from_secs(60), ..entries::parameters() }
 }
 
 struct Scene {
@@ -40,7 +40,7 @@ struct Scene {
 impl Scene {
     fn at(url: &str) -> Self {
         let clock = Arc::new(TokioClock::new());
-        let node = RedisTransport::into_node(route(url), terms(), &setup(&clock));
+        let node = RedisTransport::into_node(route(url), parameters(), &setup(&clock));
         Self { clock, node }
     }
 
@@ -84,7 +84,7 @@ fn setup(clock: &Arc<TokioClock>) -> Setup {
         clock: Arc::clone(clock) as Arc<dyn Clock>,
         spawner: Arc::new(tokio::runtime::Handle::current()),
         monitor: Arc::new(Unmonitored),
-        enrols: None,
+        registers: None,
         census: Census::default(),
         node_timeout: NODE_TIMEOUT,
         seed: 1,

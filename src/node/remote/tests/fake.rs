@@ -8,8 +8,8 @@ use std::{
 use super::*;
 use crate::node::{
     Answer, Entry, Fault,
-    answer::Enrolment,
-    terms::Run,
+    answer::Registration,
+    parameters::Incarnation,
     transport::{BatchId, Link, LinkEvent},
 };
 
@@ -34,8 +34,8 @@ struct Inner {
     /// Whether calls are answered as they come.
     is_lively: bool,
     dials: Vec<Duration>,
-    /// The answer to every enrolment.
-    enrolment: Answer,
+    /// The answer to every registration.
+    registration: Answer,
     /// The answers to the next locks; granted when there are none.
     to_locks: VecDeque<Answer>,
     /// Calls without an answer.
@@ -57,7 +57,7 @@ impl Fake {
             door: Door::Open,
             is_lively: true,
             dials: Vec::new(),
-            enrolment: enrolled("first run"),
+            registration: registered("first incarnation"),
             to_locks: VecDeque::new(),
             open: VecDeque::new(),
             told: Vec::new(),
@@ -76,9 +76,9 @@ impl Fake {
         self.inner().door = door;
     }
 
-    /// Answers every enrolment so from now on.
-    pub(super) fn set_enrolment(&self, answer: Answer) {
-        self.inner().enrolment = answer;
+    /// Answers every registration so from now on.
+    pub(super) fn set_registration(&self, answer: Answer) {
+        self.inner().registration = answer;
     }
 
     /// Answers the next lock so.
@@ -141,7 +141,7 @@ impl Inner {
     fn answer(&mut self, batch: BatchId, entries: &[Entry]) {
         let answers = entries.iter().map(|entry| match entry {
             Entry::Unlock(_) => Answer::Unlocked { deleted: 1 },
-            Entry::Enrol(_) => self.enrolment.clone(),
+            Entry::Register(_) => self.registration.clone(),
             _ => self.to_locks.pop_front().unwrap_or(Answer::Granted { vote: 1 }),
         });
         let answers = answers.collect();
@@ -149,16 +149,16 @@ impl Inner {
     }
 }
 
-/// What a node says that is in this run and no quarantine.
-pub(super) fn enrolled(run: &str) -> Answer {
-    Answer::Enrolled(Enrolment { run: Some(run.into()), quarantine: None })
+/// What a node says that is in this incarnation and no quarantine.
+pub(super) fn registered(incarnation: &str) -> Answer {
+    Answer::Registered(Registration { incarnation: Some(incarnation.into()), quarantine: None })
 }
 
 fn in_words(entry: &Entry) -> String {
     match entry {
         Entry::Lock(lock) => format!("lock {}", lock.owner),
         Entry::Unlock(unlock) => format!("unlock {}", unlock.owner),
-        Entry::Enrol(_) => "enrol".into(),
+        Entry::Register(_) => "register".into(),
         other => format!("{other:?}"),
     }
 }
@@ -198,8 +198,8 @@ impl Link for FakeLink {
         }
     }
 
-    fn enrolled(&mut self, run: Option<Run>) {
-        self.0.inner().told.push(format!("enrolled in {}", run.as_deref().unwrap_or("nothing")));
+    fn registered(&mut self, incarnation: Option<Incarnation>) {
+        self.0.inner().told.push(format!("registered in {}", incarnation.as_deref().unwrap_or("nothing")));
     }
 
     fn load(&mut self) {

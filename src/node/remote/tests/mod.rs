@@ -15,8 +15,8 @@ use crate::{
     owner_id::OwnerId,
 };
 
-mod enrolment;
 mod fake;
+mod registration;
 
 /// A listener that keeps what it hears.
 #[derive(Debug, Default)]
@@ -50,10 +50,10 @@ struct Scene {
 
 impl Scene {
     fn new(door: Door) -> Self {
-        Self::enrolling(door, None)
+        Self::registering(door, None)
     }
 
-    fn enrolling(door: Door, enrols: Option<NewNodes>) -> Self {
+    fn registering(door: Door, registers: Option<NewNodes>) -> Self {
         let clock = Arc::new(TokioClock::new());
         let fake = Fake::new(&clock);
         fake.set_door(door);
@@ -62,7 +62,7 @@ impl Scene {
             monitor: Arc::new(Unmonitored),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             spawner: Arc::new(tokio::runtime::Handle::current()),
-            enrols,
+            registers,
             census: census.clone(),
             node_timeout: NODE_TIMEOUT,
             quarantine: QUARANTINE,

@@ -1,41 +1,51 @@
 //! What `init` takes for a node of a new quorum.
 
 use super::*;
-use crate::node::{Abstention, Enrol, Init, NewNodes, Reconfigure, RestartGuard, Terms, answer::Enrolment};
+use crate::node::{
+    Abstention, Init, NewNodes, QuorumParameters, Reconfigure, Register, RestartGuard, answer::Registration,
+};
 
-/// A node, and how a client asks it that knows its present run.
+/// A node, and how a client asks it that knows its present incarnation.
 #[derive(Clone)]
 struct Node {
     fixture: Fixture,
     guard: RestartGuard,
-    runs: u32,
+    incarnations: u32,
 }
 
 impl Node {
     fn new() -> Self {
-        Self { fixture: Fixture::new(), guard: RestartGuard::PerConnection, runs: 0 }
+        Self { fixture: Fixture::new(), guard: RestartGuard::PerConnection, incarnations: 0 }
     }
 
-    /// One that a client has enrolled and nobody has admitted.
+    /// One that a client has registered and nobody has admitted.
     fn in_first_quarantine() -> Self {
         let mut node = Self::new();
-        assert_eq!(node.enrol(NewNodes::Quarantine), Some(terms().quarantine.lasts));
+        assert_eq!(node.register(NewNodes::Quarantine), Some(parameters().quarantine.lasts));
         node
     }
 
-    fn run(&self) -> String {
-        if self.runs == 0 { "run".to_owned() } else { format!("run{}", self.runs) }
+    fn incarnation(&self) -> String {
+        if self.incarnations == 0 {
+            "incarnation".to_owned()
+        } else {
+            format!("incarnation{}", self.incarnations)
+        }
     }
 
     fn ask(&mut self, entry: &Entry) -> Answer {
-        let guarded = Terms { guard: self.guard, run: Some(self.run().as_str().into()), ..terms() };
+        let guarded = QuorumParameters {
+            guard: self.guard,
+            incarnation: Some(self.incarnation().as_str().into()),
+            ..parameters()
+        };
         self.fixture.state.apply(&guarded, entry, self.fixture.now()).answer
     }
 
-    fn enrol(&mut self, new_nodes: NewNodes) -> Option<Duration> {
+    fn register(&mut self, new_nodes: NewNodes) -> Option<Duration> {
         let time = self.fixture.now().since_epoch();
-        match self.ask(&Entry::Enrol(Enrol { new_nodes, time })) {
-            Answer::Enrolled(enrolment) => enrolment.quarantine,
+        match self.ask(&Entry::Register(Register { new_nodes, time })) {
+            Answer::Registered(registration) => registration.quarantine,
             other => panic!("{other:?}"),
         }
     }
@@ -50,14 +60,14 @@ impl Node {
 
     /// Keeps its data.
     fn restart(&mut self) {
-        self.runs += 1;
-        let run = self.run();
-        self.fixture.state.restart(&run);
+        self.incarnations += 1;
+        let incarnation = self.incarnation();
+        self.fixture.state.restart(&incarnation);
     }
 
     fn is_refused(&mut self) {
         let before = self.fixture.state.clone();
-        assert_eq!(self.init(), Answer::Known { fingerprint: terms().fingerprint });
+        assert_eq!(self.init(), Answer::AlreadyRegistered { fingerprint: parameters().fingerprint });
         assert_eq!(self.fixture.state, before, "a refusal changes nothing");
     }
 
@@ -70,7 +80,7 @@ impl Node {
 }
 
 fn is_admitted(answer: &Answer) -> bool {
-    matches!(answer, Answer::Enrolled(Enrolment { quarantine: None, .. }))
+    matches!(answer, Answer::Registered(Registration { quarantine: None, .. }))
 }
 
 #[test]
@@ -80,7 +90,7 @@ fn a_node_in_its_first_quarantine_is_admitted_and_votes_at_once_as_a_new_one() {
         assert!(matches!(node.ask(&lock("a", "me", 5000, 0)), Answer::Abstains(_)));
         let answer = node.init();
         assert!(is_admitted(&answer), "{answer:?}");
-        assert_eq!(node.vote(), START + 1, "no floor is above a new node's first votes");
+        assert_eq!(node.vote(), START + 1, "no minimum token is above a new node's first votes");
         node.is_refused();
     }
 }
@@ -93,7 +103,7 @@ fn a_node_that_was_admitted_votes_above_its_votes_after_a_restart_in_the_same_se
     node.ask(&unlock("a", "me", true, false));
     node.fixture.state.set_counter(&resource("a"), None);
     node.restart();
-    node.enrol(NewNodes::Quarantine);
+    node.register(NewNodes::Quarantine);
     node.fixture.milliseconds += 62_000;
     assert!(node.vote() > before);
 }
@@ -107,20 +117,20 @@ fn a_rehearsal_says_what_would_come_of_it_and_changes_nothing() {
     assert!(is_admitted(&answer), "{answer:?}");
     assert_eq!(node.fixture.state, before);
     node.init();
-    assert_eq!(node.init_at(true, now), Answer::Known { fingerprint: terms().fingerprint });
+    assert_eq!(node.init_at(true, now), Answer::AlreadyRegistered { fingerprint: parameters().fingerprint });
 }
 
 #[test]
 fn a_node_that_a_holder_renewed_at_is_none_of_a_new_quorum() {
     let renewal = renew("a", "me", 1, 5000, START);
     let mut node = Node::in_first_quarantine();
-    assert!(matches!(node.ask(&renewal), Answer::Healed(_)));
+    assert!(matches!(node.ask(&renewal), Answer::RenewedInQuarantine(_)));
     node.is_refused();
-    // The renewal may also be quicker than the enrolment.
+    // The renewal may also be quicker than the registration.
     let mut node = Node::new();
-    assert_eq!(node.ask(&renewal), Answer::Healed(Abstention::NotEnrolled));
+    assert_eq!(node.ask(&renewal), Answer::RenewedInQuarantine(Abstention::NotRegistered));
     node.is_refused();
-    node.enrol(NewNodes::Quarantine);
+    node.register(NewNodes::Quarantine);
     node.is_refused();
 }
 
@@ -132,42 +142,46 @@ fn a_node_that_may_have_voted_is_none_of_a_new_quorum() {
         ("it restarted, and nobody has come since", Node::restart),
         ("it restarted, and is in its second quarantine", |node| {
             node.restart();
-            assert!(node.enrol(NewNodes::Quarantine).is_some());
+            assert!(node.register(NewNodes::Quarantine).is_some());
         }),
         ("it was opened by a reconfiguration", |node| {
-            let same = terms().fingerprint;
+            let same = parameters().fingerprint;
             node.ask(&Entry::Reconfigure(Reconfigure { from: same.clone(), to: same }));
         }),
         ("it was admitted unseen", |node| {
             *node = Node::new();
-            assert_eq!(node.enrol(NewNodes::Admit), None);
+            assert_eq!(node.register(NewNodes::Admit), None);
         }),
     ];
     for (case, happens) in cases {
         let mut node = Node::in_first_quarantine();
         happens(&mut node);
-        assert_eq!(node.init(), Answer::Known { fingerprint: terms().fingerprint }, "{case}");
+        assert_eq!(
+            node.init(),
+            Answer::AlreadyRegistered { fingerprint: parameters().fingerprint },
+            "{case}"
+        );
     }
 }
 
 #[test]
 fn a_node_in_its_first_quarantine_of_another_quorum_is_none_of_this_one() {
     let mut node = Node::in_first_quarantine();
-    let other = Terms { fingerprint: Fingerprint::new("other"), ..terms() };
+    let other = QuorumParameters { fingerprint: Fingerprint::new("other"), ..parameters() };
     let init = Entry::Init(Init { is_rehearsal: false, time: node.fixture.now().since_epoch() });
     let answer = node.fixture.state.apply(&other, &init, node.fixture.now()).answer;
-    assert_eq!(answer, Answer::Known { fingerprint: terms().fingerprint });
+    assert_eq!(answer, Answer::AlreadyRegistered { fingerprint: parameters().fingerprint });
 }
 
 #[test]
-fn a_client_that_only_looks_leaves_a_node_without_a_record_as_it_is_and_enrols_one_that_restarted() {
+fn a_client_that_only_looks_leaves_a_node_without_metadata_as_it_is_and_registers_one_that_restarted() {
     let mut node = Node::new();
     let before = node.fixture.state.clone();
-    assert_eq!(node.enrol(NewNodes::Leave), None);
+    assert_eq!(node.register(NewNodes::Leave), None);
     assert_eq!(node.fixture.state, before);
     node.init();
     node.restart();
-    assert_eq!(node.enrol(NewNodes::Leave), Some(terms().quarantine.lasts));
+    assert_eq!(node.register(NewNodes::Leave), Some(parameters().quarantine.lasts));
 }
 
 #[test]
@@ -195,10 +209,10 @@ fn a_lease_of_a_quorum_before_is_not_proved_by_a_node_that_was_admitted() {
 /// What may happen to a node that keeps its data.
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    Enrol(NewNodes),
+    Register(NewNodes),
     Init,
     Lock,
-    Raise,
+    WriteBack,
     Renew,
     Unlock,
     Restart,
@@ -206,12 +220,12 @@ enum Event {
 }
 
 const EVENTS: [Event; 11] = [
-    Event::Enrol(NewNodes::Quarantine),
-    Event::Enrol(NewNodes::Admit),
-    Event::Enrol(NewNodes::Leave),
+    Event::Register(NewNodes::Quarantine),
+    Event::Register(NewNodes::Admit),
+    Event::Register(NewNodes::Leave),
     Event::Init,
     Event::Lock,
-    Event::Raise,
+    Event::WriteBack,
     Event::Renew,
     Event::Unlock,
     Event::Restart,
@@ -229,9 +243,9 @@ fn search(node: &Node, path: &mut Vec<Event>, is_in_use: bool, last_vote: u64, l
         let (mut is_in_use, mut last_vote) = (is_in_use, last_vote);
         path.push(event);
         match event {
-            Event::Enrol(new_nodes) => drop(next.enrol(new_nodes)),
+            Event::Register(new_nodes) => drop(next.register(new_nodes)),
             Event::Init => {
-                if matches!(next.init(), Answer::Enrolled(_)) {
+                if matches!(next.init(), Answer::Registered(_)) {
                     assert!(!is_in_use, "admitted although it voted or was renewed at: {path:?}");
                 }
             }
@@ -243,12 +257,12 @@ fn search(node: &Node, path: &mut Vec<Event>, is_in_use: bool, last_vote: u64, l
                     (is_in_use, last_vote) = (true, vote);
                 }
             }
-            Event::Raise => {
-                is_in_use |= next.ask(&raise("a", "me", last_vote)) == Answer::Raised;
+            Event::WriteBack => {
+                is_in_use |= next.ask(&write_back("a", "me", last_vote)) == Answer::WrittenBack;
             }
             Event::Renew => {
                 let answer = next.ask(&renew("a", "me", 1, 5000, last_vote));
-                is_in_use |= matches!(answer, Answer::Renewed { .. } | Answer::Healed(_));
+                is_in_use |= matches!(answer, Answer::Renewed { .. } | Answer::RenewedInQuarantine(_));
             }
             Event::Unlock => drop(next.ask(&unlock("a", "me", true, false))),
             Event::Restart => next.restart(),

@@ -3,34 +3,41 @@
 use super::*;
 use crate::{
     mutation::{Mutation, break_rule},
-    node::{Abstention, Enrol, Init, NewNodes, Reconfigure, RestartGuard, Terms, answer::Enrolment},
+    node::{
+        Abstention, Init, NewNodes, QuorumParameters, Reconfigure, Register, RestartGuard,
+        answer::Registration,
+    },
 };
 
-const NEXT: &str = "next run";
+const NEXT: &str = "next incarnation";
 
 impl Fixture {
-    /// Over a connection that has enrolled in this run.
-    fn ask_in(&mut self, run: &str, entry: &Entry) -> Answer {
-        let guarded = Terms { guard: RestartGuard::PerConnection, run: Some(run.into()), ..terms() };
+    /// Over a connection that has registered in this incarnation.
+    fn ask_in(&mut self, incarnation: &str, entry: &Entry) -> Answer {
+        let guarded = QuorumParameters {
+            guard: RestartGuard::PerConnection,
+            incarnation: Some(incarnation.into()),
+            ..parameters()
+        };
         self.state.apply(&guarded, entry, self.now()).answer
     }
 
     fn ask_guarded(&mut self, entry: &Entry) -> Answer {
-        self.ask_in("run", entry)
+        self.ask_in("incarnation", entry)
     }
 
-    /// The quarantine that the node is in after enrolling.
-    fn enrol(&mut self, admits_new: bool) -> Option<Duration> {
-        match self.enrol_at(admits_new, self.now().since_epoch()) {
-            Answer::Enrolled(enrolment) => enrolment.quarantine,
+    /// The quarantine that the node is in after registering.
+    fn register(&mut self, admits_new: bool) -> Option<Duration> {
+        match self.register_at(admits_new, self.now().since_epoch()) {
+            Answer::Registered(registration) => registration.quarantine,
             other => panic!("{other:?}"),
         }
     }
 
     /// By a client whose time this is.
-    fn enrol_at(&mut self, admits_new: bool, time: Duration) -> Answer {
+    fn register_at(&mut self, admits_new: bool, time: Duration) -> Answer {
         let new_nodes = if admits_new { NewNodes::Admit } else { NewNodes::Quarantine };
-        self.ask_guarded(&Entry::Enrol(Enrol { new_nodes, time }))
+        self.ask_guarded(&Entry::Register(Register { new_nodes, time }))
     }
 
     fn init(&mut self) -> Answer {
@@ -44,39 +51,39 @@ impl Fixture {
 }
 
 #[test]
-fn a_node_without_a_record_abstains_and_heals_until_it_is_enrolled() {
+fn a_node_without_metadata_abstains_and_heals_until_it_is_registered() {
     let mut node = Fixture::new();
-    let unknown = Answer::Abstains(Abstention::NotEnrolled);
+    let unknown = Answer::Abstains(Abstention::NotRegistered);
     assert_eq!(node.ask_guarded(&lock("a", "me", 5000, 0)), unknown);
-    assert_eq!(node.ask_guarded(&raise("a", "me", START)), unknown);
+    assert_eq!(node.ask_guarded(&write_back("a", "me", START)), unknown);
     assert_eq!(
         node.ask_guarded(&renew("a", "me", 1, 5000, START + 7)),
-        Answer::Healed(Abstention::NotEnrolled)
+        Answer::RenewedInQuarantine(Abstention::NotRegistered)
     );
     assert_eq!(node.owner_of("a").as_deref(), Some("me"));
-    assert_eq!(node.enrol(true), None, "new nodes are admitted");
+    assert_eq!(node.register(true), None, "new nodes are admitted");
     assert_eq!(node.ask_guarded(&renew("a", "me", 1, 5000, START + 7)), Answer::Renewed { proves: false });
 }
 
 #[test]
 fn a_node_that_restarted_votes_for_nobody_in_quarantine_and_counts_for_renewals_when_attempts_are_over() {
     let mut node = Fixture::new();
-    node.enrol(true);
+    node.register(true);
     node.restart();
-    let lasts = terms().quarantine.lasts;
-    assert_eq!(node.enrol(true), Some(lasts), "a record of another run is no new node");
-    assert_eq!(node.enrol(true), Some(lasts), "enrolling again changes nothing");
+    let lasts = parameters().quarantine.lasts;
+    assert_eq!(node.register(true), Some(lasts), "a node with metadata of another incarnation is not new");
+    assert_eq!(node.register(true), Some(lasts), "registering again changes nothing");
     let refused = |remaining| Answer::Abstains(Abstention::Quarantined(remaining));
     assert_eq!(node.ask_in(NEXT, &lock("a", "me", 5000, 0)), refused(lasts));
     assert_eq!(
         node.ask_in(NEXT, &renew("a", "me", 1, 500_000, START)),
-        Answer::Healed(Abstention::Quarantined(lasts))
+        Answer::RenewedInQuarantine(Abstention::Quarantined(lasts))
     );
-    assert_eq!(node.ask_in(NEXT, &raise("a", "me", START)), refused(lasts), "not even for its owner");
+    assert_eq!(node.ask_in(NEXT, &write_back("a", "me", START)), refused(lasts), "not even for its owner");
     node.milliseconds += 3_000;
     assert_eq!(
         node.ask_in(NEXT, &renew("a", "me", 1, 500_000, START)),
-        Answer::Healed(Abstention::Quarantined(lasts - Duration::from_secs(3)))
+        Answer::RenewedInQuarantine(Abstention::Quarantined(lasts - Duration::from_secs(3)))
     );
     node.milliseconds += 1;
     assert!(matches!(node.ask_in(NEXT, &renew("a", "me", 1, 500_000, START)), Answer::Renewed { .. }));
@@ -87,10 +94,10 @@ fn a_node_that_restarted_votes_for_nobody_in_quarantine_and_counts_for_renewals_
 #[test]
 fn a_node_that_restarted_votes_above_all_that_it_may_have_voted_before() {
     let mut node = Fixture::new();
-    node.enrol(true);
+    node.register(true);
     let Answer::Granted { vote: before } = node.ask_guarded(&lock("a", "me", 5000, 0)) else { panic!() };
     node.restart();
-    node.enrol(false);
+    node.register(false);
     // Its counter is back from a backup that knows less.
     node.set_counter("a", 3);
     node.ask_in(NEXT, &unlock("a", "me", true, false));
@@ -100,68 +107,72 @@ fn a_node_that_restarted_votes_above_all_that_it_may_have_voted_before() {
         other => panic!("{other:?}"),
     };
     let forgetful = {
-        let _broken = break_rule(Some(Mutation::VoteWithoutFloor));
+        let _broken = break_rule(Some(Mutation::VoteBelowMinimum));
         again(&mut Fixture { state: node.state.clone(), notices: Vec::new(), ..node })
     };
-    assert!(forgetful <= before, "the floor matters");
+    assert!(forgetful <= before, "the minimum_token matters");
     assert!(again(&mut node) > before);
 }
 
 #[test]
-fn a_renewal_counts_neither_at_once_in_quarantine_nor_without_a_record() {
-    let in_quarantine = Abstention::Quarantined(terms().quarantine.lasts);
+fn a_renewal_counts_neither_at_once_in_quarantine_nor_without_metadata() {
+    let in_quarantine = Abstention::Quarantined(parameters().quarantine.lasts);
     let cases = [
         (Mutation::CountInQuarantine, in_quarantine),
-        (Mutation::CountWithoutRecord, Abstention::NotEnrolled),
+        (Mutation::CountWithoutMetadata, Abstention::NotRegistered),
     ];
     for (mutation, why) in cases {
         let mut node = Fixture::new();
         if why == in_quarantine {
-            node.enrol(false);
+            node.register(false);
         }
         let renewal = renew("a", "me", 1, 5000, START);
-        assert_eq!(node.ask_guarded(&renewal), Answer::Healed(why));
+        assert_eq!(node.ask_guarded(&renewal), Answer::RenewedInQuarantine(why));
         let _broken = break_rule(Some(mutation));
         assert!(matches!(node.ask_guarded(&renewal), Answer::Renewed { .. }), "the rule matters");
     }
 }
 
 #[test]
-fn a_connection_to_another_run_than_that_of_the_record_is_not_enrolled() {
+fn a_connection_to_another_run_than_that_of_the_metadata_is_not_registered() {
     let mut node = Fixture::new();
-    node.enrol(true);
+    node.register(true);
     assert!(matches!(node.ask_guarded(&lock("a", "me", 5000, 0)), Answer::Granted { .. }));
-    // The node took over the data of another one, its record included, as a replica does.
-    let record = Record { run: "another".into(), floor: 0, fingerprint: terms().fingerprint };
-    node.state.set_record(Some(record));
-    assert_eq!(node.ask_guarded(&lock("b", "me", 5000, 0)), Answer::Abstains(Abstention::NotEnrolled));
-    assert!(node.enrol(false).is_some(), "it may have voted before");
+    // The node took over the data of another one, its metadata included, as a replica does.
+    let metadata = NodeMetadata {
+        incarnation: "another".into(),
+        minimum_token: 0,
+        fingerprint: parameters().fingerprint,
+    };
+    node.state.set_metadata(Some(metadata));
+    assert_eq!(node.ask_guarded(&lock("b", "me", 5000, 0)), Answer::Abstains(Abstention::NotRegistered));
+    assert!(node.register(false).is_some(), "it may have voted before");
 }
 
 #[test]
-fn a_new_quorum_is_made_of_nodes_without_a_record() {
+fn a_new_quorum_is_made_of_nodes_without_metadata() {
     let mut node = Fixture::new();
-    assert!(matches!(node.init(), Answer::Enrolled(Enrolment { quarantine: None, .. })));
-    assert_eq!(node.init(), Answer::Known { fingerprint: terms().fingerprint });
+    assert!(matches!(node.init(), Answer::Registered(Registration { quarantine: None, .. })));
+    assert_eq!(node.init(), Answer::AlreadyRegistered { fingerprint: parameters().fingerprint });
     assert!(matches!(node.ask_guarded(&lock("a", "me", 5000, 0)), Answer::Granted { .. }));
 }
 
 #[test]
 fn a_configuration_is_closed_and_opened_and_clients_of_neither_vote_in_between() {
-    let (old, new) = (terms().fingerprint, Fingerprint::new("new"));
+    let (old, new) = (parameters().fingerprint, Fingerprint::new("new"));
     let closed = new.closed_for();
     let change = |from: &Fingerprint, to: &Fingerprint| {
         Entry::Reconfigure(Reconfigure { from: from.clone(), to: to.clone() })
     };
     let mut node = Fixture::new();
-    assert_eq!(node.ask(&change(&old, &closed)), Answer::Abstains(Abstention::NotEnrolled));
+    assert_eq!(node.ask(&change(&old, &closed)), Answer::Abstains(Abstention::NotRegistered));
     node.init();
-    assert!(matches!(node.ask(&change(&old, &closed)), Answer::Enrolled(_)));
-    assert!(matches!(node.ask(&change(&old, &closed)), Answer::Enrolled(_)), "again");
-    assert_eq!(node.ask(&lock("a", "me", 5000, 0)), Answer::Foreign { fingerprint: closed.clone() });
-    assert!(matches!(node.ask(&change(&closed, &new)), Answer::Enrolled(_)));
-    assert_eq!(node.ask(&change(&old, &closed)), Answer::Foreign { fingerprint: new.clone() });
-    let renamed = Terms { fingerprint: new, ..terms() };
+    assert!(matches!(node.ask(&change(&old, &closed)), Answer::Registered(_)));
+    assert!(matches!(node.ask(&change(&old, &closed)), Answer::Registered(_)), "again");
+    assert_eq!(node.ask(&lock("a", "me", 5000, 0)), Answer::WrongQuorum { fingerprint: closed.clone() });
+    assert!(matches!(node.ask(&change(&closed, &new)), Answer::Registered(_)));
+    assert_eq!(node.ask(&change(&old, &closed)), Answer::WrongQuorum { fingerprint: new.clone() });
+    let renamed = QuorumParameters { fingerprint: new, ..parameters() };
     assert!(matches!(
         node.state.apply(&renamed, &lock("a", "me", 5000, 0), node.now()).answer,
         Answer::Granted { .. }
@@ -169,14 +180,14 @@ fn a_configuration_is_closed_and_opened_and_clients_of_neither_vote_in_between()
 }
 
 #[test]
-fn a_node_whose_clock_is_off_by_more_than_an_hour_enrols_nobody_and_is_left_as_it_was() {
+fn a_node_whose_clock_is_off_by_more_than_an_hour_registers_nobody_and_is_left_as_it_was() {
     const HOUR: Duration = Duration::from_secs(3600);
     let mut node = Fixture::new();
     let now = node.now().since_epoch();
     for (time, gap) in [(now + 2 * HOUR, 2 * HOUR), (now - 2 * HOUR, 2 * HOUR)] {
         let before = node.state.clone();
-        assert_eq!(node.enrol_at(false, time), Answer::Fault(Fault::ClockOff(gap)));
-        assert_eq!(node.state, before, "a floor that is far ahead would stay");
+        assert_eq!(node.register_at(false, time), Answer::Fault(Fault::ClockOff(gap)));
+        assert_eq!(node.state, before, "a minimum token that is far ahead would stay");
     }
-    assert!(matches!(node.enrol_at(false, now + HOUR), Answer::Enrolled(_)));
+    assert!(matches!(node.register_at(false, now + HOUR), Answer::Registered(_)));
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::node::{
-    RestartGuard, Terms,
+    QuorumParameters, RestartGuard,
     entries::{observe, proclaim, said},
     names,
 };
@@ -60,11 +60,11 @@ fn what_a_leader_said_lasts_for_a_ttl_from_when_it_was_repeated_last() {
 fn a_leader_proclaims_in_quarantine_but_not_at_another_quorum() {
     let mut node = Fixture::new();
     node.ask(&lock("a", "1", 60_000, 0));
-    let terms = Terms { guard: RestartGuard::PerVote, ..terms() };
+    let parameters = QuorumParameters { guard: RestartGuard::PerVote, ..parameters() };
     let entry = proclaim("a", said("1", 7, 1, "v"), 5000);
     let now = node.now();
-    assert_eq!(node.state.apply(&terms, &entry, now).answer, Answer::Proclaimed);
-    node.set_record(0, "other");
-    let expected = Answer::Foreign { fingerprint: Fingerprint::new("other") };
+    assert_eq!(node.state.apply(&parameters, &entry, now).answer, Answer::Proclaimed);
+    node.set_metadata(0, "other");
+    let expected = Answer::WrongQuorum { fingerprint: Fingerprint::new("other") };
     assert_eq!(node.ask_in_vain(&entry), expected);
 }

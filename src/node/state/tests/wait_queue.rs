@@ -26,7 +26,7 @@ impl Queue {
 
     fn ask(&mut self, entry: &Entry) -> Answer {
         let listeners = |topic: &Resource| u32::from(!self.deaf.contains(topic));
-        let outcome = self.node.state.apply_before(&listeners, &terms(), entry, self.node.now());
+        let outcome = self.node.state.apply_before(&listeners, &parameters(), entry, self.node.now());
         self.node.notices.extend(outcome.notices);
         outcome.answer
     }
@@ -287,7 +287,7 @@ fn a_newcomer_is_refused_where_others_are_queued_and_a_waiter_at_its_turn_is_not
 
 #[test]
 fn newcomers_let_those_go_first_who_were_refused_for_as_long_as_a_hand_over_takes() {
-    let hand_over = terms().hand_over;
+    let hand_over = parameters().hand_over;
     let mut queue = Queue::held();
     queue.ask(&lock("a", "refused", 5000, 0));
     queue.unlock("holder");
@@ -326,7 +326,7 @@ fn the_second_goes_before_a_first_that_was_woken_and_has_not_come() {
     let first = queue.enter("first");
     let [second, third] = ["second", "third"].map(|waiter| queue.enter(waiter));
     queue.unlock("holder");
-    let overdue = u64::try_from(terms().hand_over.as_millis()).unwrap() * 3 / 4;
+    let overdue = u64::try_from(parameters().hand_over.as_millis()).unwrap() * 3 / 4;
     queue.node.milliseconds += overdue;
     assert!(!is_granted(&queue.come_back("second", second)));
     queue.node.milliseconds += 1;

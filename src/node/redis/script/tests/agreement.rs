@@ -13,15 +13,15 @@ use redis::{Cmd, Connection, PushKind, Value};
 use self::sameness::{contents, is_near, is_same_answer};
 use crate::{
     node::{
-        Abstention, Answer, Enqueue, Enrol, Entry, Fault, Fingerprint, ForceUnlock, HeldBy, Holder, Init,
-        Inspect, Inspection, Leave, Lock, NewNodes, Observation, Observe, Proclaim, Proclamation, Queued,
-        Raise, Reconfigure, Renew, Resources, RestartGuard, Terms, Unlock, Withdraw,
-        entries::{owner, resource, terms},
+        Abstention, Answer, Enqueue, Entry, Fault, Fingerprint, ForceUnlock, HeldBy, Holder, Init, Inspect,
+        Inspection, Leave, Lock, NewNodes, Observation, Observe, Proclaim, Proclamation, Queued,
+        QuorumParameters, Reconfigure, Register, Renew, Resources, RestartGuard, Unlock, Withdraw, WriteBack,
+        entries::{owner, parameters, resource},
         names,
         redis::script::tests::server::Server,
         state::{
-            Counter, Held, LARGEST_COUNTER, Leader, NodeState, NodeTime, Outcome, Quarantine, QueueEntry,
-            Record,
+            Counter, Held, LARGEST_COUNTER, Leader, NodeMetadata, NodeState, NodeTime, Outcome, Quarantine,
+            QueueEntry,
         },
     },
     resource::Resource,
@@ -52,7 +52,7 @@ enum Number {
 #[derive(Clone, Debug)]
 enum Question {
     Lock { hint: Number, has_turn: bool },
-    Raise { token: Number },
+    WriteBack { token: Number },
     Renew { holds: u32, token: Number },
     Unlock { real: bool, leave: Leave, is_awaited: bool },
     Enqueue { waiter: &'static str, ticket: Number, enters: bool, only_waits: bool, index: usize },
@@ -61,7 +61,7 @@ enum Question {
     Inspect,
     Proclaim { number: u64 },
     Observe,
-    Enrol { new_nodes: NewNodes, is_off: bool },
+    Register { new_nodes: NewNodes, is_off: bool },
     Init { is_rehearsal: bool, is_off: bool },
     Reconfigure { from: &'static str, to: &'static str },
 }
@@ -103,16 +103,16 @@ impl Topic {
 enum Step {
     Call {
         guard: RestartGuard,
-        /// Whether the connection has enrolled in the server's run, or in an earlier one.
-        knows_run: bool,
+        /// Whether the connection has registered in the server's incarnation, or in an earlier one.
+        knows_incarnation: bool,
         drafts: Vec<Draft>,
     },
     LoseLock(&'static str),
     LoseCounter(&'static str),
     LoseLeader(&'static str),
     SetCounter(&'static str, Number),
-    SetRecord {
-        floor: Number,
+    SetMetadata {
+        minimum_token: Number,
         is_ours: bool,
     },
     LoseRecord,
@@ -123,7 +123,7 @@ enum Step {
     CallLongAgo(&'static str),
     /// The time of an entry in the queue is over.
     EndPlace(&'static str, &'static str),
-    /// The server goes on as if it were another run.
+    /// The server goes on as if it were another incarnation.
     Restart,
 }
 
@@ -142,7 +142,7 @@ fn question() -> impl Strategy<Value = Question> {
     prop_oneof![
         8 => (prop_oneof![3 => Just(Number::Exactly(0)), 1 => number()], prop::bool::weighted(0.2))
             .prop_map(|(hint, has_turn)| Question::Lock { hint, has_turn }),
-        3 => number().prop_map(|token| Question::Raise { token }),
+        3 => number().prop_map(|token| Question::WriteBack { token }),
         4 => (1..3_u32, number()).prop_map(|(holds, token)| Question::Renew { holds, token }),
         6 => (any::<bool>(), sample::select(&LEAVES[..]), prop::bool::weighted(0.3))
             .prop_map(|(real, leave, is_awaited)| Question::Unlock { real, leave, is_awaited }),
@@ -178,8 +178,8 @@ fn guard() -> impl Strategy<Value = RestartGuard> {
     prop_oneof![3 => Just(RestartGuard::PerConnection), 1 => Just(RestartGuard::PerVote), 2 => Just(RestartGuard::Off)]
 }
 
-fn enrolment() -> Draft {
-    let question = Question::Enrol { new_nodes: NewNodes::Admit, is_off: false };
+fn registration() -> Draft {
+    let question = Question::Register { new_nodes: NewNodes::Admit, is_off: false };
     Draft { question, resources: vec!["a"], owner: "u:1", ttl: 1 }
 }
 
@@ -195,7 +195,7 @@ fn crowd() -> impl Strategy<Value = Vec<Step>> {
     drafts.push(Question::Unlock { real: true, leave: Leave::Nothing, is_awaited: true });
     let one = move |question| {
         let drafts = vec![draft(question)];
-        Step::Call { guard: RestartGuard::Off, knows_run: true, drafts }
+        Step::Call { guard: RestartGuard::Off, knows_incarnation: true, drafts }
     };
     let steps: Vec<Step> = drafts.into_iter().map(one).collect();
     any::<bool>().prop_map(move |is_long_ago| {
@@ -209,7 +209,7 @@ fn administration() -> impl Strategy<Value = Draft> {
     let fingerprint = || sample::select(vec!["test", "other", "closed"]);
     let question = prop_oneof![
         4 => (sample::select(vec![NewNodes::Admit, NewNodes::Quarantine, NewNodes::Leave]), prop::bool::weighted(0.2))
-            .prop_map(|(new_nodes, is_off)| Question::Enrol { new_nodes, is_off }),
+            .prop_map(|(new_nodes, is_off)| Question::Register { new_nodes, is_off }),
         2 => (any::<bool>(), prop::bool::weighted(0.2))
             .prop_map(|(is_rehearsal, is_off)| Question::Init { is_rehearsal, is_off }),
         1 => (fingerprint(), fingerprint()).prop_map(|(from, to)| Question::Reconfigure { from, to }),
@@ -218,9 +218,9 @@ fn administration() -> impl Strategy<Value = Draft> {
 }
 
 fn call(drafts: impl Strategy<Value = Vec<Draft>>) -> impl Strategy<Value = Step> {
-    (guard(), prop::bool::weighted(0.9), drafts).prop_map(|(guard, knows_run, drafts)| Step::Call {
+    (guard(), prop::bool::weighted(0.9), drafts).prop_map(|(guard, knows_incarnation, drafts)| Step::Call {
         guard,
-        knows_run,
+        knows_incarnation,
         drafts,
     })
 }
@@ -234,7 +234,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => name().prop_map(Step::LoseCounter),
         1 => name().prop_map(Step::LoseLeader),
         1 => (name(), number()).prop_map(|(name, number)| Step::SetCounter(name, number)),
-        1 => (number(), prop::bool::weighted(0.8)).prop_map(|(floor, is_ours)| Step::SetRecord { floor, is_ours }),
+        1 => (number(), prop::bool::weighted(0.8)).prop_map(|(minimum_token, is_ours)| Step::SetMetadata { minimum_token, is_ours }),
         1 => Just(Step::LoseRecord),
         1 => Just(Step::LoseQuarantine),
         1 => Just(Step::Restart),
@@ -278,7 +278,9 @@ impl Pair<'_> {
                 let (hint, has_turn) = (self.number(hint), *has_turn);
                 Entry::Lock(Lock { resources, owner, ttl, hint, has_turn })
             }
-            Question::Raise { token } => Entry::Raise(Raise { resources, owner, token: self.number(token) }),
+            Question::WriteBack { token } => {
+                Entry::WriteBack(WriteBack { resources, owner, token: self.number(token) })
+            }
             Question::Renew { holds, token } => {
                 Entry::Renew(Renew { resources, owner, holds: *holds, ttl, token: self.number(token) })
             }
@@ -308,8 +310,8 @@ impl Pair<'_> {
                 Entry::Proclaim(Proclaim { resource: first, said, ttl })
             }
             Question::Observe => Entry::Observe(Observe { resource: first }),
-            Question::Enrol { new_nodes, is_off } => {
-                Entry::Enrol(Enrol { new_nodes: *new_nodes, time: self.time(*is_off) })
+            Question::Register { new_nodes, is_off } => {
+                Entry::Register(Register { new_nodes: *new_nodes, time: self.time(*is_off) })
             }
             Question::Init { is_rehearsal, is_off } => {
                 Entry::Init(Init { is_rehearsal: *is_rehearsal, time: self.time(*is_off) })
@@ -334,7 +336,7 @@ impl Pair<'_> {
     /// it says and tells.
     fn predict(
         &self,
-        terms: &Terms,
+        parameters: &QuorumParameters,
         entries: &[Entry],
         said: &[Answer],
         told: &[Vec<u8>],
@@ -347,7 +349,7 @@ impl Pair<'_> {
         let mut is_same = entries.len() == said.len();
         for (entry, said) in entries.iter().zip(said) {
             let before = state.clone();
-            let Outcome { answer, notices: topics } = state.apply_before(&listeners, terms, entry, now);
+            let Outcome { answer, notices: topics } = state.apply_before(&listeners, parameters, entry, now);
             notices.extend(topics.iter().map(names::notice_channel).filter(is_heard));
             is_same &= is_same_answer(entry, &answer, said, &state, now);
             adopt_ticket(&mut state, entry, said);
@@ -361,27 +363,36 @@ impl Pair<'_> {
         self.steps += 1;
         let before = self.now();
         match step {
-            Step::Call { guard, knows_run, drafts } => {
-                let run = if *knows_run { self.server.run_of_data().into() } else { "earlier".into() };
-                let terms = Terms { guard: *guard, run: Some(run), hand_over: HAND_OVER, ..terms() };
+            Step::Call { guard, knows_incarnation, drafts } => {
+                let incarnation = if *knows_incarnation {
+                    self.server.incarnation_of_data().into()
+                } else {
+                    "earlier".into()
+                };
+                let parameters = QuorumParameters {
+                    guard: *guard,
+                    incarnation: Some(incarnation),
+                    hand_over: HAND_OVER,
+                    ..parameters()
+                };
                 let entries: Vec<Entry> =
                     (0..).zip(drafts).map(|(index, draft)| self.entry(draft, index)).collect();
-                let said = self.server.call(&terms, &entries);
+                let said = self.server.call(&parameters, &entries);
                 let after = self.now();
                 let told = told(self.ear);
-                let state = self.predict(&terms, &entries, &said, &told, before);
+                let state = self.predict(&parameters, &entries, &said, &told, before);
                 // A second may have begun in between, which counters that were missing show: in
                 // answers, or only in what is stored.
                 self.state = match state {
                     Ok(state) if before.seconds() == after.seconds() || self.agrees_with(&state) => state,
-                    other => {
-                        self.predict(&terms, &entries, &said, &told, after).or(other).map_err(|expected| {
+                    other => self.predict(&parameters, &entries, &said, &told, after).or(other).map_err(
+                        |expected| {
                             let told = shown(&told);
                             let problem =
                                 format!("{entries:#?}\nserver: {said:#?} {told:#?}\nstate: {expected:#?}");
                             TestCaseError::fail(problem)
-                        })?
-                    }
+                        },
+                    )?,
                 };
                 for answer in &said {
                     if let (Answer::Granted { vote }, _) = answer.clone().into_parts() {
@@ -410,18 +421,27 @@ impl Pair<'_> {
                 let expires_at = before + Duration::from_secs(100);
                 self.state.set_counter(&resource(name), Some(Counter { value, expires_at }));
             }
-            Step::SetRecord { floor, is_ours } => {
-                let floor = self.number(floor);
-                let fingerprint = if *is_ours { terms().fingerprint } else { Fingerprint::new("other") };
+            Step::SetMetadata { minimum_token, is_ours } => {
+                let minimum_token = self.number(minimum_token);
+                let fingerprint = if *is_ours { parameters().fingerprint } else { Fingerprint::new("other") };
                 let mut command = redis::cmd("HSET");
-                let run = self.server.run_of_data();
-                command.arg(names::RECORD).arg("run").arg(&run).arg("floor").arg(floor);
+                let incarnation = self.server.incarnation_of_data();
+                command
+                    .arg(names::METADATA)
+                    .arg("incarnation")
+                    .arg(&incarnation)
+                    .arg("minimum_token")
+                    .arg(minimum_token);
                 self.server.get::<i64>(command.arg("fingerprint").arg(fingerprint.as_str()));
-                self.state.set_record(Some(Record { run: run.into(), floor, fingerprint }));
+                self.state.set_metadata(Some(NodeMetadata {
+                    incarnation: incarnation.into(),
+                    minimum_token,
+                    fingerprint,
+                }));
             }
             Step::LoseRecord => {
-                self.server.get::<i64>(redis::cmd("DEL").arg(names::RECORD));
-                self.state.set_record(None);
+                self.server.get::<i64>(redis::cmd("DEL").arg(names::METADATA));
+                self.state.set_metadata(None);
                 self.state.set_new(None);
             }
             Step::LoseQuarantine => {
@@ -454,11 +474,11 @@ impl Pair<'_> {
                 self.state.change_entry(&resource(name), &owner(waiter), end);
             }
             Step::Restart => {
-                // The record of another run, as far as the node can tell.
-                if let Some(record) = self.state.record().cloned() {
+                // The metadata of another incarnation, as far as the node can tell.
+                if let Some(metadata) = self.state.metadata().cloned() {
                     let mut command = redis::cmd("HSET");
-                    self.server.get::<i64>(command.arg(names::RECORD).arg("run").arg("earlier"));
-                    self.state.set_record(Some(Record { run: "earlier".into(), ..record }));
+                    self.server.get::<i64>(command.arg(names::METADATA).arg("incarnation").arg("earlier"));
+                    self.state.set_metadata(Some(NodeMetadata { incarnation: "earlier".into(), ..metadata }));
                 }
             }
         }
@@ -476,8 +496,8 @@ impl Pair<'_> {
         let expected = contents(state, now);
         let mut found = BTreeMap::new();
         for key in self.server.keys() {
-            if key == names::RECORD.as_bytes() {
-                self.compare_record(state)?;
+            if key == names::METADATA.as_bytes() {
+                self.compare_metadata(state)?;
                 continue;
             }
             let is_string = key.starts_with(b"redisson_lock_token:")
@@ -520,7 +540,7 @@ impl Pair<'_> {
                 prop_assert!(is_near(at(value).unwrap(), at(expected).unwrap()), "woken at another time");
                 // How long it is kept is nothing that the pure node knows: until the waiter that
                 // was woken leaves.
-                prop_assert!(*ttl <= terms().max_ttl);
+                prop_assert!(*ttl <= parameters().max_ttl);
                 continue;
             }
             if key == names::QUARANTINE.as_bytes() {
@@ -570,23 +590,23 @@ impl Pair<'_> {
         Ok(entry_ttls.into_keys().collect())
     }
 
-    fn compare_record(&mut self, state: &NodeState) -> Result<(), TestCaseError> {
-        let found: BTreeMap<String, String> = self.server.get(redis::cmd("HGETALL").arg(names::RECORD));
+    fn compare_metadata(&mut self, state: &NodeState) -> Result<(), TestCaseError> {
+        let found: BTreeMap<String, String> = self.server.get(redis::cmd("HGETALL").arg(names::METADATA));
         let is_new = state.is_new().map(|is_new| u8::from(is_new).to_string());
         prop_assert_eq!(found.get("new"), is_new.as_ref());
-        let Some(Record { run, floor, fingerprint }) = state.record() else {
-            // A renewal may have left word before the first enrolment.
+        let Some(NodeMetadata { incarnation, minimum_token, fingerprint }) = state.metadata() else {
+            // A renewal may have left word before the first registration.
             let is_told = found.len() == 1 && is_new.is_some();
             if is_told {
                 return Ok(());
             }
-            return Err(TestCaseError::fail("a record that should not be there"));
+            return Err(TestCaseError::fail("a metadata that should not be there"));
         };
-        let expected = [("run", run.to_string()), ("fingerprint", fingerprint.to_string())];
+        let expected = [("incarnation", incarnation.to_string()), ("fingerprint", fingerprint.to_string())];
         for (field, value) in expected {
             prop_assert_eq!(&found[field], &value);
         }
-        prop_assert_eq!(found["floor"].parse().ok(), Some(*floor));
+        prop_assert_eq!(found["minimum_token"].parse().ok(), Some(*minimum_token));
         Ok(())
     }
 }
@@ -662,12 +682,13 @@ fn the_script_and_the_pure_node_agree() {
         failure_persistence: None,
         ..ProptestConfig::default()
     };
-    // The short ways are for nodes that are enrolled, which by chance they rarely are for long.
-    let enrolled = Step::Call { guard: RestartGuard::Off, knows_run: true, drafts: vec![enrolment()] };
+    // The short ways are for nodes that are registered, which by chance they rarely are for long.
+    let registered =
+        Step::Call { guard: RestartGuard::Off, knows_incarnation: true, drafts: vec![registration()] };
     let start = (prop::bool::weighted(0.8), prop_oneof![2 => Just(Vec::new()), 1 => crowd()]);
-    let steps = (start, vec(step(), 1..30)).prop_map(move |((is_enrolled, crowd), steps)| {
-        let enrolment = is_enrolled.then(|| enrolled.clone());
-        enrolment.into_iter().chain(crowd).chain(steps).collect::<Vec<_>>()
+    let steps = (start, vec(step(), 1..30)).prop_map(move |((is_registered, crowd), steps)| {
+        let registration = is_registered.then(|| registered.clone());
+        registration.into_iter().chain(crowd).chain(steps).collect::<Vec<_>>()
     });
     // Mostly somebody listens: where nobody does, queues are soon empty.
     let topics: Vec<Topic> = Topic::all().collect();
@@ -678,7 +699,7 @@ fn the_script_and_the_pure_node_agree() {
         subscribe(&mut ear, redis::cmd("UNSUBSCRIBE").arg(all));
         server.run("FLUSHALL");
         let last = server.seconds() * 1_000_000;
-        let state = NodeState::new(&server.run_of_data());
+        let state = NodeState::new(&server.incarnation_of_data());
         let mut pair =
             Pair { server: &mut server, ear: &mut ear, listening: BTreeSet::new(), state, last, steps: 0 };
         let is_heard = |(topic, is_heard): (&Topic, bool)| is_heard.then(|| topic.channel());

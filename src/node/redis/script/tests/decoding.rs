@@ -6,7 +6,7 @@ use redis::Value;
 
 use crate::node::{
     Answer, Fault, Observation, Queued,
-    entries::{enqueue, inspect, lock, observe, owner, proclaim, raise, renew, said, unlock},
+    entries::{enqueue, inspect, lock, observe, owner, proclaim, renew, said, unlock, write_back},
     redis::script,
 };
 
@@ -29,7 +29,7 @@ fn a_reply_of_the_wrong_shape_is_a_protocol_fault_of_each_entry() {
 fn an_answer_that_does_not_belong_to_its_entry_is_a_protocol_fault_of_that_entry() {
     let entries = [
         lock("a", "me", 1, 0),
-        raise("a", "me", 1),
+        write_back("a", "me", 1),
         renew("a", "me", 1, 1, 1),
         unlock("a", "me", false, false),
         inspect("a"),
@@ -37,12 +37,12 @@ fn an_answer_that_does_not_belong_to_its_entry_is_a_protocol_fault_of_that_entry
         observe("a"),
     ];
     let wrong = [
-        vec![text("raised")],
+        vec![text("written_back")],
         vec![Value::Int(1)],
         vec![text("held"), Value::Int(1), Value::Nil, Value::Int(1), Value::Int(1)],
         vec![text("gone")],
         vec![Value::Nil],
-        vec![text("raised")],
+        vec![text("written_back")],
         vec![text("observed"), Value::Nil],
     ];
     let reply = Value::Array(wrong.into_iter().map(Value::Array).collect());
@@ -68,8 +68,8 @@ fn what_is_awaited_is_decoded_as_it_is_without() {
         answers([renewed, Value::Int(2), Value::Int(17)]),
         expected.map(|answer| Answer::Awaited(Box::new(answer)))
     );
-    let raised = || Value::Array(vec![text("raised")]);
-    for answer in answers([raised(), raised(), raised()]) {
+    let written_back = || Value::Array(vec![text("written_back")]);
+    for answer in answers([written_back(), written_back(), written_back()]) {
         assert!(matches!(answer, Answer::Fault(Fault::Protocol(_))), "{answer:?}");
     }
 }
@@ -105,7 +105,7 @@ fn faults_that_the_script_caught_keep_their_kind() {
 }
 
 #[test]
-fn a_record_that_no_leader_of_ours_wrote_is_nobodys() {
+fn a_proclamation_that_no_leader_of_ours_wrote_is_nobodys() {
     let nobodys = [
         vec![],
         vec![Value::Nil; 5],

@@ -2,7 +2,7 @@
 
 use crate::node::{
     Answer, Entry, Fault, Unlock,
-    entries::{enqueue, force_unlock, lock, owner, proclaim, renew, resource, said, terms, unlock},
+    entries::{enqueue, force_unlock, lock, owner, parameters, proclaim, renew, resource, said, unlock},
     names,
     redis::script::tests::server::Server,
 };
@@ -10,24 +10,24 @@ use crate::node::{
 #[test]
 fn a_server_without_memory_refuses_locks_without_a_trace_and_still_unlocks() {
     let mut server = Server::start();
-    server.one(&terms(), &lock("held", "me", 5000, 0));
+    server.one(&parameters(), &lock("held", "me", 5000, 0));
     let keys = server.keys();
     server.run("CONFIG SET maxmemory 1");
     let out_of_memory = Answer::Fault(Fault::OutOfMemory);
-    assert_eq!(server.one(&terms(), &lock("a b", "me", 5000, 0)), out_of_memory);
-    assert_eq!(server.one(&terms(), &renew("a b", "me", 1, 5000, 7)), out_of_memory);
+    assert_eq!(server.one(&parameters(), &lock("a b", "me", 5000, 0)), out_of_memory);
+    assert_eq!(server.one(&parameters(), &renew("a b", "me", 1, 5000, 7)), out_of_memory);
     assert_eq!(server.keys(), keys);
-    assert_eq!(server.one(&terms(), &unlock("held", "me", true, true)), Answer::Unlocked { deleted: 1 });
+    assert_eq!(server.one(&parameters(), &unlock("held", "me", true, true)), Answer::Unlocked { deleted: 1 });
     assert_eq!(server.holds(&resource("held"), &owner("me")), None);
     // A script that has deleted may write, and a deletion of nothing is one.
-    assert_eq!(server.one(&terms(), &unlock("a", "me", true, true)), Answer::Unlocked { deleted: 0 });
+    assert_eq!(server.one(&parameters(), &unlock("a", "me", true, true)), Answer::Unlocked { deleted: 0 });
     assert!(server.keys().contains(&names::tombstone(&resource("a"), &owner("me"))));
 }
 
 #[test]
 fn a_replica_refuses_every_write() {
     let mut server = Server::start();
-    server.one(&terms(), &lock("held", "me", 50_000, 0));
+    server.one(&parameters(), &lock("held", "me", 50_000, 0));
     let keys = server.keys();
     server.run("REPLICAOF 127.0.0.1 1");
     for entry in [
@@ -36,21 +36,21 @@ fn a_replica_refuses_every_write() {
         unlock("held", "me", true, true),
         force_unlock("held"),
     ] {
-        assert_eq!(server.one(&terms(), &entry), Answer::Fault(Fault::ReadOnly), "{entry:?}");
+        assert_eq!(server.one(&parameters(), &entry), Answer::Fault(Fault::ReadOnly), "{entry:?}");
     }
-    let nothing_there = server.one(&terms(), &unlock("held", "other", true, false));
+    let nothing_there = server.one(&parameters(), &unlock("held", "other", true, false));
     assert_eq!(nothing_there, Answer::Unlocked { deleted: 0 }, "what is not there is nothing that is owed");
     assert_eq!(server.keys(), keys);
 }
 
-/// A server that is enrolled, where `me` holds `held` for 50 seconds with this vote, and the
+/// A server that is registered, where `me` holds `held` for 50 seconds with this vote, and the
 /// counter of `a` is remembered.
-fn enrolled() -> (Server, u64) {
+fn registered() -> (Server, u64) {
     let mut server = Server::start();
-    server.enrol();
-    server.one(&terms(), &lock("a", "before", 5000, 0));
-    server.one(&terms(), &unlock("a", "before", true, false));
-    let Answer::Granted { vote } = server.one(&terms(), &lock("held", "me", 50_000, 0)) else {
+    server.register();
+    server.one(&parameters(), &lock("a", "before", 5000, 0));
+    server.one(&parameters(), &unlock("a", "before", true, false));
+    let Answer::Granted { vote } = server.one(&parameters(), &lock("held", "me", 50_000, 0)) else {
         panic!("not granted")
     };
     (server, vote)
@@ -58,32 +58,32 @@ fn enrolled() -> (Server, u64) {
 
 #[test]
 fn a_server_without_memory_refuses_the_short_way_as_well() {
-    let (mut server, vote) = enrolled();
+    let (mut server, vote) = registered();
     let keys = server.keys();
     server.run("CONFIG SET maxmemory 1");
-    assert_eq!(server.one(&terms(), &lock("a", "me", 5000, 0)), Answer::Fault(Fault::OutOfMemory));
-    assert!(matches!(server.one(&terms(), &lock("held", "other", 5000, 0)), Answer::Held(_)));
+    assert_eq!(server.one(&parameters(), &lock("a", "me", 5000, 0)), Answer::Fault(Fault::OutOfMemory));
+    assert!(matches!(server.one(&parameters(), &lock("held", "other", 5000, 0)), Answer::Held(_)));
     assert_eq!(server.keys(), keys);
     // To renew and to unlock takes no memory.
     let renewed = Answer::Renewed { proves: true };
-    assert_eq!(server.one(&terms(), &renew("held", "me", 1, 60_000, vote)), renewed);
+    assert_eq!(server.one(&parameters(), &renew("held", "me", 1, 60_000, vote)), renewed);
     assert!(server.ttl(b"held") > 50_000);
     let unlocked = Answer::Unlocked { deleted: 1 };
-    assert_eq!(server.one(&terms(), &unlock("held", "me", true, false)), unlocked);
+    assert_eq!(server.one(&parameters(), &unlock("held", "me", true, false)), unlocked);
     assert_eq!(server.holds(&resource("held"), &owner("me")), None);
 }
 
 #[test]
 fn a_replica_refuses_the_short_way_as_well() {
-    let (mut server, vote) = enrolled();
+    let (mut server, vote) = registered();
     let keys = server.keys();
     server.run("REPLICAOF 127.0.0.1 1");
     for entry in
         [lock("a", "me", 5000, 0), renew("held", "me", 1, 60_000, vote), unlock("held", "me", true, false)]
     {
-        assert_eq!(server.one(&terms(), &entry), Answer::Fault(Fault::ReadOnly), "{entry:?}");
+        assert_eq!(server.one(&parameters(), &entry), Answer::Fault(Fault::ReadOnly), "{entry:?}");
     }
-    assert!(matches!(server.one(&terms(), &lock("held", "other", 5000, 0)), Answer::Held(_)));
+    assert!(matches!(server.one(&parameters(), &lock("held", "other", 5000, 0)), Answer::Held(_)));
     assert_eq!(server.keys(), keys);
 }
 
@@ -91,7 +91,7 @@ fn a_replica_refuses_the_short_way_as_well() {
 /// fails there as well.
 #[test]
 fn a_permission_that_is_missing_is_told_by_the_short_way_too() {
-    let (mut server, vote) = enrolled();
+    let (mut server, vote) = registered();
     let refused = lock("held", "other", 5000, 0);
     let renew = renew("held", "me", 1, 60_000, vote);
     let unlock = unlock("held", "me", true, false);
@@ -111,7 +111,7 @@ fn a_permission_that_is_missing_is_told_by_the_short_way_too() {
         server.run(&format!("ACL SETUSER u{missing} on >x ~* &* +@all -{missing}"));
         server.connect_as(&format!("u{missing}"));
         for entry in entries {
-            let answer = server.one(&terms(), entry);
+            let answer = server.one(&parameters(), entry);
             let is_denied = matches!(answer, Answer::Fault(Fault::NoPermission(_)));
             assert!(is_denied, "{missing}: {entry:?}: {answer:?}");
         }
@@ -121,7 +121,7 @@ fn a_permission_that_is_missing_is_told_by_the_short_way_too() {
     // What may not be deleted field by field is deleted as a whole.
     server.run("ACL SETUSER neither on >x ~* &* +@all -pexpire -hdel");
     server.connect_as("neither");
-    let answer = server.one(&terms(), &granted);
+    let answer = server.one(&parameters(), &granted);
     assert!(matches!(answer, Answer::Fault(Fault::NoPermission(_))), "{answer:?}");
     server.connect();
     assert_eq!(server.holds(&resource("a"), &owner("me")), None);
@@ -129,7 +129,7 @@ fn a_permission_that_is_missing_is_told_by_the_short_way_too() {
 
 #[test]
 fn a_refusal_that_may_not_be_marked_is_one_all_the_same() {
-    let (mut server, _) = enrolled();
+    let (mut server, _) = registered();
     server.run("ACL SETUSER unset on >x ~* &* +@all -set");
     for is_signed in [false, true] {
         if is_signed {
@@ -137,10 +137,10 @@ fn a_refusal_that_may_not_be_marked_is_one_all_the_same() {
         }
         let keys = server.keys();
         server.connect_as("unset");
-        assert!(matches!(server.one(&terms(), &lock("held", "other", 5000, 0)), Answer::Held(_)));
+        assert!(matches!(server.one(&parameters(), &lock("held", "other", 5000, 0)), Answer::Held(_)));
         server.connect();
         server.run("CONFIG SET maxmemory 1");
-        assert!(matches!(server.one(&terms(), &lock("held", "other", 5000, 0)), Answer::Held(_)));
+        assert!(matches!(server.one(&parameters(), &lock("held", "other", 5000, 0)), Answer::Held(_)));
         server.run("CONFIG SET maxmemory 0");
         assert_eq!(server.keys(), keys);
     }
@@ -150,7 +150,7 @@ fn a_refusal_that_may_not_be_marked_is_one_all_the_same() {
 #[test]
 fn an_unlock_that_may_neither_mark_nor_wake_is_one_all_the_same() {
     for missing in ["set", "exists", "pttl", "zrange", "zrank", "zrem", "zscore", "time", "del"] {
-        let (mut server, _) = enrolled();
+        let (mut server, _) = registered();
         server.run("SET redquorum:any 1 PX 120000");
         server.run("ZADD redquorum:queue:{held} 1 w 2 v 3 u");
         server.run("ZADD redquorum:entry_ttl:{held} 9999999999999 w 9999999999999 v");
@@ -158,7 +158,7 @@ fn an_unlock_that_may_neither_mark_nor_wake_is_one_all_the_same() {
         server.run(&format!("ACL SETUSER u on >x ~* &* +@all -{missing}"));
         server.connect_as("u");
         let Entry::Unlock(unlock) = unlock("held", "me", true, false) else { unreachable!() };
-        let answer = server.one(&terms(), &Entry::Unlock(Unlock { is_awaited: true, ..unlock }));
+        let answer = server.one(&parameters(), &Entry::Unlock(Unlock { is_awaited: true, ..unlock }));
         let (answer, _) = answer.into_parts();
         assert_eq!(answer, Answer::Unlocked { deleted: 1 }, "{missing}");
         server.connect();
@@ -168,14 +168,14 @@ fn an_unlock_that_may_neither_mark_nor_wake_is_one_all_the_same() {
 
 #[test]
 fn a_forced_unlock_that_may_not_tell_anybody_buries_the_owner_all_the_same() {
-    let (mut server, vote) = enrolled();
+    let (mut server, vote) = registered();
     server.run("ACL SETUSER mute on >x ~* &* +@all -publish");
     server.connect_as("mute");
-    let answer = server.one(&terms(), &force_unlock("held"));
+    let answer = server.one(&parameters(), &force_unlock("held"));
     assert!(matches!(answer, Answer::Fault(Fault::NoPermission(_))), "{answer:?}");
     server.connect();
     assert_eq!(server.holds(&resource("held"), &owner("me")), None);
-    assert_eq!(server.one(&terms(), &renew("held", "me", 1, 5000, vote)), Answer::Gone);
+    assert_eq!(server.one(&parameters(), &renew("held", "me", 1, 5000, vote)), Answer::Gone);
 }
 
 /// The commands of the script that write.
@@ -191,11 +191,11 @@ fn whatever_permission_is_missing_no_key_stays_without_a_ttl() {
         server.connect();
         server.run("FLUSHALL");
         server.run(&format!("ACL SETUSER u{missing} on >x ~* &* +@all -{missing}"));
-        // With the record of this run, and a counter that is remembered, a lock takes the short
-        // way.
-        server.enrol();
-        server.one(&terms(), &lock("d", "before", 5000, 0));
-        server.one(&terms(), &unlock("d", "before", true, false));
+        // With the metadata of this incarnation, and a counter that is remembered, a lock takes the
+        // short way.
+        server.register();
+        server.one(&parameters(), &lock("d", "before", 5000, 0));
+        server.one(&parameters(), &unlock("d", "before", true, false));
         server.connect_as(&format!("u{missing}"));
         let entries = [
             lock("a b", "me", 5000, 0),
@@ -213,7 +213,7 @@ fn whatever_permission_is_missing_no_key_stays_without_a_ttl() {
             unlock("d", "me", true, false),
         ];
         let _listening = server.listen(std::iter::once(names::turn(&resource("d"), &owner("w"))));
-        let answers = server.call(&terms(), &entries);
+        let answers = server.call(&parameters(), &entries);
         let denied = |answer: &Answer| matches!(answer, Answer::Fault(Fault::NoPermission(_)));
         let [long, short] = [&answers[0], &answers[5]].map(denied);
         match missing {
@@ -225,7 +225,7 @@ fn whatever_permission_is_missing_no_key_stays_without_a_ttl() {
             _ => assert!(answers.iter().any(denied), "{missing}: {answers:?}"),
         }
         server.connect();
-        for key in server.keys().into_iter().filter(|key| *key != names::RECORD.as_bytes()) {
+        for key in server.keys().into_iter().filter(|key| *key != names::METADATA.as_bytes()) {
             let ttl = server.ttl(&key);
             assert!(ttl >= 0, "{missing}: {} has no ttl", key.escape_ascii());
         }
@@ -240,7 +240,7 @@ fn a_lock_that_may_not_be_given_a_ttl_owns_nothing() {
         server.run("FLUSHALL");
         server.run(&format!("ACL SETUSER u{missing} on >x ~* &* +@all -{missing}"));
         server.connect_as(&format!("u{missing}"));
-        server.one(&terms(), &lock("a", "me", 5000, 0));
+        server.one(&parameters(), &lock("a", "me", 5000, 0));
         server.connect();
         let is_owned = server.holds(&resource("a"), &owner("me")).is_some();
         assert_eq!(is_owned, matches!(missing, "hdel" | "publish"), "{missing}");

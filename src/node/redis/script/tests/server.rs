@@ -13,8 +13,8 @@ use redis::{Cmd, Connection, ConnectionLike, FromRedisValue, RedisResult};
 
 use crate::{
     node::{
-        Answer, Entry, Terms,
-        entries::terms,
+        Answer, Entry, QuorumParameters,
+        entries::parameters,
         names,
         redis::{program, script},
     },
@@ -64,11 +64,15 @@ impl Server {
         panic!("the server does not answer at {url}");
     }
 
-    /// From now on the node has the record of the quorum and the run that are named in `terms`, so
-    /// that entries of one resource take the short ways.
-    pub(super) fn enrol(&mut self) {
-        let Terms { run, fingerprint, .. } = terms();
-        self.run(&format!("HSET {} run {} floor 0 fingerprint {fingerprint}", names::RECORD, run.unwrap()));
+    /// From now on the node has the metadata of the quorum and the incarnation that are named in
+    /// `parameters`, so that entries of one resource take the short ways.
+    pub(super) fn register(&mut self) {
+        let QuorumParameters { incarnation, fingerprint, .. } = parameters();
+        self.run(&format!(
+            "HSET {} incarnation {} minimum_token 0 fingerprint {fingerprint}",
+            names::METADATA,
+            incarnation.unwrap()
+        ));
     }
 
     /// From now on as this ACL user without a password.
@@ -102,15 +106,15 @@ impl Server {
         assert_eq!(sha, script::sha(), "the server names the script otherwise");
     }
 
-    pub(super) fn call(&mut self, terms: &Terms, entries: &[Entry]) -> Vec<Answer> {
-        let reply = self.connection.req_command(&script::command(terms, entries)).unwrap();
+    pub(super) fn call(&mut self, parameters: &QuorumParameters, entries: &[Entry]) -> Vec<Answer> {
+        let reply = self.connection.req_command(&script::command(parameters, entries)).unwrap();
         let answers = script::decode(entries, reply);
         assert_eq!(answers.len(), entries.len());
         answers
     }
 
-    pub(super) fn one(&mut self, terms: &Terms, entry: &Entry) -> Answer {
-        self.call(terms, std::slice::from_ref(entry)).remove(0)
+    pub(super) fn one(&mut self, parameters: &QuorumParameters, entry: &Entry) -> Answer {
+        self.call(parameters, std::slice::from_ref(entry)).remove(0)
     }
 
     pub(super) fn get<T: FromRedisValue>(&mut self, command: &Cmd) -> T {
@@ -131,8 +135,8 @@ impl Server {
         self.get::<redis::Value>(&command);
     }
 
-    /// What tells this life of the server's data from others.
-    pub(super) fn run_of_data(&mut self) -> String {
+    /// The server's incarnation.
+    pub(super) fn incarnation_of_data(&mut self) -> String {
         let mut field = |section: &str, name: &str| {
             let info: String = self.get(redis::cmd("INFO").arg(section));
             info.lines().find_map(|line| line.strip_prefix(name)).expect("every server has it").to_owned()

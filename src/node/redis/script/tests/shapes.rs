@@ -3,10 +3,10 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::node::{
-    Answer, Entry, Fault, HeldBy, Holder, Inspection, Observation, Queued, Terms,
+    Answer, Entry, Fault, HeldBy, Holder, Inspection, Observation, Queued, QuorumParameters,
     entries::{
-        enqueue, force_unlock, inspect, lock, observe, owner, proclaim, raise, renew, resource, resources,
-        said, terms, unlock,
+        enqueue, force_unlock, inspect, lock, observe, owner, parameters, proclaim, renew, resource,
+        resources, said, unlock, write_back,
     },
     names,
     redis::script::tests::server::Server,
@@ -28,7 +28,7 @@ fn a_resource_of_another_type_fails_its_own_entry_and_no_other() {
         lock("a", "me", 5000, 0),
         lock("b", "me", 5000, 0),
         renew("b", "me", 1, 5000, 1),
-        raise("b", "me", 1),
+        write_back("b", "me", 1),
         unlock("b", "me", false, false),
         force_unlock("b"),
         inspect("b"),
@@ -36,7 +36,7 @@ fn a_resource_of_another_type_fails_its_own_entry_and_no_other() {
         observe("b"),
         lock("c", "me", 5000, 0),
     ];
-    let answers = server.call(&terms(), &entries);
+    let answers = server.call(&parameters(), &entries);
     assert!(matches!(answers[0], Answer::Granted { .. }), "{answers:?}");
     assert!(answers[1..9].iter().all(|answer| *answer == fault(Fault::WrongType)), "{answers:?}");
     assert!(matches!(answers[9], Answer::Granted { .. }), "{answers:?}");
@@ -48,10 +48,10 @@ fn a_resource_of_another_type_fails_its_own_entry_and_no_other() {
 #[test]
 fn an_unlock_of_several_releases_the_others_beside_one_of_another_type() {
     let mut server = Server::start();
-    server.one(&terms(), &lock("a c", "me", 5000, 0));
+    server.one(&parameters(), &lock("a c", "me", 5000, 0));
     server.run("LPUSH b 1");
-    assert_eq!(server.one(&terms(), &unlock("a b c", "me", true, false)), fault(Fault::WrongType));
-    assert_eq!(server.one(&terms(), &inspect("a")), server.one(&terms(), &inspect("c")));
+    assert_eq!(server.one(&parameters(), &unlock("a b c", "me", true, false)), fault(Fault::WrongType));
+    assert_eq!(server.one(&parameters(), &inspect("a")), server.one(&parameters(), &inspect("c")));
     assert_eq!(server.holds(&resource("a"), &owner("me")), None);
 }
 
@@ -59,7 +59,7 @@ fn an_unlock_of_several_releases_the_others_beside_one_of_another_type() {
 fn a_counter_of_another_type_fails_the_entry_and_changes_nothing() {
     let mut server = Server::start();
     server.run("LPUSH redisson_lock_token:{a} 1");
-    assert_eq!(server.one(&terms(), &lock("a b", "me", 5000, 0)), fault(Fault::WrongType));
+    assert_eq!(server.one(&parameters(), &lock("a b", "me", 5000, 0)), fault(Fault::WrongType));
     assert_eq!(server.keys(), vec![b"redisson_lock_token:{a}".to_vec()]);
 }
 
@@ -71,10 +71,10 @@ fn a_counter_that_is_no_canonical_integer_is_shown_and_kept() {
     {
         server.get::<redis::Value>(redis::cmd("SET").arg("redisson_lock_token:{a}").arg(text));
         let expected = fault(Fault::Counter(text.into()));
-        assert_eq!(server.one(&terms(), &lock("a", "me", 5000, 0)), expected);
-        assert_eq!(server.one(&terms(), &renew("a", "me", 1, 5000, 7)), expected);
-        assert_eq!(server.one(&terms(), &inspect("a")), expected);
-        let unlocked = server.one(&terms(), &unlock("a", "me", false, false));
+        assert_eq!(server.one(&parameters(), &lock("a", "me", 5000, 0)), expected);
+        assert_eq!(server.one(&parameters(), &renew("a", "me", 1, 5000, 7)), expected);
+        assert_eq!(server.one(&parameters(), &inspect("a")), expected);
+        let unlocked = server.one(&parameters(), &unlock("a", "me", false, false));
         assert_eq!(unlocked, Answer::Unlocked { deleted: 0 }, "an unlock needs no counter");
         assert_eq!(server.keys(), vec![b"redisson_lock_token:{a}".to_vec()]);
         let kept: String = server.get(redis::cmd("GET").arg("redisson_lock_token:{a}"));
@@ -86,14 +86,23 @@ fn a_counter_that_is_no_canonical_integer_is_shown_and_kept() {
 fn the_last_votes_below_the_largest_counter_are_exact() {
     let mut server = Server::start();
     server.run(&format!("SET redisson_lock_token:{{a}} {}", LARGEST_COUNTER - 2));
-    assert_eq!(server.one(&terms(), &lock("a", "1", 5000, 0)), Answer::Granted { vote: LARGEST_COUNTER - 1 });
-    server.one(&terms(), &unlock("a", "1", true, false));
-    assert_eq!(server.one(&terms(), &lock("a", "2", 5000, 0)), Answer::Granted { vote: LARGEST_COUNTER });
-    assert_eq!(server.one(&terms(), &lock("a", "2", 5000, 0)), Answer::Granted { vote: LARGEST_COUNTER });
-    server.one(&terms(), &unlock("a", "2", true, false));
+    assert_eq!(
+        server.one(&parameters(), &lock("a", "1", 5000, 0)),
+        Answer::Granted { vote: LARGEST_COUNTER - 1 }
+    );
+    server.one(&parameters(), &unlock("a", "1", true, false));
+    assert_eq!(
+        server.one(&parameters(), &lock("a", "2", 5000, 0)),
+        Answer::Granted { vote: LARGEST_COUNTER }
+    );
+    assert_eq!(
+        server.one(&parameters(), &lock("a", "2", 5000, 0)),
+        Answer::Granted { vote: LARGEST_COUNTER }
+    );
+    server.one(&parameters(), &unlock("a", "2", true, false));
     assert_eq!(server.counter(&resource("a")), Some(LARGEST_COUNTER));
     let used_up = fault(Fault::Counter(LARGEST_COUNTER.to_string().into()));
-    assert_eq!(server.one(&terms(), &lock("a", "3", 5000, 0)), used_up);
+    assert_eq!(server.one(&parameters(), &lock("a", "3", 5000, 0)), used_up);
     assert_eq!(server.holds(&resource("a"), &owner("3")), None);
 }
 
@@ -104,10 +113,10 @@ fn a_foreign_lock_without_a_ttl_gets_the_longest_one() {
         server.run("DEL a");
         server.run(&format!("HSET a {OTHER} 2"));
         let expected =
-            Holder { resource: 0, owner: Some(owner(OTHER)), remaining: terms().max_ttl, counter: 0 };
-        assert_eq!(server.one(&terms(), &entry), Answer::Held(expected));
+            Holder { resource: 0, owner: Some(owner(OTHER)), remaining: parameters().max_ttl, counter: 0 };
+        assert_eq!(server.one(&parameters(), &entry), Answer::Held(expected));
         let ttl = Duration::from_millis(server.ttl(b"a").unsigned_abs());
-        assert!(ttl <= terms().max_ttl && ttl > terms().max_ttl / 2);
+        assert!(ttl <= parameters().max_ttl && ttl > parameters().max_ttl / 2);
     }
 }
 
@@ -136,11 +145,11 @@ fn a_hash_that_is_no_lock_never_gets_a_ttl() {
             renew("a", "me", 1, 5000, 7),
             enqueue("a", "me", "w", 0, 5000),
         ] {
-            let answer = server.one(&terms(), &entry);
+            let answer = server.one(&parameters(), &entry);
             let (Answer::Held(holder) | Answer::Queued(Queued { holder: Some(holder), .. })) = answer else {
                 panic!("{hash}: {answer:?}")
             };
-            assert_eq!(holder.remaining, terms().max_ttl, "{hash}");
+            assert_eq!(holder.remaining, parameters().max_ttl, "{hash}");
             assert_eq!(server.ttl(b"a"), -1, "{hash}");
             let after: BTreeMap<String, String> = server.get(redis::cmd("HGETALL").arg("a"));
             assert_eq!(after, before);
@@ -157,22 +166,22 @@ fn data_of_an_application_is_never_part_of_an_answer() {
         server.run(&format!("HSET a {field} {value}"));
         let shown = (field.len() < 128).then(|| field.clone());
         for entry in [lock("a", "me", 5000, 0), renew("a", "me", 1, 5000, 7)] {
-            let Answer::Held(holder) = server.one(&terms(), &entry) else { panic!("{field:.9}") };
+            let Answer::Held(holder) = server.one(&parameters(), &entry) else { panic!("{field:.9}") };
             assert_eq!(holder.owner.as_ref().map(|owner| owner.to_string()), shown);
         }
-        let Answer::Inspected(seen) = server.one(&terms(), &inspect("a")) else { panic!("{field:.9}") };
+        let Answer::Inspected(seen) = server.one(&parameters(), &inspect("a")) else { panic!("{field:.9}") };
         assert_eq!(seen.held.unwrap().owner.as_ref().map(|owner| owner.to_string()), shown);
     }
 }
 
 #[test]
 fn a_group_of_very_many_resources_fails_no_other_entry_of_its_call() {
-    let mut server = enrolled();
-    server.one(&terms(), &lock("c", "me", 5000, 0));
+    let mut server = registered();
+    server.one(&parameters(), &lock("c", "me", 5000, 0));
     let names: Vec<String> = (0..9000).map(|number| format!("g{number}")).collect();
     let group = lock(&names.join(" "), "me", 5000, 0);
     let entries = [lock("a", "me", 5000, 0), group, lock("b", "me", 5000, 0), unlock("c", "me", true, false)];
-    let answers = server.call(&terms(), &entries);
+    let answers = server.call(&parameters(), &entries);
     assert!(answers[..3].iter().all(|answer| matches!(answer, Answer::Granted { .. })), "{answers:?}");
     assert_eq!(answers[3], Answer::Unlocked { deleted: 1 });
 }
@@ -183,7 +192,7 @@ fn a_key_of_ours_without_a_ttl_gets_one() {
     for entry in [lock("a", "me", 5000, 0), renew("a", "me", 1, 5000, 7)] {
         server.run("DEL a");
         server.run("HSET a me 1");
-        assert!(!matches!(server.one(&terms(), &entry), Answer::Fault(_)));
+        assert!(!matches!(server.one(&parameters(), &entry), Answer::Fault(_)));
         assert!((4000..=5000).contains(&server.ttl(b"a")));
     }
 }
@@ -194,18 +203,18 @@ fn a_hash_of_several_fields_is_held_by_somebody_unknown() {
     server.run("HSET a mode read me 1");
     server.run("PEXPIRE a 50000");
     for entry in [lock("a", "me", 5000, 0), renew("a", "me", 1, 5000, 7)] {
-        let Answer::Held(holder) = server.one(&terms(), &entry) else { panic!("not held") };
+        let Answer::Held(holder) = server.one(&parameters(), &entry) else { panic!("not held") };
         assert_eq!((holder.resource, holder.owner, holder.counter), (0, None, 0));
         assert!(holder.remaining > Duration::from_secs(40));
     }
-    assert_eq!(server.one(&terms(), &raise("a", "me", 7)), Answer::NotRaised { counter: 0 });
+    assert_eq!(server.one(&parameters(), &write_back("a", "me", 7)), Answer::NotWrittenBack { counter: 0 });
     let Answer::Inspected(Inspection { held: Some(held), counter: 0, .. }) =
-        server.one(&terms(), &inspect("a"))
+        server.one(&parameters(), &inspect("a"))
     else {
         panic!("not held");
     };
     assert!(matches!(held, HeldBy { owner: None, holds: 0, remaining: Some(_) }));
-    assert_eq!(server.one(&terms(), &force_unlock("a")), Answer::Unlocked { deleted: 1 });
+    assert_eq!(server.one(&parameters(), &force_unlock("a")), Answer::Unlocked { deleted: 1 });
     // The mark that was left by the refusal is gone, too.
     assert_eq!(server.keys(), [names::ANY.as_bytes()]);
 }
@@ -213,66 +222,75 @@ fn a_hash_of_several_fields_is_held_by_somebody_unknown() {
 #[test]
 fn an_unlock_takes_its_field_out_of_whatever_has_become_of_the_hash() {
     let mut server = Server::start();
-    server.one(&terms(), &lock("a", "me", 50_000, 0));
+    server.one(&parameters(), &lock("a", "me", 50_000, 0));
     server.run("HSET a mode read other 1");
-    assert_eq!(server.one(&terms(), &unlock("a", "stranger", true, false)), Answer::Unlocked { deleted: 0 });
+    assert_eq!(
+        server.one(&parameters(), &unlock("a", "stranger", true, false)),
+        Answer::Unlocked { deleted: 0 }
+    );
     assert_eq!(server.holds(&resource("a"), &owner("me")), Some(1));
-    assert_eq!(server.one(&terms(), &unlock("a", "me", true, false)), Answer::Unlocked { deleted: 1 });
+    assert_eq!(server.one(&parameters(), &unlock("a", "me", true, false)), Answer::Unlocked { deleted: 1 });
     assert_eq!(server.holds(&resource("a"), &owner("me")), None);
     assert_eq!(server.holds(&resource("a"), &owner("other")), Some(1));
     assert!(server.ttl(b"a") > 40_000);
 }
 
 #[test]
-fn a_record_of_another_quorum_refuses_locks_but_no_unlock() {
+fn metadata_of_another_quorum_refuses_locks_but_no_unlock() {
     let mut server = Server::start();
-    server.one(&terms(), &lock("a", "me", 5000, 0));
-    server.run("HSET redquorum:node run r floor 5 fingerprint other");
+    server.one(&parameters(), &lock("a", "me", 5000, 0));
+    server.run("HSET redquorum:node incarnation r minimum_token 5 fingerprint other");
     let refused = [
         lock("a", "me", 5000, 0),
         renew("a", "me", 1, 5000, 7),
-        raise("a", "me", 7),
+        write_back("a", "me", 7),
         proclaim("a", said("me", 7, 1, "v"), 5000),
     ];
     for entry in refused {
-        let answer = server.one(&terms(), &entry);
+        let answer = server.one(&parameters(), &entry);
         assert!(
-            matches!(&answer, Answer::Foreign { fingerprint } if fingerprint.as_str() == "other"),
+            matches!(&answer, Answer::WrongQuorum { fingerprint } if fingerprint.as_str() == "other"),
             "{answer:?}"
         );
     }
-    assert_eq!(server.one(&terms(), &unlock("a", "me", true, false)), Answer::Unlocked { deleted: 1 });
-    server.run(&format!("HSET redquorum:node floor 2000000000000000 fingerprint {}", terms().fingerprint));
+    assert_eq!(server.one(&parameters(), &unlock("a", "me", true, false)), Answer::Unlocked { deleted: 1 });
+    server.run(&format!(
+        "HSET redquorum:node minimum_token 2000000000000000 fingerprint {}",
+        parameters().fingerprint
+    ));
     assert_eq!(
-        server.one(&terms(), &lock("a", "me", 5000, 0)),
+        server.one(&parameters(), &lock("a", "me", 5000, 0)),
         Answer::Granted { vote: 2_000_000_000_000_001 }
     );
     server.run("HDEL redquorum:node fingerprint");
-    assert!(matches!(server.one(&terms(), &lock("b", "me", 5000, 0)), Answer::Foreign { .. }));
+    assert!(matches!(server.one(&parameters(), &lock("b", "me", 5000, 0)), Answer::WrongQuorum { .. }));
 }
 
 #[test]
-fn renewal_proves_nothing_below_the_floor() {
+fn renewal_proves_nothing_below_the_minimum_token() {
     let mut server = Server::start();
     server.run("SET redisson_lock_token:{a} 5");
-    server.run(&format!("HSET redquorum:node run r floor 60 fingerprint {}", terms().fingerprint));
+    server.run(&format!(
+        "HSET redquorum:node incarnation r minimum_token 60 fingerprint {}",
+        parameters().fingerprint
+    ));
     for (token, proves) in [(59, false), (60, true)] {
-        assert_eq!(server.one(&terms(), &renew("a", "me", 1, 5000, token)), Answer::Renewed { proves });
+        assert_eq!(server.one(&parameters(), &renew("a", "me", 1, 5000, token)), Answer::Renewed { proves });
     }
-    // The same where everything but the floor would have it take the short way.
-    let Terms { run, fingerprint, counter_ttl, .. } = terms();
+    // The same where everything but the minimum token would have it take the short way.
+    let QuorumParameters { incarnation, fingerprint, counter_ttl, .. } = parameters();
     server.run(&format!("SET redisson_lock_token:{{a}} 60 PX {}", 2 * counter_ttl.as_millis()));
-    for (floor, proves) in [(61, false), (60, true)] {
-        let run = run.as_deref().unwrap();
-        server.run(&format!("HSET redquorum:node run {run} floor {floor} fingerprint {fingerprint}"));
-        assert_eq!(server.one(&terms(), &renew("a", "me", 1, 5000, 60)), Answer::Renewed { proves });
+    for (minimum_token, proves) in [(61, false), (60, true)] {
+        let incarnation = incarnation.as_deref().unwrap();
+        server.run(&format!("HSET redquorum:node incarnation {incarnation} minimum_token {minimum_token} fingerprint {fingerprint}"));
+        assert_eq!(server.one(&parameters(), &renew("a", "me", 1, 5000, 60)), Answer::Renewed { proves });
     }
 }
 
 #[test]
 fn a_release_is_told_on_redissons_channel_only_if_it_is_real() {
     let mut server = Server::start();
-    server.one(&terms(), &lock("a b{c}", "me", 5000, 0));
+    server.one(&parameters(), &lock("a b{c}", "me", 5000, 0));
     assert_eq!(resources("a b{c}").len(), 2);
     let published =
         |server: &mut Server| -> String { server.get::<String>(redis::cmd("INFO").arg("commandstats")) };
@@ -281,16 +299,16 @@ fn a_release_is_told_on_redissons_channel_only_if_it_is_real() {
             line.strip_prefix("cmdstat_publish:calls=").map(|rest| rest.split(',').next().unwrap().to_owned())
         })
     };
-    server.one(&terms(), &unlock("a", "me", false, false));
+    server.one(&parameters(), &unlock("a", "me", false, false));
     let stats = published(&mut server);
     assert_eq!(calls(stats), None);
-    server.one(&terms(), &unlock("b{c}", "me", true, false));
+    server.one(&parameters(), &unlock("b{c}", "me", true, false));
     let stats = published(&mut server);
     assert_eq!(calls(stats).as_deref(), Some("1"));
 }
 
 #[test]
-fn the_record_of_a_leader_of_another_type_fails_its_own_entry_and_is_kept() {
+fn the_key_of_a_leader_of_another_type_fails_its_own_entry_and_is_kept() {
     let mut server = Server::start();
     server.run("SET redquorum:leader:{a} text");
     let entries = [
@@ -299,7 +317,7 @@ fn the_record_of_a_leader_of_another_type_fails_its_own_entry_and_is_kept() {
         observe("a"),
         unlock("a", "me", true, false),
     ];
-    let answers = server.call(&terms(), &entries);
+    let answers = server.call(&parameters(), &entries);
     assert_eq!(answers[1..3], [fault(Fault::WrongType), fault(Fault::WrongType)]);
     assert_eq!(answers[3], Answer::Unlocked { deleted: 1 });
     let text: String = server.get(redis::cmd("GET").arg("redquorum:leader:{a}"));
@@ -307,9 +325,9 @@ fn the_record_of_a_leader_of_another_type_fails_its_own_entry_and_is_kept() {
 }
 
 #[test]
-fn a_record_that_somebody_else_wrote_is_replaced_by_the_leader() {
+fn a_proclamation_that_somebody_else_wrote_is_replaced_by_the_leader() {
     let mut server = Server::start();
-    server.one(&terms(), &lock("a", "me", 5000, 0));
+    server.one(&parameters(), &lock("a", "me", 5000, 0));
     for line in [
         "HSET redquorum:leader:{a} owner me number nan",
         "HSET redquorum:leader:{a} number 0",
@@ -318,8 +336,8 @@ fn a_record_that_somebody_else_wrote_is_replaced_by_the_leader() {
         server.run("DEL redquorum:leader:{a}");
         server.run(line);
         let said = said("me", 7, 1, "v");
-        assert_eq!(server.one(&terms(), &proclaim("a", said.clone(), 5000)), Answer::Proclaimed);
-        let Answer::Observed(seen) = server.one(&terms(), &observe("a")) else { panic!("not observed") };
+        assert_eq!(server.one(&parameters(), &proclaim("a", said.clone(), 5000)), Answer::Proclaimed);
+        let Answer::Observed(seen) = server.one(&parameters(), &observe("a")) else { panic!("not observed") };
         assert_eq!((seen.owner, seen.said), (Some(owner("me")), Some(said)), "{line}");
         assert!((4000..=5000).contains(&server.ttl(b"redquorum:leader:{a}")));
     }
@@ -329,85 +347,85 @@ fn a_record_that_somebody_else_wrote_is_replaced_by_the_leader() {
 fn nobody_leads_with_a_lock_of_another_kind() {
     let mut server = Server::start();
     server.run("HSET a mode read me 1");
-    assert_eq!(server.one(&terms(), &proclaim("a", said("me", 1, 1, "v"), 5000)), Answer::NotLeader);
+    assert_eq!(server.one(&parameters(), &proclaim("a", said("me", 1, 1, "v"), 5000)), Answer::NotLeader);
     let seen = Observation { owner: None, remaining: None, said: None };
-    assert_eq!(server.one(&terms(), &observe("a")), Answer::Observed(seen));
+    assert_eq!(server.one(&parameters(), &observe("a")), Answer::Observed(seen));
 }
 
-fn enrolled() -> Server {
+fn registered() -> Server {
     let mut server = Server::start();
-    server.enrol();
+    server.register();
     server
 }
 
 #[test]
 fn a_tombstone_that_an_entry_leaves_is_seen_by_the_next_one_of_the_same_call() {
-    let mut server = enrolled();
+    let mut server = registered();
     let lock = lock("a", "me", 5000, 0);
-    let answers = server.call(&terms(), &[lock.clone(), unlock("a", "me", true, true), lock]);
+    let answers = server.call(&parameters(), &[lock.clone(), unlock("a", "me", true, true), lock]);
     assert!(matches!(answers[..], [Answer::Granted { .. }, Answer::Unlocked { deleted: 1 }, Answer::Gone]));
 }
 
 #[test]
 fn a_counter_above_the_largest_is_none_that_a_holder_is_told_with_or_renews() {
-    let mut server = enrolled();
+    let mut server = registered();
     let above = LARGEST_COUNTER + 1;
-    server.one(&terms(), &lock("a", "me", 5000, 0));
+    server.one(&parameters(), &lock("a", "me", 5000, 0));
     server.run(&format!("SET redisson_lock_token:{{a}} {above} KEEPTTL"));
     let unusable = fault(Fault::Counter(above.to_string().into()));
-    assert_eq!(server.one(&terms(), &lock("a", "other", 5000, 0)), unusable);
-    assert_eq!(server.one(&terms(), &renew("a", "me", 1, 5000, above)), unusable);
+    assert_eq!(server.one(&parameters(), &lock("a", "other", 5000, 0)), unusable);
+    assert_eq!(server.one(&parameters(), &renew("a", "me", 1, 5000, above)), unusable);
 }
 
 #[test]
 fn a_first_waiter_that_does_not_listen_leaves_the_queue_with_a_release() {
-    let mut server = enrolled();
-    server.one(&terms(), &lock("a", "me", 5000, 0));
+    let mut server = registered();
+    server.one(&parameters(), &lock("a", "me", 5000, 0));
     server.run("SET redquorum:any 1 PX 120000");
     server.run("ZADD redquorum:queue:{a} 1 w");
     server.run("ZADD redquorum:entry_ttl:{a} 9999999999999 w");
-    assert_eq!(server.one(&terms(), &unlock("a", "me", true, false)), Answer::Unlocked { deleted: 1 });
+    assert_eq!(server.one(&parameters(), &unlock("a", "me", true, false)), Answer::Unlocked { deleted: 1 });
     assert!(!server.keys().contains(&b"redquorum:queue:{a}".to_vec()));
 }
 
 #[test]
 fn no_mark_outlives_the_sign_that_there_are_any() {
-    let mut server = enrolled();
-    let longest = i64::try_from(terms().max_ttl.as_millis()).unwrap();
+    let mut server = registered();
+    let longest = i64::try_from(parameters().max_ttl.as_millis()).unwrap();
     server.run("HSET a other 1");
     server.run(&format!("PEXPIRE a {}", 10 * longest));
     server.run("SET redisson_lock_token:{a} 7 PX 7200000");
     // The first refusal leaves the sign as well, and the next one finds it.
     for _ in 0..2 {
-        assert!(matches!(server.one(&terms(), &lock("a", "me", 5000, 0)), Answer::Held(_)));
+        assert!(matches!(server.one(&parameters(), &lock("a", "me", 5000, 0)), Answer::Held(_)));
         let [mark, sign] = [names::mark(&resource("a")), names::ANY.into()].map(|key| server.ttl(&key));
         assert!(mark > longest - 5000 && mark <= longest && mark <= sign, "{mark} {sign}");
     }
     server.run(&format!("PEXPIRE {} 1000", names::ANY));
-    assert!(matches!(server.one(&terms(), &lock("a", "me", 5000, 0)), Answer::Held(_)));
+    assert!(matches!(server.one(&parameters(), &lock("a", "me", 5000, 0)), Answer::Held(_)));
     assert!(server.ttl(names::ANY.as_bytes()) >= longest);
 }
 
 #[test]
 fn a_waiter_that_was_woken_in_a_queue_that_is_over_was_not_woken_in_the_next() {
-    let mut server = enrolled();
-    server.one(&terms(), &lock("a", "me", 5000, 0));
+    let mut server = registered();
+    server.one(&parameters(), &lock("a", "me", 5000, 0));
     server.run("SET redquorum:any 1 PX 120000");
     let woken = names::woken(&resource("a"));
     server.get::<String>(redis::cmd("SET").arg(&woken).arg("1 w").arg("PX").arg(50_000));
-    assert!(matches!(server.one(&terms(), &enqueue("a", "other", "w", 0, 5000)), Answer::Queued(_)));
+    assert!(matches!(server.one(&parameters(), &enqueue("a", "other", "w", 0, 5000)), Answer::Queued(_)));
     assert!(!server.keys().contains(&woken));
 }
 
 #[test]
 fn a_queue_that_forms_within_a_call_is_seen_by_the_unlock_behind_it() {
-    let mut server = enrolled();
+    let mut server = registered();
     for name in ["a", "b"] {
-        server.one(&terms(), &lock(name, "me", 5000, 0));
+        server.one(&parameters(), &lock(name, "me", 5000, 0));
     }
     let entries =
         [unlock("b", "me", true, false), enqueue("a", "other", "w", 0, 5000), unlock("a", "me", true, false)];
-    let answers = server.call(&terms(), &entries);
+    let answers = server.call(&parameters(), &entries);
     assert!(matches!(answers[1], Answer::Queued(_)), "{answers:?}");
     assert_eq!(answers[2], Answer::Unlocked { deleted: 1 });
     // It was called, and does not listen.
@@ -416,19 +434,19 @@ fn a_queue_that_forms_within_a_call_is_seen_by_the_unlock_behind_it() {
 
 #[test]
 fn what_is_odd_about_a_key_or_a_counter_is_seen_to_where_all_else_is_usual() {
-    let mut server = enrolled();
-    let Answer::Granted { vote } = server.one(&terms(), &lock("a", "me", 5000, 0)) else {
+    let mut server = registered();
+    let Answer::Granted { vote } = server.one(&parameters(), &lock("a", "me", 5000, 0)) else {
         panic!("not granted")
     };
     let renewal = renew("a", "me", 1, 5000, vote);
     let counter = b"redisson_lock_token:{a}";
     server.run("PEXPIRE redisson_lock_token:{a} 60000");
-    assert_eq!(server.one(&terms(), &renewal), Answer::Renewed { proves: true });
+    assert_eq!(server.one(&parameters(), &renewal), Answer::Renewed { proves: true });
     assert!(server.ttl(counter) > 3_600_000, "the counter was to be forgotten soon");
     server.run("HSET a mode read");
-    assert!(matches!(server.one(&terms(), &renewal), Answer::Held(Holder { owner: None, .. })));
+    assert!(matches!(server.one(&parameters(), &renewal), Answer::Held(Holder { owner: None, .. })));
     server.run("DEL a");
     server.run(&format!("HSET a {OTHER} 1"));
-    assert!(matches!(server.one(&terms(), &lock("a", "other", 5000, 0)), Answer::Held(_)));
+    assert!(matches!(server.one(&parameters(), &lock("a", "other", 5000, 0)), Answer::Held(_)));
     assert!(server.ttl(b"a") > 0, "nobody would ever get it");
 }

@@ -108,7 +108,7 @@ pub(super) fn is_same_answer(
         (Answer::Inspected(one), Answer::Inspected(other)) => {
             one.counter == other.counter
                 && one.fingerprint == other.fingerprint
-                && one.run == other.run
+                && one.incarnation == other.incarnation
                 && is_same_abstention(one.abstention, other.abstention)
                 && is_same_holder(one, other)
         }
@@ -122,11 +122,12 @@ pub(super) fn is_same_answer(
             Answer::Abstains(Abstention::Quarantined(one)),
             Answer::Abstains(Abstention::Quarantined(other)),
         )
-        | (Answer::Healed(Abstention::Quarantined(one)), Answer::Healed(Abstention::Quarantined(other))) => {
-            is_near(*one, *other)
-        }
-        (Answer::Enrolled(one), Answer::Enrolled(other)) => {
-            one.run == other.run
+        | (
+            Answer::RenewedInQuarantine(Abstention::Quarantined(one)),
+            Answer::RenewedInQuarantine(Abstention::Quarantined(other)),
+        ) => is_near(*one, *other),
+        (Answer::Registered(one), Answer::Registered(other)) => {
+            one.incarnation == other.incarnation
                 && is_near(one.quarantine.unwrap_or_default(), other.quarantine.unwrap_or_default())
                 && one.quarantine.is_some() == other.quarantine.is_some()
         }

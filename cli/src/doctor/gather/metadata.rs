@@ -6,15 +6,15 @@ use redquorum::redis::cmd;
 
 use crate::{
     dial::{Gone, Line, Told},
-    doctor::facts::Record,
+    doctor::facts::NodeMetadata,
 };
 
-pub(super) async fn ask(line: &mut Line) -> Result<Told<Option<Record>>, Gone> {
-    let fields = cmd("HMGET").arg("redquorum:node").arg("run").arg("fingerprint").to_owned();
+pub(super) async fn ask(line: &mut Line) -> Result<Told<Option<NodeMetadata>>, Gone> {
+    let fields = cmd("HMGET").arg("redquorum:node").arg("incarnation").arg("fingerprint").to_owned();
     let told: Told<(Option<String>, Option<String>)> = line.ask(&fields).await?;
-    Ok(told.map(|(run, fingerprint)| {
-        let run = run.unwrap_or_default();
-        fingerprint.map(|fingerprint| Record { run, fingerprint })
+    Ok(told.map(|(incarnation, fingerprint)| {
+        let incarnation = incarnation.unwrap_or_default();
+        fingerprint.map(|fingerprint| NodeMetadata { incarnation, fingerprint })
     }))
 }
 

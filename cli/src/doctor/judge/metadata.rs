@@ -7,13 +7,13 @@ use redquorum::RestartGuard;
 use super::is_guarded;
 use crate::{
     doctor::{
-        facts::{Expected, Info, Record, Server},
+        facts::{Expected, Info, NodeMetadata, Server},
         finding::Finding,
     },
     duration::shown,
 };
 
-/// Whether a node would vote for a lock now, as far as its record tells.
+/// Whether a node would vote for a lock now, as far as its metadata tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Voting {
     Votes,
@@ -24,21 +24,21 @@ pub(super) enum Voting {
 
 pub(super) fn fingerprint(server: &Server, expected: &Expected) -> Finding {
     let ours = &expected.fingerprint;
-    match &server.record {
-        Err(words) => Finding::unknown("record", words, "allow HMGET on ~redquorum:* to the user"),
-        Ok(Some(record)) if record.fingerprint == *ours => Finding::ok("record", format!("({ours})")),
-        Ok(Some(Record { fingerprint, .. })) => Finding::fail(
-            "record",
+    match &server.metadata {
+        Err(words) => Finding::unknown("metadata", words, "allow HMGET on ~redquorum:* to the user"),
+        Ok(Some(metadata)) if metadata.fingerprint == *ours => Finding::ok("metadata", format!("({ours})")),
+        Ok(Some(NodeMetadata { fingerprint, .. })) => Finding::fail(
+            "metadata",
             format!("it belongs to another quorum: it has ({fingerprint}), these settings are ({ours})"),
             "correct the settings or the address; a program changes a quorum, by the library's `QuorumBuilder::reconfigure`; FLUSHALL a \
              node that is left over",
         ),
         Ok(None) if is_guarded(expected.guard) => Finding::warn(
-            "record",
+            "metadata",
             "not initialised",
             "`redquorum init`, if the whole quorum is new; otherwise it lost its data, and will wait out its quarantine",
         ),
-        Ok(None) => Finding::ok("record", "none, and without a restart guard none is needed"),
+        Ok(None) => Finding::ok("metadata", "none, and without a restart guard none is needed"),
     }
 }
 
@@ -69,9 +69,9 @@ pub(super) fn voting(server: &Server, expected: &Expected) -> Voting {
     if !is_guarded(expected.guard) {
         return Voting::Votes;
     }
-    match (&server.record, &server.quarantine) {
-        (Ok(Some(record)), Ok(quarantine)) => {
-            let is_ours = record.fingerprint == expected.fingerprint;
+    match (&server.metadata, &server.quarantine) {
+        (Ok(Some(metadata)), Ok(quarantine)) => {
+            let is_ours = metadata.fingerprint == expected.fingerprint;
             let is_sure = quarantine.is_none_or(|rest: Duration| rest.is_zero());
             if is_ours && is_sure && !is_of_another_run(server) { Voting::Votes } else { Voting::Abstains }
         }
@@ -80,10 +80,11 @@ pub(super) fn voting(server: &Server, expected: &Expected) -> Voting {
     }
 }
 
-/// Whether the record is of another run than the server's.
+/// Whether the metadata is of another incarnation than the server's.
 fn is_of_another_run(server: &Server) -> bool {
-    let (Ok(Some(record)), Ok(Info { run_id, replication_id, .. })) = (&server.record, &server.info) else {
+    let (Ok(Some(metadata)), Ok(Info { run_id, replication_id, .. })) = (&server.metadata, &server.info)
+    else {
         return false;
     };
-    record.run != format!("{run_id}/{replication_id}")
+    metadata.incarnation != format!("{run_id}/{replication_id}")
 }

@@ -15,7 +15,7 @@ const LONGEST: Duration = Duration::from_secs(600);
 
 /// How long something took, many times, to a thousandth.
 #[derive(Clone, Debug)]
-pub(crate) struct Record {
+pub(crate) struct LatencyHistogram {
     micros: Histogram<u64>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Percentiles {
     max_ms: f64,
 }
 
-impl Record {
+impl LatencyHistogram {
     /// # Errors
     ///
     /// There is no memory for it.
@@ -83,14 +83,14 @@ mod tests {
 
     #[test]
     fn percentiles_are_those_of_what_was_noted() {
-        let mut record = Record::new().unwrap();
-        let mut other = Record::new().unwrap();
+        let mut histogram = LatencyHistogram::new().unwrap();
+        let mut other = LatencyHistogram::new().unwrap();
         for milliseconds in 1..=50 {
-            record.note(Duration::from_millis(milliseconds));
+            histogram.note(Duration::from_millis(milliseconds));
             other.note(Duration::from_millis(50 + milliseconds));
         }
-        record.add(&other).unwrap();
-        let Percentiles { count, median_ms, p90_ms, p99_ms, max_ms } = record.percentiles();
+        histogram.add(&other).unwrap();
+        let Percentiles { count, median_ms, p90_ms, p99_ms, max_ms } = histogram.percentiles();
         assert_eq!(count, 100);
         for (shown, expected) in [(median_ms, 50.0), (p90_ms, 90.0), (p99_ms, 99.0), (max_ms, 100.0)] {
             assert!((shown - expected).abs() < expected / 500.0, "{shown} is not {expected}");
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn what_was_never_noted_is_shown_as_nothing() {
-        let nothing = Record::new().unwrap().percentiles();
+        let nothing = LatencyHistogram::new().unwrap().percentiles();
         assert_eq!((nothing.count, nothing.cells()), (0, ["-", "-", "-", "-"].map(str::to_owned)));
     }
 }

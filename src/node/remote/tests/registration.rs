@@ -1,24 +1,24 @@
 //! What a connection says before any call, and again when the node may have become another one.
 
-use super::{census::Seat, fake::enrolled, *};
+use super::{census::Seat, fake::registered, *};
 use crate::{
     lock::tests::traces::Traces,
-    node::{Abstention, Fingerprint, answer::Enrolment},
+    node::{Abstention, Fingerprint, answer::Registration},
 };
 
 impl Scene {
-    /// A node that answers enrolments, with some time to do it.
-    async fn enrolled() -> Self {
-        let scene = Self::enrolling(Door::Open, Some(NewNodes::Quarantine));
+    /// A node that answers registrations, with some time to do it.
+    async fn registered() -> Self {
+        let scene = Self::registering(Door::Open, Some(NewNodes::Quarantine));
         scene.pass(1).await;
-        assert_eq!(scene.fake.told(), ["enrol", "enrolled in first run"]);
+        assert_eq!(scene.fake.told(), ["register", "registered in first incarnation"]);
         scene
     }
 
-    /// A node that answers the enrolment so.
+    /// A node that answers the registration so.
     async fn answering(answer: Answer) -> Self {
-        let scene = Self::enrolling(Door::Refusing, Some(NewNodes::Quarantine));
-        scene.fake.set_enrolment(answer);
+        let scene = Self::registering(Door::Refusing, Some(NewNodes::Quarantine));
+        scene.fake.set_registration(answer);
         scene.fake.set_door(Door::Open);
         scene.pass(200).await;
         scene
@@ -37,17 +37,17 @@ impl Scene {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_wait_until_the_connection_has_enrolled() {
-    let scene = Scene::enrolling(Door::Open, Some(NewNodes::Quarantine));
+async fn calls_wait_until_the_connection_has_registered() {
+    let scene = Scene::registering(Door::Open, Some(NewNodes::Quarantine));
     let reply = scene.lock(1);
     assert_eq!(reply.await, [Answer::Granted { vote: 1 }]);
-    assert_eq!(scene.fake.told(), ["enrol", "enrolled in first run", "lock 1"]);
+    assert_eq!(scene.fake.told(), ["register", "registered in first incarnation", "lock 1"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_of_another_quorum_or_whose_run_is_not_to_be_known_takes_no_calls() {
     let theirs = Fingerprint::new("theirs");
-    let scene = Scene::answering(Answer::Foreign { fingerprint: theirs.clone() }).await;
+    let scene = Scene::answering(Answer::WrongQuorum { fingerprint: theirs.clone() }).await;
     assert_eq!(scene.refusal(), Fault::OtherQuorum(theirs));
     let scene = Scene::answering(Answer::Fault(Fault::RunIdForbidden)).await;
     assert_eq!(scene.refusal(), Fault::RunIdForbidden);
@@ -63,38 +63,48 @@ async fn a_node_whose_clock_is_off_takes_no_calls() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_behind_two_addresses_of_one_client_has_one_vote() {
-    let scene = Scene::enrolled().await;
-    let taken = scene.seat("other").take(&"first run".into());
-    assert_eq!(taken.unwrap_err(), Fault::SameServer { other: "fake:1".into(), run: "first run".into() });
-    let _moved = scene.seat("other").take(&"next run".into()).unwrap();
-    scene.fake.set_enrolment(enrolled("next run"));
+    let scene = Scene::registered().await;
+    let taken = scene.seat("other").take(&"first incarnation".into());
+    assert_eq!(
+        taken.unwrap_err(),
+        Fault::SameServer { other: "fake:1".into(), incarnation: "first incarnation".into() }
+    );
+    let _moved = scene.seat("other").take(&"next incarnation".into()).unwrap();
+    scene.fake.set_registration(registered("next incarnation"));
     scene.fake.say(LinkEvent::Closed(Fault::Disconnected));
     scene.pass(200).await;
     assert!(matches!(scene.refusal(), Fault::SameServer { .. }));
-    assert!(scene.seat("other").take(&"first run".into()).is_ok(), "the place is free again");
+    assert!(scene.seat("other").take(&"first incarnation".into()).is_ok(), "the place is free again");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_whose_node_was_flushed_enrols_again_at_once_and_lives_on() {
-    let answers = [Abstention::NotEnrolled].map(|why| [Answer::Abstains(why), Answer::Healed(why)]);
+async fn a_connection_whose_node_was_flushed_registers_again_at_once_and_lives_on() {
+    let answers =
+        [Abstention::NotRegistered].map(|why| [Answer::Abstains(why), Answer::RenewedInQuarantine(why)]);
     for answer in answers.into_iter().flatten() {
-        let scene = Scene::enrolled().await;
+        let scene = Scene::registered().await;
         scene.fake.answer_lock(answer.clone());
         assert_eq!(scene.lock(1).await, [answer]);
         scene.pass(1).await;
-        assert_eq!(scene.fake.told(), ["lock 1", "enrol", "enrolled in first run"]);
+        assert_eq!(scene.fake.told(), ["lock 1", "register", "registered in first incarnation"]);
         assert_eq!((scene.fake.dials().len(), scene.fake.links()), (1, 1));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_on_which_another_server_answers_is_replaced() {
-    let scene = Scene::enrolled().await;
-    scene.fake.set_enrolment(enrolled("next run"));
-    scene.fake.answer_lock(Answer::Abstains(Abstention::NotEnrolled));
+    let scene = Scene::registered().await;
+    scene.fake.set_registration(registered("next incarnation"));
+    scene.fake.answer_lock(Answer::Abstains(Abstention::NotRegistered));
     drop(scene.lock(1).await);
     scene.pass(200).await;
-    let told = ["lock 1", "enrol", "enrolled in next run", "enrol", "enrolled in next run"];
+    let told = [
+        "lock 1",
+        "register",
+        "registered in next incarnation",
+        "register",
+        "registered in next incarnation",
+    ];
     assert_eq!(scene.fake.told(), told);
     assert_eq!((scene.fake.dials().len(), scene.fake.links()), (2, 1));
 }
@@ -102,9 +112,9 @@ async fn a_connection_on_which_another_server_answers_is_replaced() {
 /// What is warned of when the connection breaks, and so long after it another leads to a node that
 /// answers so.
 async fn warned_of(away: Duration, answer: Answer) -> Vec<String> {
-    let scene = Scene::enrolled().await;
+    let scene = Scene::registered().await;
     let traces = Traces::begin();
-    scene.fake.set_enrolment(answer);
+    scene.fake.set_registration(answer);
     scene.fake.set_door(Door::Refusing);
     scene.fake.say(LinkEvent::Closed(Fault::Disconnected));
     tokio::time::sleep(away).await;
@@ -119,17 +129,21 @@ async fn warned_of(away: Duration, answer: Answer) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn a_connection_to_another_server_that_is_in_no_quarantine_is_warned_of() {
     let soon = Duration::from_millis(1);
-    let warned = warned_of(soon, enrolled("next run")).await;
+    let warned = warned_of(soon, registered("next incarnation")).await;
     assert!(matches!(&warned[..], [one] if one.starts_with("another server answers")), "{warned:?}");
-    assert!(warned_of(soon, enrolled("first run")).await.is_empty(), "the same server");
-    let quarantined = Enrolment { run: Some("next run".into()), quarantine: Some(QUARANTINE) };
-    assert!(warned_of(soon, Answer::Enrolled(quarantined)).await.is_empty(), "it was restarted");
-    assert!(warned_of(QUARANTINE, enrolled("next run")).await.is_empty(), "it may have been, long ago");
+    assert!(warned_of(soon, registered("first incarnation")).await.is_empty(), "the same server");
+    let quarantined =
+        Registration { incarnation: Some("next incarnation".into()), quarantine: Some(QUARANTINE) };
+    assert!(warned_of(soon, Answer::Registered(quarantined)).await.is_empty(), "it was restarted");
+    assert!(
+        warned_of(QUARANTINE, registered("next incarnation")).await.is_empty(),
+        "it may have been, long ago"
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_has_lost_the_script_is_enrolled_again_before_anything_else() {
-    let scene = Scene::enrolled().await;
+async fn a_node_that_has_lost_the_script_is_registered_again_before_anything_else() {
+    let scene = Scene::registered().await;
     scene.fake.freeze();
     let reply = scene.lock(1);
     scene.pass(1).await;
@@ -138,18 +152,21 @@ async fn a_node_that_has_lost_the_script_is_enrolled_again_before_anything_else(
     scene.pass(1).await;
     scene.fake.say(LinkEvent::Loaded);
     assert_eq!(reply.await, [Answer::Granted { vote: 1 }]);
-    assert_eq!(scene.fake.told(), ["lock 1", "enrol", "load", "enrolled in first run", "lock 1"]);
+    assert_eq!(
+        scene.fake.told(),
+        ["lock 1", "register", "load", "registered in first incarnation", "lock 1"]
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_to_a_replica_is_given_up() {
-    let scene = Scene::enrolled().await;
+    let scene = Scene::registered().await;
     scene.fake.answer_lock(Answer::Fault(Fault::ReadOnly));
     assert_eq!(fault_of(scene.lock(1).await), Fault::ReadOnly);
-    scene.fake.set_enrolment(Answer::Fault(Fault::ReadOnly));
+    scene.fake.set_registration(Answer::Fault(Fault::ReadOnly));
     scene.pass(200).await;
     assert_eq!(scene.refusal(), Fault::ReadOnly);
-    scene.fake.set_enrolment(enrolled("next run"));
+    scene.fake.set_registration(registered("next incarnation"));
     scene.pass(2_000).await;
     assert_eq!(scene.lock(2).await, [Answer::Granted { vote: 1 }]);
 }

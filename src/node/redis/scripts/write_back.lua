@@ -1,13 +1,13 @@
--- raise.lua  KEYS resources  ARGV owner, token  ->  raised | not_raised counter
-function node.raise(resources, owner, token)
+-- write_back.lua  KEYS resources  ARGV owner, token  ->  written_back | not_written_back counter
+function node.write_back(resources, owner, token)
   node.may_vote()
   token = node.integer(token)
   local seen = node.survey(resources, owner)
   if not seen.is_all_ours or node.largest_or_start(seen) > token then
-    return { 'not_raised', seen.largest }
+    return { 'not_written_back', seen.largest }
   end
   for _, counter in ipairs(seen.counters) do
     node.count(counter, token)
   end
-  return { 'raised' }
+  return { 'written_back' }
 end

@@ -1,0 +1,27 @@
+-- register.lua  ARGV new nodes: quarantine|admit|leave, time, quarantine, renewals after  ->  registered incarnation|false [quarantine] | no_run_id | clock_off by | fault READONLY
+function node.register(_, new_nodes, time_of_client, lasts, renewals_after)
+  node.admit()
+  node.check_server(time_of_client)
+  local metadata = node.metadata()
+  local is_known = metadata.fingerprint
+  if not is_known and new_nodes == 'leave' then
+    return node.registered()
+  end
+  local is_of_this_incarnation = node.incarnation() and metadata.incarnation == node.incarnation()
+  local is_trusted = node.guard == 'off' or (not is_known and new_nodes == 'admit')
+  if not is_known or not (is_of_this_incarnation or is_trusted) then
+    -- Above every vote that was given until now, for a node that may have forgotten them. The
+    -- minimum token of a new node stays: with votes from the next second on, they would be above
+    -- the minimum token that a restart within this second sets.
+    local minimum_token, is_new = node.integer(metadata.minimum_token), false
+    -- The quarantine first: what a fault in between leaves is a node that abstains for nothing.
+    if not is_trusted then
+      minimum_token = math.max(minimum_token, node.start() + 1000000)
+      is_new = not is_known and not metadata.is_new
+      redis.call('SET', 'redquorum:quarantine', node.text_of(node.milliseconds() + tonumber(renewals_after)), 'PX', lasts)
+      node.known_signs = false
+    end
+    node.write_metadata(minimum_token, is_new and '1' or '0')
+  end
+  return node.registered()
+end

@@ -1,0 +1,30 @@
+-- registration.lua  ->  what register, init and reconfigure share
+
+-- Refuses a server that cannot be a node of this client.
+function node.check_server(time_of_client)
+  if node.guard ~= 'off' and not node.incarnation() then
+    node.refuse({ 'no_run_id' })
+  end
+  -- Not even where the metadata is this incarnation's: a replica that has yet to reach its master
+  -- still has its own data, and will have its master's.
+  local replication = redis.pcall('INFO', 'replication')
+  if type(replication) == 'string' and string.find(replication, 'role:slave', 1, true) then
+    node.refuse({ 'fault', 'READONLY a replica cannot register' })
+  end
+  -- Before anything is written: a minimum token that is far ahead would stay.
+  local gap = math.abs(node.milliseconds() - tonumber(time_of_client))
+  if gap > 3600000 then
+    node.refuse({ 'clock_off', gap })
+  end
+end
+
+-- `is_new` is 1 for a node that nobody has ever seen in a quorum, 0 for any other.
+function node.write_metadata(minimum_token, is_new)
+  redis.call('HSET', 'redquorum:node', 'incarnation', node.incarnation() or '', 'minimum_token', node.text_of(minimum_token), 'fingerprint', node.fingerprint, 'new', is_new)
+  node.known_metadata = false
+end
+
+function node.registered()
+  local is_quarantined = redis.call('EXISTS', 'redquorum:quarantine') == 1
+  return { 'registered', node.incarnation(), is_quarantined and math.max(redis.call('PTTL', 'redquorum:quarantine'), 0) or nil }
+end

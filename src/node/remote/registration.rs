@@ -1,0 +1,116 @@
+//! What a connection says before any call.
+
+use std::sync::Arc;
+
+use futures::future::poll_fn;
+
+use crate::{
+    clock::Clock,
+    node::{
+        Answer, Entry, Fault, Incarnation, NewNodes, Register,
+        remote::census::{Seat, Taken},
+        transport::{BatchId, Link, LinkEvent},
+    },
+};
+
+/// No call of an outbox has this number.
+pub(super) const REGISTRATION: BatchId = BatchId(u64::MAX);
+
+/// A connection that may send calls: its node knows of it, and has begun a quarantine if it has to.
+pub(super) struct Registered {
+    pub(super) link: Box<dyn Link>,
+    /// The incarnation of the server that it leads to; `None` where nobody asks.
+    pub(super) incarnation: Option<Incarnation>,
+    /// Whether the node has said that it must not vote; `None` until it has registered.
+    pub(super) is_quarantined: Option<bool>,
+    /// Whether it has been asked again, and has not answered yet.
+    is_asked: bool,
+    /// Which node it is, for the traces.
+    node: Arc<str>,
+    /// Keeps other connections of this client from the same server.
+    taken: Option<Taken>,
+}
+
+/// Registers a new connection, and sees to it that the node keeps the script.
+pub(super) async fn register(
+    mut link: Box<dyn Link>,
+    new_nodes: Option<NewNodes>,
+    seat: &Seat,
+    clock: &dyn Clock,
+) -> Result<Registered, Fault> {
+    if let Some(new_nodes) = new_nodes {
+        send(&mut *link, new_nodes, clock);
+    }
+    link.load();
+    let is_asked = new_nodes.is_some();
+    let node = Arc::clone(&seat.address);
+    let mut registered =
+        Registered { link, incarnation: None, is_quarantined: None, is_asked, node, taken: None };
+    let mut is_loaded = false;
+    while registered.is_asked || !is_loaded {
+        match poll_fn(|context| registered.link.poll_event(context)).await {
+            LinkEvent::Answers { batch: REGISTRATION, answers } => {
+                registered.is_asked = false;
+                let (incarnation, is_quarantined) = hear(&mut *registered.link, &registered.node, answers)?;
+                registered.is_quarantined = Some(is_quarantined);
+                if registered.taken.is_none() {
+                    registered.taken =
+                        incarnation.as_ref().map(|incarnation| seat.take(incarnation)).transpose()?;
+                }
+                registered.incarnation = incarnation;
+            }
+            LinkEvent::Loaded => is_loaded = true,
+            LinkEvent::Closed(fault) => return Err(fault),
+            other => return Err(Fault::Protocol(format!("not registered, but {other:?}").into())),
+        }
+    }
+    Ok(registered)
+}
+
+impl Registered {
+    /// Registers again, over the same connection: the node has lost its metadata, or its script,
+    /// and may be another one.
+    pub(super) fn register_again(&mut self, new_nodes: Option<NewNodes>, clock: &dyn Clock) {
+        if let Some(new_nodes) = new_nodes.filter(|_| !self.is_asked) {
+            self.is_asked = true;
+            send(&mut *self.link, new_nodes, clock);
+        }
+    }
+
+    /// Takes the node's answer. A fault if the connection is of no use any more: calls under way
+    /// mean another server.
+    pub(super) fn hear_again(&mut self, answers: Vec<Answer>) -> Result<(), Fault> {
+        self.is_asked = false;
+        let (incarnation, is_quarantined) = hear(&mut *self.link, &self.node, answers)?;
+        self.is_quarantined = Some(is_quarantined);
+        if incarnation == self.incarnation {
+            return Ok(());
+        }
+        Err(Fault::Unreachable("another server answers on this connection".into()))
+    }
+}
+
+fn send(link: &mut dyn Link, new_nodes: NewNodes, clock: &dyn Clock) {
+    let register = Register { new_nodes, time: clock.time_of_day() };
+    link.send(REGISTRATION, Arc::new([Entry::Register(register)]));
+}
+
+/// Takes the node's answer: the incarnation that it is in, and whether in quarantine.
+fn hear(link: &mut dyn Link, node: &str, answers: Vec<Answer>) -> Result<(Option<Incarnation>, bool), Fault> {
+    match answers.into_iter().next() {
+        Some(Answer::Registered(registration)) => {
+            tracing::debug!(%node, incarnation = ?registration.incarnation, quarantine = ?registration.quarantine, "registered");
+            link.registered(registration.incarnation.clone());
+            Ok((registration.incarnation, registration.quarantine.is_some()))
+        }
+        Some(Answer::WrongQuorum { fingerprint }) => Err(Fault::OtherQuorum(fingerprint)),
+        Some(Answer::Fault(fault)) => Err(fault),
+        other => Err(Fault::Protocol(format!("not registered, but {other:?}").into())),
+    }
+}
+
+/// Whether a replica speaks, which takes over the data of its master, whatever it voted before: the
+/// connection is of no use.
+pub(super) fn is_replica(answers: &[Answer]) -> bool {
+    answers.contains(&Answer::Fault(Fault::ReadOnly))
+}
