@@ -15,7 +15,7 @@ use crate::{
     clock::Instant,
     config::{CheckedQuorum, QuorumSettings, RetryPolicy},
     error::ConfigError,
-    node::{Entry, Leave, Lock, Resources, Unlock, redis::script},
+    node::{Entry, Lock, Resources, Tombstone, Unlock, redis::script},
     owner_id::{OwnerId, OwnerIds},
     resource::Resource,
 };
@@ -152,7 +152,13 @@ impl Calls {
     pub fn unlock(&self, entries: usize) -> usize {
         self.encode(entries, |owner| {
             let resources = Arc::clone(&self.resources);
-            Entry::Unlock(Unlock { resources, owner, real: true, leave: Leave::Nothing, is_awaited: false })
+            Entry::Unlock(Unlock {
+                resources,
+                owner,
+                notify: true,
+                tombstone: Tombstone::Never,
+                is_awaited: false,
+            })
         })
     }
 

@@ -20,7 +20,7 @@ use crate::{
     },
     mutation::{self, Mutation},
     mutex::lock,
-    node::{Answer, Entry, Leave, Node, Renew, Reply, Request, Resources, Unlock},
+    node::{Answer, Entry, Node, Renew, Reply, Request, Resources, Tombstone, Unlock},
     owner_id::OwnerId,
     resource::Resource,
     vote::Votes,
@@ -226,16 +226,16 @@ impl Held {
         let mut state = lock(&self.state);
         let heard = state.hear_late();
         let is_awaited = state.queue_node.says_awaited();
-        type Kind = (Leave, Option<Instant>);
+        type Kind = (Tombstone, Option<Instant>);
         // Mostly one is for all nodes.
         let mut requests: Vec<(Kind, Request)> = Vec::with_capacity(1);
-        let mut unlock = |leave, renewed_at: Option<Instant>| {
-            let kind = (leave, renewed_at);
+        let mut unlock = |tombstone, renewed_at: Option<Instant>| {
+            let kind = (tombstone, renewed_at);
             if let Some((_, request)) = requests.iter().find(|(known, _)| *known == kind) {
                 return request.clone();
             }
             let (resources, owner) = (Arc::clone(&self.resources), self.owner.clone());
-            let unlock = Unlock { resources, owner, real: true, leave, is_awaited };
+            let unlock = Unlock { resources, owner, notify: true, tombstone, is_awaited };
             let executed_by = renewed_at.unwrap_or(self.since) + self.node_timeout;
             let request = Request::one(Entry::Unlock(unlock), until);
             let request = request.blocks_until(state.lease.key_over(executed_by));
@@ -246,12 +246,12 @@ impl Held {
         let replies = targets
             .filter(|(_, (_, standing))| standing.is_touched || standing.unanswered > 0)
             .map(|(index, (node, standing))| {
-                let leave = match standing {
-                    Standing { unanswered: 0, .. } => Leave::Nothing,
-                    Standing { was_renewed: false, .. } => Leave::UnlessDeleted,
-                    Standing { .. } => Leave::Always,
+                let tombstone = match standing {
+                    Standing { unanswered: 0, .. } => Tombstone::Never,
+                    Standing { was_renewed: false, .. } => Tombstone::IfMissing,
+                    Standing { .. } => Tombstone::Always,
                 };
-                (index, node.call(unlock(leave, standing.renewed_at)))
+                (index, node.call(unlock(tombstone, standing.renewed_at)))
             })
             .collect();
         drop(state);

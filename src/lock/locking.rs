@@ -22,7 +22,7 @@ use crate::{
         queue_node::QueueNode,
     },
     mutation::{self, Mutation},
-    node::{Answer, Entry, Fault, Leave, Lock, Request, Resources, Unlock, WriteBack},
+    node::{Answer, Entry, Fault, Lock, Request, Resources, Tombstone, Unlock, WriteBack},
     owner_id::OwnerId,
     resource::Resource,
     vote::{Vote, Votes},
@@ -271,22 +271,23 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Unlocks wherever something of the attempt may be or arrive. Not real: nobody is to be woken
-    /// by it.
+    /// Unlocks wherever something of the attempt may be or arrive. It notifies nobody: nobody is to
+    /// be woken by it.
     fn roll_back(&mut self) {
         if std::mem::replace(&mut self.is_settled, true) {
             return;
         }
         self.core.observer.attempt_lost(self.number);
         let keys_over = self.core.now() + self.core.settings.validity.seen_by_any(self.target.settings.ttl);
-        let unlock = |leave| {
+        let unlock = |tombstone| {
             let (resources, owner) = (Arc::clone(&self.target.resources), self.owner.clone());
-            let entry = Entry::Unlock(Unlock { resources, owner, real: false, leave, is_awaited: false });
+            let entry =
+                Entry::Unlock(Unlock { resources, owner, notify: false, tombstone, is_awaited: false });
             Request::one(entry, self.core.owed_until()).blocks_until(keys_over)
         };
         let is_left = !mutation::is_on(Mutation::NoTombstoneForLock);
-        let leaving = unlock(if is_left { Leave::UnlessDeleted } else { Leave::Nothing });
-        let clean = unlock(Leave::Nothing);
+        let leaving = unlock(if is_left { Tombstone::IfMissing } else { Tombstone::Never });
+        let clean = unlock(Tombstone::Never);
         let mut nodes = NodeSet::EMPTY;
         for (node, has_answered) in self.attempt.to_roll_back() {
             if mutation::is_on(Mutation::RollbackSkipsSilent) && !has_answered {

@@ -15,7 +15,7 @@ use crate::{
         observer::LeaseEnd,
         renewal::{Purpose, renew_now},
     },
-    node::{Answer, Entry, Fault, ForceUnlock, Leave, Reply, Request, Unlock},
+    node::{Answer, Entry, Fault, ForceUnlock, Reply, Request, Tombstone, Unlock},
     owner_id::OwnerId,
     vote::{Vote, Votes},
 };
@@ -116,7 +116,8 @@ pub(crate) async fn force_unlock(core: &Core, target: &Target) -> Result<Unlocke
     let replies = core.nodes.iter().map(|node| node.call(force.clone())).enumerate().collect();
     for owner in named_owners(hear_all(core, asked, deadline).await) {
         let resources = Arc::clone(&target.resources);
-        let unlock = Unlock { resources, owner, real: false, leave: Leave::Always, is_awaited: false };
+        let unlock =
+            Unlock { resources, owner, notify: false, tombstone: Tombstone::Always, is_awaited: false };
         let unlock = Request::one(Entry::Unlock(unlock), core.owed_until());
         core.nodes.iter().for_each(|node| drop(node.call(unlock.clone())));
     }

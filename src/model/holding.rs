@@ -9,7 +9,7 @@ use crate::{
         world::{Flaw, Lease, Phase, Round, World},
     },
     mutation::Mutation,
-    node::Leave,
+    node::Tombstone,
 };
 
 impl World {
@@ -58,13 +58,13 @@ impl World {
             let leaves_for_renewal = was_renewed
                 && (is_lock_open || is_renewal_open)
                 && !model.rules.is_broken(Mutation::NoTombstoneForRenewal);
-            let leave = match model.bounds.is_all_delivered() {
-                true if leaves_for_renewal => Leave::Always,
-                true if leaves_for_lock => Leave::UnlessDeleted,
-                _ => Leave::Nothing,
+            let tombstone = match model.bounds.is_all_delivered() {
+                true if leaves_for_renewal => Tombstone::Always,
+                true if leaves_for_lock => Tombstone::IfMissing,
+                _ => Tombstone::Never,
             };
             if standing.lock != LockVote::Refused || is_renewal_open || standing.is_renewed {
-                self.send(client, site, Ask::Unlock { real: true, leave });
+                self.send(client, site, Ask::Unlock { notify: true, tombstone });
             }
         }
         self.end_attempt(client);

@@ -10,7 +10,7 @@ use crate::{
         world::{Flaw, Lease, Phase, World},
     },
     mutation::Mutation,
-    node::Leave,
+    node::Tombstone,
 };
 
 impl World {
@@ -61,18 +61,18 @@ impl World {
     /// Takes everything back.
     pub(super) fn give_up(&mut self, model: &Protocol, client: usize) {
         for site in 0..NODES {
-            let leave = match self.sites[site].standing[client].lock {
+            let tombstone = match self.sites[site].standing[client].lock {
                 LockVote::Refused => continue,
                 LockVote::Unanswered if model.rules.is_broken(Mutation::RollbackSkipsSilent) => continue,
                 LockVote::Unanswered
                     if model.bounds.is_all_delivered()
                         && !model.rules.is_broken(Mutation::NoTombstoneForLock) =>
                 {
-                    Leave::UnlessDeleted
+                    Tombstone::IfMissing
                 }
-                LockVote::Granted(_) | LockVote::Unanswered => Leave::Nothing,
+                LockVote::Granted(_) | LockVote::Unanswered => Tombstone::Never,
             };
-            self.send(client, site, Ask::Unlock { real: false, leave });
+            self.send(client, site, Ask::Unlock { notify: false, tombstone });
         }
         self.end_attempt(client);
     }

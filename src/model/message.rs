@@ -4,7 +4,7 @@ use std::{fmt, sync::LazyLock, time::Duration};
 
 use crate::{
     node::{
-        Enqueue, Entry, Leave, Lock, Renew, Resources, Unlock, WriteBack,
+        Enqueue, Entry, Lock, Renew, Resources, Tombstone, Unlock, WriteBack,
         entries::{owner, resources},
     },
     owner_id::OwnerId,
@@ -47,8 +47,8 @@ pub(super) enum Ask {
         token: u64,
     },
     Unlock {
-        real: bool,
-        leave: Leave,
+        notify: bool,
+        tombstone: Tombstone,
     },
 }
 
@@ -91,8 +91,8 @@ impl Request {
             Ask::Lock { hint, has_turn } => Entry::Lock(Lock { resources, owner, ttl, hint, has_turn }),
             Ask::WriteBack { token } => Entry::WriteBack(WriteBack { resources, owner, token }),
             Ask::Renew { token, .. } => Entry::Renew(Renew { resources, owner, holds: 1, ttl, token }),
-            Ask::Unlock { real, leave } => {
-                Entry::Unlock(Unlock { resources, owner, real, leave, is_awaited: false })
+            Ask::Unlock { notify, tombstone } => {
+                Entry::Unlock(Unlock { resources, owner, notify, tombstone, is_awaited: false })
             }
         }
     }

@@ -143,9 +143,9 @@ async fn a_listener_hears_real_releases_until_it_unsubscribes(subject: &Subject)
     let ear = Arc::new(Ear::default());
     let subscription = subject.node.subscribe(&resource("heard"), Arc::clone(&ear) as Arc<dyn Listener>);
     ear.hears(subject, &[Notice::Subscribed]).await;
-    for (name, real) in [("heard", false), ("unheard", true), ("heard", true)] {
+    for (name, notify) in [("heard", false), ("unheard", true), ("heard", true)] {
         subject.ask(lock(name, "1", 30_000, 0)).await;
-        subject.ask(unlock(name, "1", real, false)).await;
+        subject.ask(unlock(name, "1", notify, false)).await;
     }
     ear.hears(subject, &[Notice::Subscribed, Notice::Released]).await;
     drop(subscription);

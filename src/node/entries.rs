@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use crate::{
     node::{
-        Enqueue, Entry, Fingerprint, ForceUnlock, Inspect, Leave, Lock, Observe, Proclaim, Proclamation,
-        QuarantineParameters, QuorumParameters, Renew, Resources, RestartGuard, Unlock, Withdraw, WriteBack,
+        Enqueue, Entry, Fingerprint, ForceUnlock, Inspect, Lock, Observe, Proclaim, Proclamation,
+        QuarantineParameters, QuorumParameters, Renew, Resources, RestartGuard, Tombstone, Unlock, Withdraw,
+        WriteBack,
     },
     owner_id::OwnerId,
     resource::Resource,
@@ -60,15 +61,27 @@ pub(crate) fn renew(names: &str, by: &str, holds: u32, ttl: u64, token: u64) -> 
     Entry::Renew(Renew { resources, owner, holds, ttl, token })
 }
 
-pub(crate) fn unlock(names: &str, by: &str, real: bool, leaves: bool) -> Entry {
-    let leave = if leaves { Leave::Always } else { Leave::Nothing };
-    Entry::Unlock(Unlock { resources: resources(names), owner: owner(by), real, leave, is_awaited: false })
+pub(crate) fn unlock(names: &str, by: &str, notify: bool, leaves: bool) -> Entry {
+    let tombstone = if leaves { Tombstone::Always } else { Tombstone::Never };
+    Entry::Unlock(Unlock {
+        resources: resources(names),
+        owner: owner(by),
+        notify,
+        tombstone,
+        is_awaited: false,
+    })
 }
 
 /// Leaves a tombstone unless it deletes all: where the lock is unanswered.
-pub(crate) fn unlock_late(names: &str, by: &str, real: bool) -> Entry {
-    let leave = Leave::UnlessDeleted;
-    Entry::Unlock(Unlock { resources: resources(names), owner: owner(by), real, leave, is_awaited: false })
+pub(crate) fn unlock_late(names: &str, by: &str, notify: bool) -> Entry {
+    let tombstone = Tombstone::IfMissing;
+    Entry::Unlock(Unlock {
+        resources: resources(names),
+        owner: owner(by),
+        notify,
+        tombstone,
+        is_awaited: false,
+    })
 }
 
 /// Locks for ten seconds when it is the waiter's turn; a life of 0 milliseconds is none.

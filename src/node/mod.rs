@@ -34,8 +34,8 @@ pub(crate) use self::{
     proclamation::{LONGEST_VALUE, Proclamation},
     reply::{Reply, Responder},
     request::{
-        Enqueue, Entry, ForceUnlock, Init, Inspect, Leave, Lock, NewNodes, Observe, Owed, Proclaim,
-        Reconfigure, Register, Renew, Request, Resources, Unlock, Withdraw, WriteBack,
+        Enqueue, Entry, ForceUnlock, Init, Inspect, Lock, NewNodes, Observe, Owed, Proclaim, Reconfigure,
+        Register, Renew, Request, Resources, Tombstone, Unlock, Withdraw, WriteBack,
     },
 };
 pub use self::{

@@ -87,7 +87,7 @@ pub(crate) fn entry_ttls(resource: &Resource) -> Vec<u8> {
 /// `{a}`.
 ///
 /// Two locks that share a counter skip some numbers of it, which harms nobody.
-pub(crate) fn namesake(resource: &Resource) -> Resource {
+pub(crate) fn shared_key_alias(resource: &Resource) -> Resource {
     let bytes = resource.as_bytes();
     let inner = bytes.strip_prefix(b"{").and_then(|rest| rest.strip_suffix(b"}"));
     inner
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(leader(&resource("a")).as_bytes(), b"redquorum:leader:{a}");
         assert_eq!(leader(&resource("{a}")).as_bytes(), b"redquorum:leader:{{a}}");
         let topic = leader(&Resource::new([b'a'; 512]).unwrap());
-        assert_eq!(namesake(&topic), topic);
+        assert_eq!(shared_key_alias(&topic), topic);
         assert_eq!(notice_channel(&leader(&resource("a"))), b"redisson_lock__channel:redquorum:leader:{a}");
     }
 
@@ -161,20 +161,20 @@ mod tests {
         let waiter = OwnerId::from_wire(b"me:1");
         let topic = turn(&resource("a"), &waiter);
         assert_eq!(topic.as_bytes(), b"redquorum:turn:{a}:me:1");
-        assert_eq!(namesake(&topic), topic);
+        assert_eq!(shared_key_alias(&topic), topic);
         assert_eq!(notice_channel(&topic), b"redisson_lock__channel:redquorum:turn:{a}:me:1");
         assert_ne!(turn(&resource("{a}"), &waiter), topic);
         assert_ne!(queue(&resource("{a}")), queue(&resource("a")));
     }
 
     #[test]
-    fn namesakes_are_exactly_the_resources_with_equal_derived_names() {
+    fn shared_key_aliases_are_exactly_the_resources_with_equal_derived_names() {
         let names = ["a", "{a}", "{a", "a}", "{{a}}", "{}", "{a}b", "{a}}", "a}}", "{", "}"];
         for one in names.map(resource) {
             for other in names.map(resource) {
                 assert_eq!(
                     counter(&one) == counter(&other),
-                    namesake(&one) == namesake(&other),
+                    shared_key_alias(&one) == shared_key_alias(&other),
                     "{one} and {other}"
                 );
             }

@@ -148,24 +148,24 @@ pub(crate) struct Unlock {
     pub(crate) owner: OwnerId,
     /// Whether the attempt had its quorum. Only then is the release told to those who listen for
     /// it, and passed on as a mark; the first in the queue is woken in any case.
-    pub(crate) real: bool,
-    pub(crate) leave: Leave,
+    pub(crate) notify: bool,
+    pub(crate) tombstone: Tombstone,
     /// Whether the queue node has said that others wait: newcomers are to let them go first.
     pub(crate) is_awaited: bool,
 }
 
-/// Whether an unlock leaves a tombstone, which refuses what lands later: whatever of the owner this
-/// node has not answered.
+/// Whether an unlock leaves a tombstone, which refuses what lands later: the owner's requests that
+/// this node has not answered.
 ///
 /// The script knows them by their numbers; of two that are merged, the larger counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Leave {
+pub(crate) enum Tombstone {
     /// Nothing is unanswered.
-    Nothing = 0,
+    Never = 0,
     /// A lock is, and nothing else of the owner was ever sent there: where the unlock finds all
     /// that it is to delete, it has landed already. That is the usual case, of a short critical
     /// section at one of the slower nodes.
-    UnlessDeleted = 1,
+    IfMissing = 1,
     /// A renewal may be: what the unlock deletes may have come of an earlier request.
     Always = 2,
 }

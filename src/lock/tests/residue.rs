@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{all_behave, client, server};
 use crate::{
     Fault, MemoryCluster,
-    node::{Entry, Leave, memory::Behaviour},
+    node::{Entry, Tombstone, memory::Behaviour},
 };
 
 /// As a proxy says it that may have passed the call on all the same, or that garbles the answer.
@@ -14,9 +14,9 @@ fn errors_that_are_no_answer() -> [Fault; 2] {
 }
 
 /// What the unlocks that came to a node leave there.
-fn left(cluster: &MemoryCluster, node: usize) -> Vec<Leave> {
+fn left(cluster: &MemoryCluster, node: usize) -> Vec<Tombstone> {
     let unlocks = server(cluster, node).take_log().into_iter().filter_map(|entry| match entry {
-        Entry::Unlock(unlock) => Some(unlock.leave),
+        Entry::Unlock(unlock) => Some(unlock.tombstone),
         _ => None,
     });
     unlocks.collect()
@@ -30,9 +30,9 @@ async fn the_rollback_of_a_lock_that_a_proxy_may_deliver_yet_leaves_a_tombstone(
         // The last answer that is heard: with it, the attempt is lost.
         server(&cluster, 2).behave(Behaviour::Failing(fault.clone()));
         drop(client(&cluster).red_lock("r").try_lock().await.unwrap_err());
-        assert_eq!(left(&cluster, 2), [Leave::UnlessDeleted], "{fault}");
+        assert_eq!(left(&cluster, 2), [Tombstone::IfMissing], "{fault}");
         for node in [0, 1] {
-            assert_eq!(left(&cluster, node), [Leave::Nothing], "the node itself has answered");
+            assert_eq!(left(&cluster, node), [Tombstone::Never], "the node itself has answered");
         }
     }
 }
@@ -44,8 +44,8 @@ async fn the_unlock_of_a_lease_leaves_a_tombstone_where_a_proxy_may_deliver_its_
         server(&cluster, 0).behave(Behaviour::Failing(fault.clone()));
         let guard = client(&cluster).red_lock("r").lock().await.unwrap();
         guard.unlock().await.unwrap();
-        assert_eq!(left(&cluster, 0), [Leave::UnlessDeleted], "{fault}");
-        assert_eq!(left(&cluster, 1), [Leave::Nothing]);
+        assert_eq!(left(&cluster, 0), [Tombstone::IfMissing], "{fault}");
+        assert_eq!(left(&cluster, 1), [Tombstone::Never]);
     }
 }
 
@@ -58,7 +58,7 @@ async fn the_unlock_of_a_lease_leaves_a_tombstone_where_a_proxy_may_deliver_its_
         guard.renew().await.unwrap();
         all_behave(&cluster, &Behaviour::Granting);
         guard.unlock().await.unwrap();
-        assert_eq!(left(&cluster, 0), [Leave::Always], "{fault}");
+        assert_eq!(left(&cluster, 0), [Tombstone::Always], "{fault}");
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
         parameters::{Fingerprint, Incarnation, QuarantineParameters, QuorumParameters, RestartGuard},
         proclamation::Proclamation,
         redis::classify::{classify_caught, classify_code},
-        request::{Enqueue, Entry, Leave, NewNodes, Proclaim, Unlock},
+        request::{Enqueue, Entry, NewNodes, Proclaim, Tombstone, Unlock},
         ttl::whole_milliseconds,
     },
     owner_id::OwnerId,
@@ -163,18 +163,18 @@ fn encode(command: &mut Cmd, entry: &Entry, quarantine: QuarantineParameters) {
 }
 
 fn encode_unlock<'a>(command: &'a mut Cmd, unlock: &Unlock) -> &'a mut Cmd {
-    let Unlock { resources, owner, real, leave, is_awaited } = unlock;
+    let Unlock { resources, owner, notify, tombstone, is_awaited } = unlock;
     let owner = owner.as_bytes();
-    if *real && !is_awaited && has_shortest(resources) {
-        match leave {
-            Leave::Nothing => return command.arg("release").arg(owner),
-            Leave::UnlessDeleted => return command.arg("release_late").arg(owner),
-            Leave::Always => {}
+    if *notify && !is_awaited && has_shortest(resources) {
+        match tombstone {
+            Tombstone::Never => return command.arg("release").arg(owner),
+            Tombstone::IfMissing => return command.arg("release_late").arg(owner),
+            Tombstone::Always => {}
         }
     }
     operation(command, "unlock", "unlock_any", resources.len()).arg(owner);
     let mark = if *is_awaited { "1" } else { "" };
-    command.arg(Joined(format_args!("{}{}{mark}", u8::from(*real), *leave as u8)))
+    command.arg(Joined(format_args!("{}{}{mark}", u8::from(*notify), *tombstone as u8)))
 }
 
 /// Whether there are operations that derive other names from this one in the simplest way.

@@ -118,8 +118,8 @@ impl Node for RemoteNode {
 
     fn subscribe(&self, resource: &Resource, listener: Arc<dyn Listener>) -> Subscription {
         // Resources that share a channel share its subscription, or the first to leave would end it
-        // for the others. A notice that was meant for a namesake costs one attempt.
-        let resource = names::namesake(resource);
+        // for the others. A notice that was meant for a shared-key alias costs one attempt.
+        let resource = names::shared_key_alias(resource);
         let mut state = self.shared.lock();
         let (id, is_confirmed) = state.topics.add(&resource, Arc::clone(&listener));
         drop(state);

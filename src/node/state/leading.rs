@@ -6,7 +6,7 @@ use crate::{
         answer::{Answer, Observation},
         names,
         request::{Observe, Proclaim},
-        state::{Audience, Leader, NodeState, NodeTime},
+        state::{Leader, NodeState, NodeTime, Subscribers},
     },
 };
 
@@ -16,7 +16,7 @@ impl NodeState {
         &mut self,
         proclaim: &Proclaim,
         now: NodeTime,
-        audience: &mut Audience<'_>,
+        subscribers: &mut Subscribers<'_>,
     ) -> Answer {
         let Proclaim { resource, said, ttl } = proclaim;
         let is_leader = self.held(resource, now).is_some_and(|held| held.owner == said.owner);
@@ -34,7 +34,7 @@ impl NodeState {
             }
         } else {
             self.leaders.insert(resource.clone(), Leader { said: said.clone(), expires_at: now + *ttl });
-            audience.tell(names::leader(resource));
+            subscribers.tell(names::leader(resource));
         }
         Answer::Proclaimed
     }

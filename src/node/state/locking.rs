@@ -9,7 +9,7 @@ use crate::{
         parameters::QuorumParameters,
         request::{Lock, Renew, WriteBack},
         state::{
-            Audience, Held, NodeState, NodeTime,
+            Held, NodeState, NodeTime, Subscribers,
             counters::{LARGEST_COUNTER, moved_by_hint, start, usable, used_up},
         },
     },
@@ -25,26 +25,26 @@ impl NodeState {
         parameters: &QuorumParameters,
         lock: &Lock,
         now: NodeTime,
-        audience: &mut Audience<'_>,
+        subscribers: &mut Subscribers<'_>,
     ) -> Result<Answer, Answer> {
         let Lock { resources, owner, has_turn, .. } = lock;
-        let survey = self.survey(resources, owner, now);
-        if *has_turn || survey.is_all_ours || self.is_gone(resources, owner, now) {
+        let lookup = self.look_up(resources, owner, now);
+        if *has_turn || lookup.is_all_ours || self.is_gone(resources, owner, now) {
             return self.grant(parameters, lock, now);
         }
         let counter = self.counters(resources, now)?.largest;
-        let awaited = resources.iter().position(|resource| self.is_awaited(resource, now, audience));
+        let awaited = resources.iter().position(|resource| self.is_awaited(resource, now, subscribers));
         let marked = || resources.iter().position(|resource| self.is_marked(resource, now));
-        let is_free = survey.other.is_none();
+        let is_free = lookup.other.is_none();
         let Some(resource) = awaited.or_else(|| if is_free { marked() } else { None }) else {
-            if let Some(holder) = survey.other.as_ref().filter(|holder| !holder.remaining.is_zero()) {
+            if let Some(holder) = lookup.other.as_ref().filter(|holder| !holder.remaining.is_zero()) {
                 // No longer than the longest ttl, as the sign that there are marks may end then.
                 let until = now + holder.remaining.min(parameters.max_ttl);
                 self.marks.extend(resources.get(holder.resource).map(|held| (held.clone(), until)));
             }
             return self.grant(parameters, lock, now);
         };
-        let holder = survey.other.map(|holder| Holder { counter, ..holder });
+        let holder = lookup.other.map(|holder| Holder { counter, ..holder });
         let rank = u32::from(awaited.is_some());
         Ok(Answer::Queued(Queued { resource, ticket: 0, rank, patience: Duration::ZERO, holder }))
     }
@@ -60,15 +60,15 @@ impl NodeState {
         if self.is_gone(resources, owner, now) {
             return Ok(Answer::Gone);
         }
-        let survey = self.survey(resources, owner, now);
+        let lookup = self.look_up(resources, owner, now);
         let counters = self.counters(resources, now)?;
-        if let Some(holder) = survey.other {
+        if let Some(holder) = lookup.other {
             return Ok(Answer::Held(Holder { counter: counters.largest, ..holder }));
         }
         // A lock that arrives twice gets the same vote twice. But one that the node does not
         // remember, or that is below the minimum token, is no vote to repeat.
         let minimum_token = self.minimum_token()?;
-        let is_resend = survey.is_all_ours && !counters.is_any_missing() && counters.largest >= minimum_token;
+        let is_resend = lookup.is_all_ours && !counters.is_any_missing() && counters.largest >= minimum_token;
         let vote = if is_resend {
             counters.largest
         } else {
@@ -95,10 +95,10 @@ impl NodeState {
     ) -> Result<Answer, Answer> {
         let WriteBack { resources, owner, token } = write_back;
         let token = usable(*token)?;
-        let survey = self.survey(resources, owner, now);
+        let lookup = self.look_up(resources, owner, now);
         let counters = self.counters(resources, now)?;
         let unconditional = mutation::is_on(Mutation::WriteBackUnconditionally);
-        let is_ours = survey.is_all_ours || unconditional || mutation::is_on(Mutation::WriteBackWithoutOwner);
+        let is_ours = lookup.is_all_ours || unconditional || mutation::is_on(Mutation::WriteBackWithoutOwner);
         let is_below = counters.largest_or_start(now) <= token
             || unconditional
             || mutation::is_on(Mutation::WriteBackAboveToken);
@@ -122,9 +122,9 @@ impl NodeState {
         if self.is_gone(resources, owner, now) {
             return Ok(Answer::Gone);
         }
-        let survey = self.survey(resources, owner, now);
+        let lookup = self.look_up(resources, owner, now);
         let counters = self.counters(resources, now)?;
-        if let Some(holder) = survey.other {
+        if let Some(holder) = lookup.other {
             return Ok(Answer::Held(Holder { counter: counters.largest, ..holder }));
         }
         self.note_quorum(parameters, now);
@@ -134,7 +134,7 @@ impl NodeState {
         let is_below = counters.largest <= token || mutation::is_on(Mutation::VerifyAboveToken);
         let is_missing = counters.is_any_missing() && !mutation::is_on(Mutation::VerifyForgetful);
         let proves = !is_missing && is_below && self.minimum_token()? <= token;
-        if mutation::is_on(Mutation::HealOnlyBelowToken) && !survey.is_all_ours && counters.largest > token {
+        if mutation::is_on(Mutation::HealOnlyBelowToken) && !lookup.is_all_ours && counters.largest > token {
             return Ok(Answer::NotWrittenBack { counter: counters.largest });
         }
         // Where the counter was lost, it comes back above the token: a node that forgot must not

@@ -23,9 +23,9 @@ use crate::{
 
 mod counters;
 mod guard;
+mod holder_lookup;
 mod leading;
 mod locking;
-mod survey;
 #[cfg(test)]
 mod tests;
 mod time;
@@ -36,7 +36,7 @@ mod wait_queue;
 pub(crate) use self::{counters::LARGEST_COUNTER, wait_queue::QueueEntry};
 pub(crate) use self::{
     time::NodeTime,
-    wait_queue::{Audience, WaitQueue},
+    wait_queue::{Subscribers, WaitQueue},
 };
 
 /// All that a node remembers.
@@ -48,9 +48,9 @@ pub(crate) struct NodeState {
     /// A key has one owner here; the hashes of several fields that real servers may have are
     /// nobody's of ours.
     locks: BTreeMap<Resource, Held>,
-    /// By the namesake of the resources, as their derived names are shared.
+    /// By the shared-key alias of the resources, as their derived names are shared.
     counters: BTreeMap<Resource, Counter>,
-    /// By the namesake, too.
+    /// By the shared-key alias, too.
     tombstones: BTreeMap<(Resource, OwnerId), NodeTime>,
     /// By the resource itself.
     leaders: BTreeMap<Resource, Leader>,
@@ -169,24 +169,24 @@ impl NodeState {
         entry: &Entry,
         now: NodeTime,
     ) -> Outcome {
-        let mut audience = Audience::new(listeners);
+        let mut subscribers = Subscribers::new(listeners);
         let result = match entry {
-            Entry::Lock(lock) => {
-                self.may_vote(parameters, now).and_then(|()| self.lock(parameters, lock, now, &mut audience))
-            }
+            Entry::Lock(lock) => self
+                .may_vote(parameters, now)
+                .and_then(|()| self.lock(parameters, lock, now, &mut subscribers)),
             Entry::Enqueue(enqueue) => self
                 .may_vote(parameters, now)
-                .and_then(|()| self.enqueue(parameters, enqueue, now, &mut audience)),
-            Entry::Withdraw(withdraw) => Ok(self.withdraw(withdraw, now, &mut audience)),
+                .and_then(|()| self.enqueue(parameters, enqueue, now, &mut subscribers)),
+            Entry::Withdraw(withdraw) => Ok(self.withdraw(withdraw, now, &mut subscribers)),
             Entry::WriteBack(write_back) => {
                 self.may_vote(parameters, now).and_then(|()| self.write_back(parameters, write_back, now))
             }
             Entry::Renew(renew) => self.admit(parameters).and_then(|()| self.renew(parameters, renew, now)),
-            Entry::Unlock(unlock) => Ok(self.unlock(parameters, unlock, now, &mut audience)),
-            Entry::ForceUnlock(unlock) => Ok(self.force_unlock(parameters, unlock, now, &mut audience)),
+            Entry::Unlock(unlock) => Ok(self.unlock(parameters, unlock, now, &mut subscribers)),
+            Entry::ForceUnlock(unlock) => Ok(self.force_unlock(parameters, unlock, now, &mut subscribers)),
             Entry::Inspect(inspect) => self.inspect(parameters, inspect, now),
             Entry::Proclaim(proclaim) => {
-                self.admit(parameters).map(|()| self.proclaim(proclaim, now, &mut audience))
+                self.admit(parameters).map(|()| self.proclaim(proclaim, now, &mut subscribers))
             }
             Entry::Observe(observe) => Ok(self.observe(observe, now)),
             Entry::Register(register) => self.register(parameters, register, now),
@@ -194,7 +194,7 @@ impl NodeState {
             Entry::Reconfigure(reconfigure) => Ok(self.reconfigure(reconfigure, now)),
         };
         let answer = result.unwrap_or_else(|refusal| refusal);
-        Outcome { answer, notices: audience.notices }
+        Outcome { answer, notices: subscribers.notices }
     }
 
     /// Forgets what is over. No later answer depends on it, unless the clock steps back.
@@ -221,13 +221,13 @@ impl NodeState {
 
     /// The fencing counter of a resource, unless it is over.
     pub(crate) fn counter(&self, resource: &Resource, now: NodeTime) -> Option<Counter> {
-        let counter = self.counters.get(&names::namesake(resource)).copied();
+        let counter = self.counters.get(&names::shared_key_alias(resource)).copied();
         counter.filter(|counter| !counter.expires_at.is_past(now))
     }
 
     /// Until when late requests of an owner are refused.
     pub(crate) fn tombstone(&self, resource: &Resource, owner: &OwnerId, now: NodeTime) -> Option<NodeTime> {
-        let expires_at = self.tombstones.get(&(names::namesake(resource), owner.clone())).copied();
+        let expires_at = self.tombstones.get(&(names::shared_key_alias(resource), owner.clone())).copied();
         expires_at.filter(|expires_at| !expires_at.is_past(now))
     }
 
@@ -282,10 +282,10 @@ impl NodeState {
 
     /// Sets a counter, as an administrator or another library may.
     pub(crate) fn set_counter(&mut self, resource: &Resource, counter: Option<Counter>) {
-        let namesake = names::namesake(resource);
+        let alias = names::shared_key_alias(resource);
         match counter {
-            Some(counter) => self.counters.insert(namesake, counter),
-            None => self.counters.remove(&namesake),
+            Some(counter) => self.counters.insert(alias, counter),
+            None => self.counters.remove(&alias),
         };
     }
 
@@ -302,8 +302,14 @@ impl NodeState {
         self.abstention(parameters, now).map_or(Ok(()), |abstention| Err(Answer::Abstains(abstention)))
     }
 
-    fn bury(&mut self, parameters: &QuorumParameters, resource: &Resource, owner: &OwnerId, now: NodeTime) {
-        self.tombstones.insert((names::namesake(resource), owner.clone()), now + parameters.max_ttl);
+    fn write_tombstone(
+        &mut self,
+        parameters: &QuorumParameters,
+        resource: &Resource,
+        owner: &OwnerId,
+        now: NodeTime,
+    ) {
+        self.tombstones.insert((names::shared_key_alias(resource), owner.clone()), now + parameters.max_ttl);
     }
 
     fn is_gone(&self, resources: &[Resource], owner: &OwnerId, now: NodeTime) -> bool {

@@ -7,8 +7,8 @@ use crate::{
     node::{
         answer::{Answer, HeldBy, Inspection},
         parameters::QuorumParameters,
-        request::{ForceUnlock, Inspect, Leave, Unlock},
-        state::{Audience, NodeState, NodeTime},
+        request::{ForceUnlock, Inspect, Tombstone, Unlock},
+        state::{NodeState, NodeTime, Subscribers},
     },
 };
 
@@ -18,9 +18,9 @@ impl NodeState {
         parameters: &QuorumParameters,
         unlock: &Unlock,
         now: NodeTime,
-        audience: &mut Audience<'_>,
+        subscribers: &mut Subscribers<'_>,
     ) -> Answer {
-        let Unlock { resources, owner, real, leave, is_awaited: leaves_mark } = unlock;
+        let Unlock { resources, owner, notify, tombstone, is_awaited: leaves_mark } = unlock;
         let mut deleted = 0;
         let mut is_awaited = false;
         for resource in resources.iter() {
@@ -29,25 +29,25 @@ impl NodeState {
                 self.set_lock(resource, None);
                 deleted += 1;
                 let was_marked = self.marks.remove(resource).is_some_and(|until| !until.is_past(now));
-                if *real {
+                if *notify {
                     // Waiters go before newcomers, if there are any that are known.
                     if was_marked || *leaves_mark {
                         self.marks.insert(resource.clone(), now + parameters.hand_over);
                     }
-                    audience.tell(resource.clone());
+                    subscribers.tell(resource.clone());
                 }
             }
             // Wherever it is free now: what is deleted elsewhere may not have been here.
-            is_awaited |= if *real || !mutation::is_on(Mutation::KeepTheTurn) {
-                self.is_awaited(resource, now, audience)
+            is_awaited |= if *notify || !mutation::is_on(Mutation::KeepTheTurn) {
+                self.is_awaited(resource, now, subscribers)
             } else {
                 self.wait_queue(resource, now).is_some()
             };
         }
         let is_all_deleted = usize::try_from(deleted) == Ok(resources.len());
-        if *leave == Leave::Always || (*leave == Leave::UnlessDeleted && !is_all_deleted) {
+        if *tombstone == Tombstone::Always || (*tombstone == Tombstone::IfMissing && !is_all_deleted) {
             for resource in resources.iter() {
-                self.bury(parameters, resource, owner, now);
+                self.write_tombstone(parameters, resource, owner, now);
             }
         }
         Answer::Unlocked { deleted }.awaited(is_awaited)
@@ -58,17 +58,17 @@ impl NodeState {
         parameters: &QuorumParameters,
         unlock: &ForceUnlock,
         now: NodeTime,
-        audience: &mut Audience<'_>,
+        subscribers: &mut Subscribers<'_>,
     ) -> Answer {
         let mut deleted = 0;
         for resource in unlock.resources.iter() {
             let Some(owner) = self.held(resource, now).map(|held| held.owner.clone()) else { continue };
             self.set_lock(resource, None);
             self.marks.remove(resource);
-            self.bury(parameters, resource, &owner, now);
+            self.write_tombstone(parameters, resource, &owner, now);
             deleted += 1;
-            audience.tell(resource.clone());
-            self.wake_next(resource, now, audience);
+            subscribers.tell(resource.clone());
+            self.wake_next(resource, now, subscribers);
         }
         Answer::Unlocked { deleted }
     }

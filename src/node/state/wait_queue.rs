@@ -51,13 +51,13 @@ struct Asking<'a> {
 }
 
 /// Those who hear what a node tells, and what they are told.
-pub(crate) struct Audience<'a> {
+pub(crate) struct Subscribers<'a> {
     /// How many listen to a topic.
     count: &'a dyn Fn(&Resource) -> u32,
     pub(crate) notices: Vec<Resource>,
 }
 
-impl<'a> Audience<'a> {
+impl<'a> Subscribers<'a> {
     pub(crate) fn new(count: &'a dyn Fn(&Resource) -> u32) -> Self {
         Self { count, notices: Vec::new() }
     }
@@ -84,32 +84,33 @@ impl NodeState {
         parameters: &QuorumParameters,
         enqueue: &Enqueue,
         now: NodeTime,
-        audience: &mut Audience<'_>,
+        subscribers: &mut Subscribers<'_>,
     ) -> Result<Answer, Answer> {
         let Enqueue { lock, resource: index, waiter, ticket, entry_ttl, only_waits } = enqueue;
         if self.is_gone(&lock.resources, &lock.owner, now) {
             return Ok(Answer::Gone);
         }
         let Some(resource) = lock.resources.get(*index) else {
-            return self.lock(parameters, lock, now, audience);
+            return self.lock(parameters, lock, now, subscribers);
         };
-        let survey = self.survey(&lock.resources, &lock.owner, now);
+        let lookup = self.look_up(&lock.resources, &lock.owner, now);
         let counter = self.counters(&lock.resources, now)?.largest;
-        let is_free = survey.other.is_none() && !only_waits;
-        let asks_queue = is_free && !survey.is_all_ours && !mutation::is_on(Mutation::GrantOutOfTurn);
+        let is_free = lookup.other.is_none() && !only_waits;
+        let asks_queue = is_free && !lookup.is_all_ours && !mutation::is_on(Mutation::GrantOutOfTurn);
         let asking = Asking { waiter, ticket: *ticket, overdue: parameters.hand_over * 3 / 4 };
-        let head = if asks_queue { self.next_in_queue(resource, Some(asking), now, audience) } else { None };
+        let head =
+            if asks_queue { self.next_in_queue(resource, Some(asking), now, subscribers) } else { None };
         if is_free && head.as_ref().is_none_or(|head| head == waiter) {
             let granted = self.grant(parameters, lock, now)?;
             if head.is_some() {
-                self.leave_queue(resource, waiter, now, audience);
+                self.leave_queue(resource, waiter, now, subscribers);
             }
             return Ok(granted.awaited(self.wait_queue(resource, now).is_some()));
         }
-        let holder = survey.other.map(|holder| Holder { counter, ..holder });
+        let holder = lookup.other.map(|holder| Holder { counter, ..holder });
         let ticket = entry_ttl.map_or(0, |entry_ttl| self.enter(resource, waiter, *ticket, entry_ttl, now));
         let patience = self
-            .ttl_before(resource, waiter, now, audience)
+            .ttl_before(resource, waiter, now, subscribers)
             .or_else(|| holder.as_ref().map(|holder| holder.remaining))
             .unwrap_or_default();
         let blocked = holder.as_ref().map_or(*index, |holder| holder.resource);
@@ -128,20 +129,25 @@ impl NodeState {
         &mut self,
         withdraw: &Withdraw,
         now: NodeTime,
-        audience: &mut Audience<'_>,
+        subscribers: &mut Subscribers<'_>,
     ) -> Answer {
         let Withdraw { resource, waiter } = withdraw;
-        self.leave_queue(resource, waiter, now, audience);
+        self.leave_queue(resource, waiter, now, subscribers);
         if !mutation::is_on(Mutation::KeepTheTurn) {
-            self.wake_next(resource, now, audience);
+            self.wake_next(resource, now, subscribers);
         }
         Answer::Withdrawn
     }
 
     /// Wakes the first in the queue if the resource is free.
-    pub(super) fn wake_next(&mut self, resource: &Resource, now: NodeTime, audience: &mut Audience<'_>) {
+    pub(super) fn wake_next(
+        &mut self,
+        resource: &Resource,
+        now: NodeTime,
+        subscribers: &mut Subscribers<'_>,
+    ) {
         if self.held(resource, now).is_none() {
-            self.next_in_queue(resource, None, now, audience);
+            self.next_in_queue(resource, None, now, subscribers);
         }
     }
 
@@ -153,7 +159,7 @@ impl NodeState {
         resource: &Resource,
         asking: Option<Asking<'_>>,
         now: NodeTime,
-        audience: &mut Audience<'_>,
+        subscribers: &mut Subscribers<'_>,
     ) -> Option<OwnerId> {
         loop {
             let queue = self.wait_queue(resource, now)?;
@@ -168,7 +174,7 @@ impl NodeState {
                     return Some(waiter.clone());
                 }
             }
-            if !head.ends.is_past(now) && audience.tell_heard(names::turn(resource, &head.waiter)) {
+            if !head.ends.is_past(now) && subscribers.tell_heard(names::turn(resource, &head.waiter)) {
                 if woken.is_none()
                     && let Some(queue) = self.wait_queues.get_mut(resource)
                 {
@@ -176,7 +182,7 @@ impl NodeState {
                 }
                 return Some(head.waiter);
             }
-            self.leave_queue(resource, &head.waiter, now, audience);
+            self.leave_queue(resource, &head.waiter, now, subscribers);
         }
     }
 
@@ -185,9 +191,9 @@ impl NodeState {
         &mut self,
         resource: &Resource,
         now: NodeTime,
-        audience: &mut Audience<'_>,
+        subscribers: &mut Subscribers<'_>,
     ) -> bool {
-        self.wake_next(resource, now, audience);
+        self.wake_next(resource, now, subscribers);
         self.wait_queue(resource, now).is_some()
     }
 
@@ -231,7 +237,7 @@ impl NodeState {
         resource: &Resource,
         waiter: &OwnerId,
         now: NodeTime,
-        audience: &mut Audience<'_>,
+        subscribers: &mut Subscribers<'_>,
     ) {
         let rank = self.wait_queue(resource, now).and_then(|queue| queue.rank(waiter));
         let Some(queue) = self.wait_queues.get_mut(resource) else { return };
@@ -244,7 +250,7 @@ impl NodeState {
         } else if rank.is_some_and(|rank| rank < TOLD)
             && let Some(next) = queue.entries.get(TOLD - 1)
         {
-            audience.tell_heard(names::next(resource, &next.waiter));
+            subscribers.tell_heard(names::next(resource, &next.waiter));
         }
     }
 
@@ -262,7 +268,7 @@ impl NodeState {
         resource: &Resource,
         waiter: &OwnerId,
         now: NodeTime,
-        audience: &mut Audience<'_>,
+        subscribers: &mut Subscribers<'_>,
     ) -> Option<Duration> {
         loop {
             let queue = self.wait_queue(resource, now)?;
@@ -271,7 +277,7 @@ impl NodeState {
             if !before.ends.is_past(now) {
                 return Some(before.ends.remaining(now));
             }
-            self.leave_queue(resource, &before.waiter, now, audience);
+            self.leave_queue(resource, &before.waiter, now, subscribers);
         }
     }
 

@@ -104,11 +104,11 @@ impl Link for SimLink {
     }
 
     fn subscribe(&mut self, resource: &Resource) {
-        Self::send(self, Outbound::Subscribe(names::namesake(resource)));
+        Self::send(self, Outbound::Subscribe(names::shared_key_alias(resource)));
     }
 
     fn unsubscribe(&mut self, resource: &Resource) {
-        Self::send(self, Outbound::Unsubscribe(names::namesake(resource)));
+        Self::send(self, Outbound::Unsubscribe(names::shared_key_alias(resource)));
     }
 
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<LinkEvent> {

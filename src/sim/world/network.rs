@@ -277,7 +277,7 @@ impl State {
                 let (parameters, epoch) = (connection.parameters.clone(), server.epoch);
                 let connections = &self.connections;
                 let listeners = |topic: &Resource| {
-                    let channel = names::namesake(topic);
+                    let channel = names::shared_key_alias(topic);
                     let hear =
                         connections.iter().filter(|connection| connection.hears(node, epoch, &channel));
                     u32::try_from(hear.count()).unwrap_or(u32::MAX)
@@ -303,7 +303,7 @@ impl State {
 
     /// Tells all who have subscribed at the node to which a connection leads.
     fn publish(&mut self, resource: &Resource, from: usize) {
-        let channel = names::namesake(resource);
+        let channel = names::shared_key_alias(resource);
         let Some(node) = self.connections.get(from).map(|connection| connection.node) else { return };
         let Some(epoch) = self.servers.get(node).map(|server| server.epoch) else { return };
         let all = self.connections.iter().enumerate();

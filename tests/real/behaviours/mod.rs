@@ -119,18 +119,18 @@ async fn unlocked_on(servers: &[Server], resource: impl AsRef<[u8]>) {
     }
 }
 
-/// Waits until a lock that was unanswered has been taken back: executed and unlocked, or buried
-/// before it could be.
+/// Waits until a lock that was unanswered has been taken back: executed and unlocked, or refused by
+/// a tombstone before it could be.
 ///
 /// For a resource that nobody has locked there before.
 pub(super) async fn taken_back(server: &Server, resource: &str) {
-    let buried = format!("redquorum:gone:{{{resource}}}:");
+    let tombstone = format!("redquorum:gone:{{{resource}}}:");
     let counted = format!("redisson_lock_token:{{{resource}}}");
     let is_taken_back = async || {
         // All names at one instant.
         let keys = server.keys().await;
         let is_locked = keys.iter().any(|key| key == resource);
-        keys.iter().any(|key| key.starts_with(&buried) || (*key == counted && !is_locked))
+        keys.iter().any(|key| key.starts_with(&tombstone) || (*key == counted && !is_locked))
     };
     eventually(SOON, "the unlock has arrived", is_taken_back).await;
     assert!(!is_locked(server, resource).await, "a lock has come after its unlock");
@@ -140,12 +140,12 @@ pub(super) async fn taken_back(server: &Server, resource: &str) {
 /// else.
 ///
 /// For a resource that only one owner has asked for; anybody's tombstone will do.
-pub(super) async fn buried(server: &Server, resource: &str) {
-    buried_by(server, resource, "").await;
+pub(super) async fn tombstoned(server: &Server, resource: &str) {
+    tombstoned_by(server, resource, "").await;
 }
 
-/// As [`buried`], by this owner: the attempts of others may have left tombstones of their own.
-async fn buried_by(server: &Server, resource: &str, owner: &str) {
+/// As [`tombstoned`], by this owner: the attempts of others may have left tombstones of their own.
+async fn tombstoned_by(server: &Server, resource: &str, owner: &str) {
     let tombstone = format!("redquorum:gone:{{{resource}}}:{owner}");
     let is_buried = async || server.keys().await.iter().any(|key| key.starts_with(&tombstone));
     eventually(SOON, "the unlock has arrived", is_buried).await;

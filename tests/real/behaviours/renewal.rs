@@ -6,8 +6,8 @@ use redquorum::{LossReason, RenewError, RestartGuard};
 use redquorum_tests::{Cluster, Direction, eventually};
 
 use super::{
-    SOON, TTL, builder_behind, buried_by, client, healed_on_all_nodes, hold_requests, is_locked, locked_on,
-    on_all_nodes, open_requests, proxies, trusting, unlocked_everywhere,
+    SOON, TTL, builder_behind, client, healed_on_all_nodes, hold_requests, is_locked, locked_on,
+    on_all_nodes, open_requests, proxies, tombstoned_by, trusting, unlocked_everywhere,
 };
 
 /// How much later than a timer a test may notice it, on a machine that is busy with something else.
@@ -56,7 +56,7 @@ async fn renewals_that_arrive_after_another_has_held_the_resource_revive_nothing
     assert!(!guard.is_valid());
     assert!(matches!(guard.verify().await, Err(RenewError::LeaseLost(_))));
     for server in cluster.servers() {
-        buried_by(server, "r", &guard.owner().to_string()).await;
+        tombstoned_by(server, "r", &guard.owner().to_string()).await;
     }
     assert!(!guard.is_valid());
 }

@@ -6,9 +6,9 @@ use redquorum::{Fault, Vote};
 use redquorum_tests::{Cluster, Direction, ServerOptions, eventually};
 
 use super::{
-    NODE_TIMEOUT, SOON, TTL, all, builder_behind, buried, calls, client, healed_on_all_nodes, hold_requests,
-    impatient, in_order, is_locked, on_all_nodes, open_requests, proxies, taken_back, unlocked_everywhere,
-    votes_of,
+    NODE_TIMEOUT, SOON, TTL, all, builder_behind, calls, client, healed_on_all_nodes, hold_requests,
+    impatient, in_order, is_locked, on_all_nodes, open_requests, proxies, taken_back, tombstoned,
+    unlocked_everywhere, votes_of,
 };
 
 /// Row K: no answer and an error are no refusals, so the rollback goes to every node that may have
@@ -95,7 +95,7 @@ async fn a_lock_that_lands_after_its_own_rollback_is_refused() {
     votes_of(quorum.red_lock("r").ttl(TTL).try_lock().await.unwrap_err());
     proxies[0].delay(Direction::Requests, Duration::ZERO);
     let before = calls(server).await;
-    buried(server, "r").await;
+    tombstoned(server, "r").await;
     let unlocked = calls(server).await;
     assert_eq!(unlocked, before + 1, "the lock has come before its rollback, so nothing was tried");
     eventually(SOON, "the lock has come too", async || calls(server).await > unlocked).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redquorum::RetryPolicy;
 use redquorum_tests::{Cluster, Server};
 
-use super::{SOON, TTL, buried, client, impatient, unlocked_everywhere, votes_of};
+use super::{SOON, TTL, client, impatient, tombstoned, unlocked_everywhere, votes_of};
 
 /// Breaks all connections of a server, or makes it forget its scripts, at every turn.
 async fn harass(servers: &[Server]) {
@@ -91,7 +91,7 @@ async fn a_lock_whose_missing_script_is_learned_of_after_it_was_given_up_leaves_
         server.thaw().await;
     }
     for server in cluster.some(0..2) {
-        buried(server, "r").await;
+        tombstoned(server, "r").await;
     }
     unlocked_everywhere(&cluster, "r").await;
     lock.try_lock().await.unwrap().unwrap().unlock().await.unwrap();

@@ -3,7 +3,7 @@ use futures::FutureExt;
 use super::*;
 use crate::{
     node::request::{
-        ForceUnlock, Inspect, LARGEST_GROUP, Leave, Lock, MOST_ENTRIES, MOST_RESOURCES, Unlock, Withdraw,
+        ForceUnlock, Inspect, LARGEST_GROUP, Lock, MOST_ENTRIES, MOST_RESOURCES, Tombstone, Unlock, Withdraw,
     },
     owner_id::OwnerId,
     resource::Resource,
@@ -45,8 +45,8 @@ fn unlock(number: u32) -> Unlock {
     Unlock {
         resources: resources(),
         owner: owner(number),
-        real: false,
-        leave: Leave::Nothing,
+        notify: false,
+        tombstone: Tombstone::Never,
         is_awaited: false,
     }
 }

@@ -6,9 +6,12 @@
 -- ordinary is left to `lock_any` and its like, before it writes anything but the counter of a lock,
 -- which it counts up first and down again.
 --
---   lock owner, ttl: without a hint unlock owner, kind: real 0|1 and leave 0|1 unless all was
---   deleted|2, and 1 if it is known that others wait renew owner, holds, ttl, token release owner:
---   real, leaves nothing release_late owner: real, leaves a tombstone unless it deletes
+--   lock          owner, ttl: without a hint
+--   renew         owner, holds, ttl, token
+--   unlock        owner, kind: notify 0|1, tombstone 0|1 unless all was deleted|2, and 1 if it is
+--                 known that others wait
+--   release       owner: notifies, leaves no tombstone
+--   release_late  owner: notifies, leaves a tombstone unless it deletes
 --
 -- Both kinds of release are for resources without a brace in their names.
 --
@@ -35,9 +38,9 @@ while at <= last do
       arity, is_usual, channel = 1, true, 'redisson_lock__channel:{' .. resource .. '}'
     else
       local kind = words[at + 2]
-      local is_real = kind == '10' or kind == '11'
-      arity, channel = 2, is_real and 'redisson_lock__channel:' .. braced(resource)
-      is_usual = is_real or kind == '00' or kind == '01'
+      local notifies = kind == '10' or kind == '11'
+      arity, channel = 2, notifies and 'redisson_lock__channel:' .. braced(resource)
+      is_usual = notifies or kind == '00' or kind == '01'
     end
     if has_signs == nil then
       has_signs = call('EXISTS', 'redquorum:any') ~= 0

@@ -56,7 +56,7 @@ function node.enqueue(resources, owner, ttl, hint, waiter, ticket, entry_ttl, in
   end
   index = tonumber(index)
   local resource = resources[index + 1]
-  local seen = node.survey(resources, owner)
+  local seen = node.look_up(resources, owner)
   local is_free, head = not seen.other and only_waits == '0', nil
   if is_free and not seen.is_all_ours and node.signs().has_any then
     head = node.next_in_queue(resource, waiter, ticket)

@@ -14,7 +14,7 @@ function node.force_unlock(resources)
         -- Before the notice, which may be forbidden: without the tombstone, the holder's next
         -- renewal would take it again.
         if held.owner then
-          node.bury(resource, held.owner)
+          node.write_tombstone(resource, held.owner)
         end
         redis.call('PUBLISH', node.named('redisson_lock__channel:', resource), '0')
         pcall(node.next_in_queue, resource)

@@ -1,5 +1,5 @@
--- init.lua  ARGV real 0|1, time  ->  registered incarnation|false [quarantine] | already_registered fingerprint | no_run_id | clock_off by | fault READONLY
-function node.init(_, real, time_of_client)
+-- init.lua  ARGV is_real 0|1, time  ->  registered incarnation|false [quarantine] | already_registered fingerprint | no_run_id | clock_off by | fault READONLY
+function node.init(_, is_real, time_of_client)
   local metadata = node.metadata()
   local is_in_first_quarantine = metadata.is_new == '1' and metadata.fingerprint == node.fingerprint
     and node.incarnation() and metadata.incarnation == node.incarnation() and node.signs().is_quarantined
@@ -7,7 +7,7 @@ function node.init(_, real, time_of_client)
     return { 'already_registered', metadata.fingerprint or node.fingerprint }
   end
   node.check_server(time_of_client)
-  if real == '1' then
+  if is_real == '1' then
     -- The metadata first, with the minimum token of a new node: what a fault in between leaves
     -- waits out its quarantine.
     node.write_metadata(0, '0')

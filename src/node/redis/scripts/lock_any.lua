@@ -56,7 +56,7 @@ function node.lock_any(resources, owner, ttl, hint)
   if node.is_any_gone(resources, owner) then
     return { 'gone' }
   end
-  local seen = node.survey(resources, owner)
+  local seen = node.look_up(resources, owner)
   if seen.is_all_ours then
     return node.grant(resources, owner, ttl, hint, seen)
   end
@@ -82,6 +82,6 @@ function node.take(resources, owner, ttl, hint)
   if node.is_any_gone(resources, owner) then
     return { 'gone' }
   end
-  local seen = node.survey(resources, owner)
+  local seen = node.look_up(resources, owner)
   return seen.other and node.held_by_another(seen) or node.grant(resources, owner, ttl, hint, seen)
 end

@@ -50,7 +50,7 @@ function node.sign()
   node.known_signs = false
 end
 
-function node.bury(resource, owner)
+function node.write_tombstone(resource, owner)
   redis.call('SET', node.named('redquorum:gone:', resource) .. ':' .. owner, '1', 'PX', node.max_ttl)
   node.sign()
 end
@@ -143,7 +143,7 @@ end
 -- All that an entry has to know of its resources: what is left of the ttl of each that is held,
 -- whether all are the owner's, which other owner holds one longest, and the counters: their names,
 -- each, and the largest.
-function node.survey(resources, owner)
+function node.look_up(resources, owner)
   local seen = { ttls = {}, endless = {}, counters = {}, found = {}, largest = 0, is_all_ours = true, is_any_missing = false }
   for i = 1, #resources do
     local held = node.holder(resources[i])

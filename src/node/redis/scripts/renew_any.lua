@@ -5,7 +5,7 @@ function node.renew_any(resources, owner, holds, ttl, token)
   if node.is_any_gone(resources, owner) then
     return { 'gone' }
   end
-  local seen = node.survey(resources, owner)
+  local seen = node.look_up(resources, owner)
   if seen.other then
     return node.held_by_another(seen)
   end

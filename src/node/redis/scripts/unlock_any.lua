@@ -1,9 +1,9 @@
--- unlock_any.lua  KEYS resources  ARGV owner, kind (real 0|1, leave 0|1 unless all was deleted|2,
+-- unlock_any.lua  KEYS resources  ARGV owner, kind (notify 0|1, tombstone 0|1 unless all was deleted|2,
 --   and 1 if it is known that others wait)  ->  deleted | awaited deleted
 
 -- What becomes of the mark of a resource that was deleted.
-function node.pass_mark(resource, is_real, is_known)
-  if not is_real then
+function node.pass_mark(resource, notifies, is_known)
+  if not notifies then
     node.unmark(resource)
   elseif is_known then
     node.mark(resource, node.hand_over)
@@ -13,7 +13,7 @@ function node.pass_mark(resource, is_real, is_known)
 end
 
 function node.unlock_any(resources, owner, kind)
-  local real, leave, is_known = string.match(kind, '^(%d)(%d)(1?)$')
+  local notify, tombstone, is_known = string.match(kind, '^(%d)(%d)(1?)$')
   -- Whatever goes wrong with one part, the others are done, and the first problem is the answer.
   -- Deletions first: a server without memory takes them, and what follows only if it is not the
   -- first write.
@@ -26,8 +26,8 @@ function node.unlock_any(resources, owner, kind)
     if reply == 1 then
       deleted = deleted + 1
       -- Waiters go before newcomers, if there are any that are known: best effort, too.
-      pcall(node.pass_mark, resource, real == '1', is_known == '1')
-      reply = real == '1' and redis.pcall('PUBLISH', node.named('redisson_lock__channel:', resource), '0')
+      pcall(node.pass_mark, resource, notify == '1', is_known == '1')
+      reply = notify == '1' and redis.pcall('PUBLISH', node.named('redisson_lock__channel:', resource), '0')
     elseif reply ~= 0 then
       -- A replica refuses to delete even what is not there, and that is not owed.
       local field = redis.pcall('HMGET', resource, owner)
@@ -38,9 +38,9 @@ function node.unlock_any(resources, owner, kind)
     local is_done, found = pcall(node.is_awaited, resource)
     is_awaited = is_awaited or (is_done and found)
   end
-  local is_left = leave == '2' or (leave == '1' and deleted < #resources)
+  local is_left = tombstone == '2' or (tombstone == '1' and deleted < #resources)
   for i = 1, is_left and #resources or 0 do
-    local is_done, answer = pcall(node.bury, resources[i], owner)
+    local is_done, answer = pcall(node.write_tombstone, resources[i], owner)
     problem = problem or (not is_done and answer)
   end
   if problem then

@@ -2,7 +2,7 @@
 function node.write_back(resources, owner, token)
   node.may_vote()
   token = node.integer(token)
-  local seen = node.survey(resources, owner)
+  local seen = node.look_up(resources, owner)
   if not seen.is_all_ours or node.largest_or_start(seen) > token then
     return { 'not_written_back', seen.largest }
   end

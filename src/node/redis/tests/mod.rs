@@ -13,7 +13,7 @@ use super::*;
 use crate::{
     clock::{Clock, TokioClock},
     node::{
-        Answer, Entry, Leave, Listener, Lock, Node, Notice, Reply, Request, Unlock, entries,
+        Answer, Entry, Listener, Lock, Node, Notice, Reply, Request, Tombstone, Unlock, entries,
         remote::{Census, monitor::Unmonitored, tests::Ear},
     },
     owner_id::OwnerId,
@@ -59,9 +59,15 @@ impl Scene {
         }))
     }
 
-    fn unlock(&self, resource: &Resource, owner: u32, real: bool) -> Reply {
+    fn unlock(&self, resource: &Resource, owner: u32, notify: bool) -> Reply {
         let (resources, owner) = (Arc::new([resource.clone()]), owner_id(owner));
-        self.call(Entry::Unlock(Unlock { resources, owner, real, leave: Leave::Nothing, is_awaited: false }))
+        self.call(Entry::Unlock(Unlock {
+            resources,
+            owner,
+            notify,
+            tombstone: Tombstone::Never,
+            is_awaited: false,
+        }))
     }
 
     /// Locks until a lock gets through, as a lock after a fault is tried again.

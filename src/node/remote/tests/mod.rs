@@ -11,7 +11,7 @@ use super::monitor::Unmonitored;
 use super::*;
 use crate::{
     clock::TokioClock,
-    node::{Answer, Entry, Fault, Leave, Lock, Unlock, transport::LinkEvent},
+    node::{Answer, Entry, Fault, Lock, Tombstone, Unlock, transport::LinkEvent},
     owner_id::OwnerId,
 };
 
@@ -91,7 +91,8 @@ impl Scene {
 
     fn unlock_for(&self, number: u32, time: Duration) -> Reply {
         let (resources, owner) = (Arc::new([resource("r")]), owner(number));
-        let unlock = Unlock { resources, owner, real: true, leave: Leave::Nothing, is_awaited: false };
+        let unlock =
+            Unlock { resources, owner, notify: true, tombstone: Tombstone::Never, is_awaited: false };
         self.node.call(Request::one(Entry::Unlock(unlock), self.clock.now() + time))
     }
 

@@ -380,7 +380,7 @@ fn a_group_waits_in_the_queue_that_it_asks_for_and_is_told_which_of_its_resource
 }
 
 #[test]
-fn namesakes_have_queues_of_their_own() {
+fn shared_key_aliases_have_queues_of_their_own() {
     let mut queue = Queue::held();
     queue.enter("first");
     assert!(is_granted(&queue.ask(&enqueue("{a}", "me", "w", 0, LIFE))));

@@ -14,8 +14,8 @@ use self::sameness::{contents, is_near, is_same_answer};
 use crate::{
     node::{
         Abstention, Answer, Enqueue, Entry, Fault, Fingerprint, ForceUnlock, HeldBy, Holder, Init, Inspect,
-        Inspection, Leave, Lock, NewNodes, Observation, Observe, Proclaim, Proclamation, Queued,
-        QuorumParameters, Reconfigure, Register, Renew, Resources, RestartGuard, Unlock, Withdraw, WriteBack,
+        Inspection, Lock, NewNodes, Observation, Observe, Proclaim, Proclamation, Queued, QuorumParameters,
+        Reconfigure, Register, Renew, Resources, RestartGuard, Tombstone, Unlock, Withdraw, WriteBack,
         entries::{owner, parameters, resource},
         names,
         redis::script::tests::server::Server,
@@ -54,7 +54,7 @@ enum Question {
     Lock { hint: Number, has_turn: bool },
     WriteBack { token: Number },
     Renew { holds: u32, token: Number },
-    Unlock { real: bool, leave: Leave, is_awaited: bool },
+    Unlock { notify: bool, tombstone: Tombstone, is_awaited: bool },
     Enqueue { waiter: &'static str, ticket: Number, enters: bool, only_waits: bool, index: usize },
     Withdraw { waiter: &'static str },
     ForceUnlock,
@@ -136,7 +136,8 @@ fn number() -> impl Strategy<Value = Number> {
 }
 
 /// Mostly nothing.
-const LEAVES: [Leave; 4] = [Leave::Nothing, Leave::Nothing, Leave::UnlessDeleted, Leave::Always];
+const TOMBSTONES: [Tombstone; 4] =
+    [Tombstone::Never, Tombstone::Never, Tombstone::IfMissing, Tombstone::Always];
 
 fn question() -> impl Strategy<Value = Question> {
     prop_oneof![
@@ -144,8 +145,8 @@ fn question() -> impl Strategy<Value = Question> {
             .prop_map(|(hint, has_turn)| Question::Lock { hint, has_turn }),
         3 => number().prop_map(|token| Question::WriteBack { token }),
         4 => (1..3_u32, number()).prop_map(|(holds, token)| Question::Renew { holds, token }),
-        6 => (any::<bool>(), sample::select(&LEAVES[..]), prop::bool::weighted(0.3))
-            .prop_map(|(real, leave, is_awaited)| Question::Unlock { real, leave, is_awaited }),
+        6 => (any::<bool>(), sample::select(&TOMBSTONES[..]), prop::bool::weighted(0.3))
+            .prop_map(|(notify, tombstone, is_awaited)| Question::Unlock { notify, tombstone, is_awaited }),
         10 => (sample::select(&WAITERS[..]), ticket(), prop::bool::weighted(0.8), prop::bool::weighted(0.2), 0..2_usize)
             .prop_map(|(waiter, ticket, enters, only_waits, index)| {
                 Question::Enqueue { waiter, ticket, enters, only_waits, index }
@@ -192,7 +193,7 @@ fn crowd() -> impl Strategy<Value = Vec<Step>> {
     let queued =
         |waiter| Question::Enqueue { waiter, ticket: zero(), enters: true, only_waits: true, index: 0 };
     drafts.extend(WAITERS.map(queued));
-    drafts.push(Question::Unlock { real: true, leave: Leave::Nothing, is_awaited: true });
+    drafts.push(Question::Unlock { notify: true, tombstone: Tombstone::Never, is_awaited: true });
     let one = move |question| {
         let drafts = vec![draft(question)];
         Step::Call { guard: RestartGuard::Off, knows_incarnation: true, drafts }
@@ -284,11 +285,11 @@ impl Pair<'_> {
             Question::Renew { holds, token } => {
                 Entry::Renew(Renew { resources, owner, holds: *holds, ttl, token: self.number(token) })
             }
-            Question::Unlock { real, leave, is_awaited } => Entry::Unlock(Unlock {
+            Question::Unlock { notify, tombstone, is_awaited } => Entry::Unlock(Unlock {
                 resources,
                 owner,
-                real: *real,
-                leave: *leave,
+                notify: *notify,
+                tombstone: *tombstone,
                 is_awaited: *is_awaited,
             }),
             Question::Enqueue { waiter, ticket, enters, only_waits, index } => {
