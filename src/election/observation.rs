@@ -73,7 +73,7 @@ pub struct Observation {
 struct Observer {
     client: Arc<Client>,
     target: Target,
-    bell: Arc<Bell>,
+    notifier: Arc<LeaderNotifier>,
     /// At every node: no change goes unnoticed while they stand. Releases are not listened to, as
     /// they show nobody.
     _subscriptions: Vec<Subscription>,
@@ -85,9 +85,10 @@ struct Observer {
     poll: Duration,
 }
 
-/// Rings when a node gives notice. It keeps one ring until somebody hears it.
+/// Wakes the observer when a node gives notice. It keeps one notification until the observer takes
+/// it.
 #[derive(Debug, Default)]
-struct Bell(Notify);
+struct LeaderNotifier(Notify);
 
 impl Observation {
     pub(super) fn begin(client: &Arc<Client>, target: Target) -> Self {
@@ -126,14 +127,14 @@ impl fmt::Debug for Observation {
 
 impl Observer {
     fn begin(client: Arc<Client>, target: Target) -> Self {
-        let bell = Arc::new(Bell::default());
+        let notifier = Arc::new(LeaderNotifier::default());
         let topic = names::leader(&target.resource);
         let nodes = client.core.nodes.iter();
-        let subscriptions = nodes.map(|node| node.subscribe(&topic, Arc::clone(&bell) as _)).collect();
+        let subscriptions = nodes.map(|node| node.subscribe(&topic, Arc::clone(&notifier) as _)).collect();
         let now = client.core.now();
         let poll = target.settings.pacing.first_poll;
         let _subscriptions = subscriptions;
-        Self { client, target, bell, _subscriptions, last: None, not_before: now, poll_at: now, poll }
+        Self { client, target, notifier, _subscriptions, last: None, not_before: now, poll_at: now, poll }
     }
 
     /// The next change; `None` once the client is closed.
@@ -169,7 +170,7 @@ impl Observer {
         self.core().clock.sleep_until(self.not_before).await;
         tokio::select! {
             biased;
-            () = self.bell.0.notified() => {}
+            () = self.notifier.0.notified() => {}
             () = self.core().clock.sleep_until(self.poll_at) => {}
         }
     }
@@ -205,7 +206,7 @@ impl Observer {
     }
 }
 
-impl Listener for Bell {
+impl Listener for LeaderNotifier {
     /// A new subscription counts as a notice: changes before it may have gone unnoticed.
     fn notice(&self, notice: Notice) {
         if notice == Notice::Interrupted {

@@ -20,8 +20,8 @@ use crate::{
     error::LossReason,
     lock::{
         expiry,
-        gauge::Gauge,
         held::{Held, Left, Won},
+        in_flight_counter::InFlightCounter,
         observer::{LeaseEnd, Observer},
         overseer::{self, Overseer},
         queues::Queues,
@@ -47,7 +47,7 @@ pub(crate) struct Core {
     pub(crate) waiters: Waiters,
     pub(crate) queues: Queues,
     pub(crate) overseer: Overseer,
-    pub(crate) attempts: Gauge,
+    pub(crate) attempts: InFlightCounter,
     pub(crate) renewals: Schedule,
     pub(crate) expiries: Schedule,
     /// In order: that in which a shutdown ends them.
@@ -116,7 +116,7 @@ impl Client {
             waiters: Waiters::default(),
             queues: Queues::default(),
             overseer: Overseer::default(),
-            attempts: Gauge::default(),
+            attempts: InFlightCounter::default(),
             renewals: Schedule::default(),
             expiries: Schedule::default(),
             leases: Mutex::default(),
@@ -166,7 +166,7 @@ impl Core {
 
     /// Takes a won attempt into care: from now on it is renewed, and ends in time.
     pub(crate) fn adopt(&self, mut won: Won) -> Arc<Held> {
-        let under_way = won.under_way.take();
+        let in_flight = won.in_flight.take();
         let id = self.next_lease.fetch_add(1, Ordering::Relaxed);
         let held = Arc::new(Held::new(id, won, self.now(), Arc::clone(&self.observer)));
         // First, since it may be anybody's code: if that panics, nobody has a guard, and nothing
@@ -181,7 +181,7 @@ impl Core {
         if self.is_closed() {
             self.lose(&held, LossReason::Shutdown);
         }
-        drop(under_way);
+        drop(in_flight);
         held
     }
 

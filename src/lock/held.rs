@@ -13,7 +13,7 @@ use crate::{
     error::{LeaseLost, LossReason},
     lock::{
         core::Core,
-        gauge::UnderWay,
+        in_flight_counter::InFlight,
         observer::{Observer, Question},
         queue_node::QueueNode,
         schedule::LeaseId,
@@ -76,7 +76,7 @@ pub(crate) struct Won {
     pub(crate) late: Vec<(usize, Reply)>,
     pub(crate) queue_node: QueueNode,
     /// Keeps a shutdown waiting until the lease is in somebody's care.
-    pub(crate) under_way: Option<UnderWay>,
+    pub(crate) in_flight: Option<InFlight>,
 }
 
 /// What giving back a hold has come to.

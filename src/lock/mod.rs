@@ -4,7 +4,6 @@
 //! unlocking) is submitted on the spot, from `Drop` too, and needs no task to survive for it.
 
 mod admission;
-mod bell;
 pub(crate) mod builder;
 mod call;
 pub(crate) mod claim;
@@ -13,14 +12,15 @@ mod connecting;
 pub(crate) mod core;
 pub(crate) mod expiry;
 pub(crate) mod fanout;
-mod gauge;
 mod guard;
 pub(crate) mod held;
+mod in_flight_counter;
 mod inspection;
 pub(crate) mod locking;
 mod multi_guard;
 mod multi_lock;
 mod node_inspection;
+mod notifier;
 pub(crate) mod observer;
 mod overseer;
 mod owner;

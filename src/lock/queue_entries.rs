@@ -7,9 +7,9 @@ use crate::{
     clock::Clock,
     config::CheckedLock,
     lock::{
-        bell::{Bell, NodeBell, Topic},
         core::Core,
-        gauge::UnderWay,
+        in_flight_counter::InFlight,
+        notifier::{NodeNotifier, NotificationKind, Notifier},
     },
     node::{Enqueue, Entry, Lock, Node, Queued, Request, Subscription, Withdraw, names},
     owner_id::OwnerId,
@@ -35,11 +35,11 @@ pub(crate) struct QueueEntries {
     listens: BTreeMap<usize, Vec<Subscription>>,
     /// While it is one of the first two: at the queue node, and at the next one.
     releases: Vec<Subscription>,
-    bell: Arc<Bell>,
+    notifier: Arc<Notifier>,
     nodes: Vec<Arc<dyn Node>>,
     clock: Arc<dyn Clock>,
     /// Keeps a shutdown waiting until the entries are given up.
-    _under_way: UnderWay,
+    _in_flight: InFlight,
 }
 
 impl QueueEntries {
@@ -48,7 +48,7 @@ impl QueueEntries {
         resource: &Resource,
         index: usize,
         settings: &CheckedLock,
-        bell: &Arc<Bell>,
+        notifier: &Arc<Notifier>,
     ) -> Self {
         Self {
             waiter: core.owners.fresh(),
@@ -60,10 +60,10 @@ impl QueueEntries {
             entered: NodeSet::EMPTY,
             listens: BTreeMap::new(),
             releases: Vec::new(),
-            bell: Arc::clone(bell),
+            notifier: Arc::clone(notifier),
             nodes: core.nodes.clone(),
             clock: Arc::clone(&core.clock),
-            _under_way: core.attempts.enter(),
+            _in_flight: core.attempts.enter(),
         }
     }
 
@@ -126,11 +126,11 @@ impl QueueEntries {
         if self.listens.contains_key(&node) {
             return;
         }
-        let topics = [
-            (names::next(&self.resource, &self.waiter), Topic::Next),
-            (names::turn(&self.resource, &self.waiter), Topic::Turn),
+        let names = [
+            (names::next(&self.resource, &self.waiter), NotificationKind::Next),
+            (names::turn(&self.resource, &self.waiter), NotificationKind::Turn),
         ];
-        let subscriptions = topics.into_iter().filter_map(|(name, topic)| self.subscribe(node, &name, topic));
+        let subscriptions = names.into_iter().filter_map(|(name, kind)| self.subscribe(node, &name, kind));
         let subscriptions = subscriptions.collect();
         self.listens.insert(node, subscriptions);
     }
@@ -141,8 +141,9 @@ impl QueueEntries {
         if self.releases.is_empty() {
             let next = order.iter().copied().find(|node| *node != queue_node);
             let nodes = [Some(queue_node), next].into_iter().flatten();
-            self.releases =
-                nodes.filter_map(|node| self.subscribe(node, &self.resource, Topic::Release)).collect();
+            self.releases = nodes
+                .filter_map(|node| self.subscribe(node, &self.resource, NotificationKind::Release))
+                .collect();
         }
     }
 
@@ -151,8 +152,8 @@ impl QueueEntries {
         self.releases.clear();
     }
 
-    fn subscribe(&self, node: usize, name: &Resource, topic: Topic) -> Option<Subscription> {
-        let listener = NodeBell { node, topic, bell: Arc::clone(&self.bell) };
+    fn subscribe(&self, node: usize, name: &Resource, kind: NotificationKind) -> Option<Subscription> {
+        let listener = NodeNotifier { node, kind, notifier: Arc::clone(&self.notifier) };
         self.nodes.get(node).map(|to| to.subscribe(name, Arc::new(listener)))
     }
 

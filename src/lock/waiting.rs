@@ -15,11 +15,11 @@ use crate::{
     config::CheckedLock,
     error::LockError,
     lock::{
-        bell::{Bell, Heard},
         core::Core,
         held::Won,
         inspection::ask_all,
         locking::{Attempted, Lost, Refused, Target, attempt},
+        notifier::{Notifications, Notifier},
         queue_entries::QueueEntries,
     },
     mutex::lock,
@@ -42,7 +42,7 @@ pub(crate) struct Waiters {
 struct Queue {
     /// Tokio's mutex is fair: the first to ask is the first to get it.
     turn: tokio::sync::Mutex<Turn>,
-    bell: Arc<Bell>,
+    notifier: Arc<Notifier>,
 }
 
 /// What the waiter knows, and hands on.
@@ -107,11 +107,11 @@ async fn take_turns(
     last_votes: &mut Option<Votes>,
 ) -> Result<Won, LockError> {
     let place = core.waiters.enter(&target.resources);
-    let bell = &place.queue.bell;
+    let notifier = &place.queue.notifier;
     let mut turn = place.queue.turn.lock().await;
     loop {
         let end_of_patience = turn.end_of_patience(start, &target.settings);
-        let plan = turn.until_next_attempt(core, target, bell, end_of_patience).await;
+        let plan = turn.until_next_attempt(core, target, notifier, end_of_patience).await;
         let (begun, hint) = (core.now(), turn.hint);
         turn.is_asking = true;
         let entries = turn.waiting.as_mut().map(|waiting| &mut waiting.entries);
@@ -119,11 +119,11 @@ async fn take_turns(
         turn.is_asking = false;
         match attempted {
             Attempted::Won(won) => {
-                turn.won(core, bell);
+                turn.won(core, notifier);
                 return Ok(won);
             }
             Attempted::Lost(lost) => {
-                turn.lost(core, target, bell, &lost, begun);
+                turn.lost(core, target, notifier, &lost, begun);
                 let end_of_patience = turn.end_of_patience(start, &target.settings);
                 if end_of_patience.is_some_and(|end| end <= core.now()) {
                     return Err(lost.into_error(core, target));
@@ -197,14 +197,14 @@ impl Turn {
         &mut self,
         core: &Core,
         target: &Target,
-        bell: &Arc<Bell>,
+        notifier: &Arc<Notifier>,
         end_of_patience: Option<Instant>,
     ) -> Plan {
         let waiting = match &mut self.waiting {
             Some(waiting) => waiting,
             None => match core.line_of(&target.resources).await {
                 None => return core.first_contact(&target.resource),
-                Some(index) => self.waiting.insert(Waiting::begin(core, target, index, bell)),
+                Some(index) => self.waiting.insert(Waiting::begin(core, target, index, notifier)),
             },
         };
         if std::mem::take(&mut self.is_asking) {
@@ -212,9 +212,9 @@ impl Turn {
             waiting.queueing.ask_again(core.now());
         }
         loop {
-            let rung = bell.rung.notified();
+            let notified = notifier.notified.notified();
             let now = core.now();
-            waiting.hear(bell.take(), now);
+            waiting.hear(notifier.take(), now);
             let NextAttempt { at, plan } = waiting.queueing.next_attempt();
             let at = [end_of_patience, self.quarantined_until].into_iter().flatten().fold(at, Instant::min);
             if at <= now {
@@ -224,13 +224,13 @@ impl Turn {
             }
             tokio::select! {
                 biased;
-                () = rung => {}
+                () = notified => {}
                 () = core.clock.sleep_until(at) => {}
             }
         }
     }
 
-    fn lost(&mut self, core: &Core, target: &Target, bell: &Arc<Bell>, lost: &Lost, begun: Instant) {
+    fn lost(&mut self, core: &Core, target: &Target, notifier: &Arc<Notifier>, lost: &Lost, begun: Instant) {
         let now = core.now();
         self.hint = self.hint.max(lost.hint);
         self.failing_since = match lost.loss {
@@ -244,16 +244,16 @@ impl Turn {
             // A waiter that is refused for another resource waits for that one: in both queues, it
             // would keep others from what is free.
             Some(waiting) if is_elsewhere(waiting, lost.refused) => {
-                let mut other = Waiting::begin(core, target, index, bell);
+                let mut other = Waiting::begin(core, target, index, notifier);
                 other.entries.instead_of(&waiting.entries);
                 // Those in whose way it is may be in its way, at the same moment.
                 other.queueing.moved(waiting.queueing.moves() + 1, now, core.jitter());
                 *waiting = other;
             }
-            Some(waiting) => waiting.lost(lost, bell, now, core.jitter()),
+            Some(waiting) => waiting.lost(lost, notifier, now, core.jitter()),
             None => {
-                let waiting = self.waiting.insert(Waiting::begin(core, target, index, bell));
-                waiting.lost(lost, bell, now, core.jitter());
+                let waiting = self.waiting.insert(Waiting::begin(core, target, index, notifier));
+                waiting.lost(lost, notifier, now, core.jitter());
             }
         }
     }
@@ -284,12 +284,12 @@ impl Turn {
     }
 
     /// The next in the queue waits for what this one has won.
-    fn won(&mut self, core: &Core, bell: &Bell) {
+    fn won(&mut self, core: &Core, notifier: &Notifier) {
         (self.failing_since, self.quarantined_until) = (None, None);
         if let Some(Waiting { queueing, entries, .. }) = &mut self.waiting {
             entries.won(core);
             // Wakes until now were for this turn.
-            bell.take();
+            notifier.take();
             queueing.won(core.now());
         }
     }
@@ -297,7 +297,7 @@ impl Turn {
 
 impl Waiting {
     /// Waits for this one of the resources from now on.
-    fn begin(core: &Core, target: &Target, index: usize, bell: &Arc<Bell>) -> Self {
+    fn begin(core: &Core, target: &Target, index: usize, notifier: &Arc<Notifier>) -> Self {
         let Target { resource, resources, settings } = target;
         let resource = resources.get(index).unwrap_or(resource);
         let (electorate, order, now) = (core.settings.electorate, core.queue_nodes(resource), core.now());
@@ -305,18 +305,18 @@ impl Waiting {
         let mut queueing =
             Queueing::new(electorate, settings.pacing, entry_ttl, hand_over, order.clone(), now);
         queueing.ask_again(now);
-        Self { queueing, entries: QueueEntries::new(core, resource, index, settings, bell), order }
+        Self { queueing, entries: QueueEntries::new(core, resource, index, settings, notifier), order }
     }
 
-    fn hear(&mut self, heard: Heard, now: Instant) {
-        heard.interrupted.iter().for_each(|node| self.queueing.interrupted(node, now));
-        heard.news.iter().for_each(|node| self.queueing.look(node, now));
-        self.come_next(heard);
-        heard.releases.iter().for_each(|node| self.queueing.released(node, now));
-        heard.wakes.iter().for_each(|node| self.queueing.woken(node, now));
+    fn hear(&mut self, notifications: Notifications, now: Instant) {
+        notifications.interrupted.iter().for_each(|node| self.queueing.interrupted(node, now));
+        notifications.news.iter().for_each(|node| self.queueing.look(node, now));
+        self.come_next(notifications);
+        notifications.releases.iter().for_each(|node| self.queueing.released(node, now));
+        notifications.wakes.iter().for_each(|node| self.queueing.woken(node, now));
     }
 
-    fn lost(&mut self, lost: &Lost, bell: &Bell, now: Instant, jitter: f64) {
+    fn lost(&mut self, lost: &Lost, notifier: &Notifier, now: Instant, jitter: f64) {
         let deferral = lost.deferral.as_ref();
         let setback = Setback { loss: lost.loss, views: &lost.views, deferral, took: lost.took };
         self.queueing.attempt_lost(&setback, now, jitter);
@@ -324,15 +324,15 @@ impl Waiting {
             self.listen(deferral.node);
         }
         // What came during the attempt may be older than its refusal: one more look, and no wake.
-        let heard = bell.take();
-        self.come_next(heard);
-        let news = heard.news.union(heard.wakes).union(heard.releases);
+        let notifications = notifier.take();
+        self.come_next(notifications);
+        let news = notifications.news.union(notifications.wakes).union(notifications.releases);
         news.iter().for_each(|node| self.queueing.look(node, now));
-        heard.interrupted.iter().for_each(|node| self.queueing.interrupted(node, now));
+        notifications.interrupted.iter().for_each(|node| self.queueing.interrupted(node, now));
     }
 
-    fn come_next(&mut self, heard: Heard) {
-        for node in heard.nexts.iter() {
+    fn come_next(&mut self, notifications: Notifications) {
+        for node in notifications.nexts.iter() {
             self.queueing.comes_next(node);
             self.listen(node);
         }

@@ -75,11 +75,11 @@ struct Batch {
 #[derive(Debug, Default)]
 struct Lane {
     waiting: VecDeque<Arc<Batch>>,
-    under_way: Option<UnderWay>,
+    in_flight: Option<CallInFlight>,
 }
 
 #[derive(Debug)]
-struct UnderWay {
+struct CallInFlight {
     batch: Arc<Batch>,
     /// Which renewals of the batch were sent.
     sent: Vec<usize>,
@@ -129,7 +129,7 @@ fn in_calls(due: Vec<Arc<Held>>) -> Vec<Vec<Arc<Held>>> {
 impl Lane {
     /// Sends the next batch if nothing is under way.
     fn send_next(&mut self, core: &Core, node: usize) {
-        while self.under_way.is_none() {
+        while self.in_flight.is_none() {
             let (Some(batch), Some(to)) = (self.waiting.pop_front(), core.nodes.get(node)) else { return };
             let mut sent = Vec::new();
             let mut entries = Vec::new();
@@ -148,13 +148,13 @@ impl Lane {
                 } else {
                     Reply::fault(entries.len(), &Fault::Unresponsive)
                 };
-                self.under_way = Some(UnderWay { batch, sent, reply, deadline });
+                self.in_flight = Some(CallInFlight { batch, sent, reply, deadline });
             }
         }
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.under_way.as_ref().map(|under_way| under_way.deadline)
+        self.in_flight.as_ref().map(|in_flight| in_flight.deadline)
     }
 
     /// Stops waiting for what is overdue; it may still be executed.
@@ -165,14 +165,14 @@ impl Lane {
     }
 
     fn poll_answer(&mut self, core: &Core, node: usize, context: &mut Context<'_>) -> Poll<()> {
-        let Some(under_way) = &mut self.under_way else { return Poll::Pending };
-        Pin::new(&mut under_way.reply).poll(context).map(|answers| self.end(core, node, |_| answers))
+        let Some(in_flight) = &mut self.in_flight else { return Poll::Pending };
+        Pin::new(&mut in_flight.reply).poll(context).map(|answers| self.end(core, node, |_| answers))
     }
 
     fn end(&mut self, core: &Core, node: usize, answers: impl FnOnce(usize) -> Vec<Answer>) {
-        let Some(under_way) = self.under_way.take() else { return };
-        let mut renewals = lock(&under_way.batch.renewals);
-        for (index, answer) in under_way.sent.iter().zip(answers(under_way.sent.len())) {
+        let Some(in_flight) = self.in_flight.take() else { return };
+        let mut renewals = lock(&in_flight.batch.renewals);
+        for (index, answer) in in_flight.sent.iter().zip(answers(in_flight.sent.len())) {
             if let Some(renewal) = renewals.get_mut(*index) {
                 let outcome = renewal.hear(node, &answer, &*core.clock);
                 if let Some(outcome) = outcome {

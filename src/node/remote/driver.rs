@@ -111,7 +111,7 @@ impl Driver {
             self.redial.lasted(now.saturating_duration_since(since), &fault);
             let mut state = self.shared.lock();
             state.outbox.disconnected(fault, now);
-            let interrupted = state.topics.disconnected();
+            let interrupted = state.subscriptions.disconnected();
             drop(state);
             tell(&interrupted, Notice::Interrupted);
         }
@@ -287,11 +287,11 @@ impl Driver {
             }
             LinkEvent::Loaded => self.shared.lock().outbox.loaded(),
             LinkEvent::Subscribed(resource) => {
-                let listeners = self.shared.lock().topics.confirmed(&resource);
+                let listeners = self.shared.lock().subscriptions.confirmed(&resource);
                 tell(&listeners, Notice::Subscribed);
             }
             LinkEvent::Released(resource) => {
-                let listeners = self.shared.lock().topics.listeners(&resource);
+                let listeners = self.shared.lock().subscriptions.listeners(&resource);
                 tell(&listeners, Notice::Released);
             }
             LinkEvent::Closed(fault) => return Some(fault),

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 pub(crate) use self::{census::Census, monitor::Monitor};
 use self::{
     driver::Driver,
-    topics::{Change, Topics},
+    subscriptions::{Change, Subscriptions},
 };
 use crate::{
     clock::{Clock, Instant},
@@ -36,10 +36,10 @@ mod driver;
 pub(super) mod monitor;
 mod redial;
 mod registration;
+mod subscriptions;
 #[cfg(test)]
 pub(super) mod tests;
 mod timer;
-mod topics;
 
 /// A dial is given at least this long, however short the node timeout: a handshake takes several
 /// round trips.
@@ -121,7 +121,7 @@ impl Node for RemoteNode {
         // for the others. A notice that was meant for a shared-key alias costs one attempt.
         let resource = names::shared_key_alias(resource);
         let mut state = self.shared.lock();
-        let (id, is_confirmed) = state.topics.add(&resource, Arc::clone(&listener));
+        let (id, is_confirmed) = state.subscriptions.add(&resource, Arc::clone(&listener));
         drop(state);
         self.shared.driver.wake();
         if is_confirmed {
@@ -130,7 +130,7 @@ impl Node for RemoteNode {
         let shared = Arc::downgrade(&self.shared);
         Subscription::new(move || {
             let Some(shared) = shared.upgrade() else { return };
-            let removed = shared.lock().topics.remove(&resource, id);
+            let removed = shared.lock().subscriptions.remove(&resource, id);
             shared.driver.wake();
             drop(removed);
         })
@@ -172,7 +172,7 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     outbox: Outbox,
-    topics: Topics,
+    subscriptions: Subscriptions,
 }
 
 /// What a connection is told next.
@@ -194,7 +194,7 @@ struct Upkeep {
 impl State {
     fn next_traffic(&mut self, now: Instant) -> Traffic {
         let calls = std::iter::from_fn(|| self.outbox.next_batch(now)).collect();
-        Traffic { calls, changes: self.topics.changes() }
+        Traffic { calls, changes: self.subscriptions.changes() }
     }
 
     /// Does what time alone asks for.
@@ -225,7 +225,7 @@ impl Traffic {
 
 impl Shared {
     fn new(node_timeout: Duration) -> Self {
-        let state = State { outbox: Outbox::new(node_timeout), topics: Topics::default() };
+        let state = State { outbox: Outbox::new(node_timeout), subscriptions: Subscriptions::default() };
         Self { state: Mutex::new(state), driver: AtomicWaker::new() }
     }
 

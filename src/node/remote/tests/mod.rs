@@ -254,7 +254,7 @@ async fn many_listeners_have_one_subscription_and_the_last_takes_it_with_it() {
     drop(listen(&ears[0]));
     scene.pass(1).await;
     assert!(scene.fake.told().is_empty(), "come and gone between two looks");
-    assert!(scene.node.shared.lock().topics.is_empty());
+    assert!(scene.node.shared.lock().subscriptions.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

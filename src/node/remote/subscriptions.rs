@@ -15,15 +15,15 @@ use crate::{node::Listener, resource::Resource};
 ///    listener.
 /// 2. A listener that comes and goes between two looks of the task costs no traffic.
 #[derive(Debug, Default)]
-pub(super) struct Topics {
-    topics: BTreeMap<Resource, Topic>,
+pub(super) struct Subscriptions {
+    subscriptions: BTreeMap<Resource, TopicState>,
     /// Where listeners and connection may disagree.
     changed: BTreeSet<Resource>,
     next: u64,
 }
 
 #[derive(Debug, Default)]
-struct Topic {
+struct TopicState {
     listeners: Vec<(u64, Arc<dyn Listener>)>,
     is_asked: bool,
     is_confirmed: bool,
@@ -36,12 +36,12 @@ pub(super) enum Change {
     Unsubscribe(Resource),
 }
 
-impl Topics {
+impl Subscriptions {
     /// Adds a listener: its number, and whether the subscription stands already.
     pub(super) fn add(&mut self, resource: &Resource, listener: Arc<dyn Listener>) -> (u64, bool) {
         let id = self.next;
         self.next += 1;
-        let topic = self.topics.entry(resource.clone()).or_default();
+        let topic = self.subscriptions.entry(resource.clone()).or_default();
         topic.listeners.push((id, listener));
         if !topic.is_asked {
             self.changed.insert(resource.clone());
@@ -51,7 +51,7 @@ impl Topics {
 
     /// Takes a listener out, and hands it back so that it can be dropped outside of any lock.
     pub(super) fn remove(&mut self, resource: &Resource, id: u64) -> Option<Arc<dyn Listener>> {
-        let topic = self.topics.get_mut(resource)?;
+        let topic = self.subscriptions.get_mut(resource)?;
         let position = topic.listeners.iter().position(|(number, _)| *number == id)?;
         let (_, listener) = topic.listeners.remove(position);
         if topic.listeners.is_empty() {
@@ -62,7 +62,7 @@ impl Topics {
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.topics.is_empty() && self.changed.is_empty()
+        self.subscriptions.is_empty() && self.changed.is_empty()
     }
 
     /// What has to be told to a connection that stands, now that it is told.
@@ -72,14 +72,14 @@ impl Topics {
             return changes;
         }
         for resource in std::mem::take(&mut self.changed) {
-            let Some(topic) = self.topics.get_mut(&resource) else { continue };
+            let Some(topic) = self.subscriptions.get_mut(&resource) else { continue };
             match (topic.listeners.is_empty(), topic.is_asked) {
                 (false, false) => {
                     topic.is_asked = true;
                     changes.push(Change::Subscribe(resource));
                 }
                 (true, is_asked) => {
-                    self.topics.remove(&resource);
+                    self.subscriptions.remove(&resource);
                     if is_asked {
                         changes.push(Change::Unsubscribe(resource));
                     }
@@ -93,7 +93,7 @@ impl Topics {
     /// The connection is gone, and every subscription with it; who has to hear of it.
     pub(super) fn disconnected(&mut self) -> Vec<Arc<dyn Listener>> {
         let mut interrupted = Vec::new();
-        for (resource, topic) in &mut self.topics {
+        for (resource, topic) in &mut self.subscriptions {
             if topic.is_confirmed {
                 interrupted.extend(topic.listeners.iter().map(|(_, listener)| Arc::clone(listener)));
             }
@@ -106,7 +106,7 @@ impl Topics {
 
     /// The subscription stands; who has to hear of it.
     pub(super) fn confirmed(&mut self, resource: &Resource) -> Vec<Arc<dyn Listener>> {
-        if let Some(topic) = self.topics.get_mut(resource).filter(|topic| topic.is_asked) {
+        if let Some(topic) = self.subscriptions.get_mut(resource).filter(|topic| topic.is_asked) {
             topic.is_confirmed = true;
         }
         self.listeners(resource)
@@ -114,7 +114,7 @@ impl Topics {
 
     /// All who listen to a resource, in the order in which they came.
     pub(super) fn listeners(&self, resource: &Resource) -> Vec<Arc<dyn Listener>> {
-        let topic = self.topics.get(resource);
+        let topic = self.subscriptions.get(resource);
         topic
             .into_iter()
             .flat_map(|topic| &topic.listeners)

@@ -13,30 +13,30 @@ use tokio::sync::Notify;
 /// An attempt enters and then looks whether the client is closed; a shutdown closes it and then
 /// looks for attempts. Both in one total order (`SeqCst`), so that one of them sees the other.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Gauge {
+pub(crate) struct InFlightCounter {
     shared: Arc<Shared>,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
-    under_way: AtomicUsize,
+    in_flight: AtomicUsize,
     none: Notify,
 }
 
 /// One attempt under way, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct UnderWay {
+pub(crate) struct InFlight {
     shared: Arc<Shared>,
 }
 
-impl Gauge {
-    pub(crate) fn enter(&self) -> UnderWay {
-        self.shared.under_way.fetch_add(1, Ordering::SeqCst);
-        UnderWay { shared: Arc::clone(&self.shared) }
+impl InFlightCounter {
+    pub(crate) fn enter(&self) -> InFlight {
+        self.shared.in_flight.fetch_add(1, Ordering::SeqCst);
+        InFlight { shared: Arc::clone(&self.shared) }
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.shared.under_way.load(Ordering::SeqCst)
+        self.shared.in_flight.load(Ordering::SeqCst)
     }
 
     /// Ready when nothing is under way.
@@ -53,9 +53,9 @@ impl Gauge {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for InFlight {
     fn drop(&mut self) {
-        if self.shared.under_way.fetch_sub(1, Ordering::SeqCst) == 1 {
+        if self.shared.in_flight.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.shared.none.notify_waiters();
         }
     }
@@ -69,9 +69,9 @@ mod tests {
 
     #[tokio::test]
     async fn none_is_ready_when_the_last_attempt_is_over() {
-        let gauge = Gauge::default();
-        let (one, other) = (gauge.enter(), gauge.enter());
-        let mut none = Box::pin(gauge.none());
+        let in_flight_counter = InFlightCounter::default();
+        let (one, other) = (in_flight_counter.enter(), in_flight_counter.enter());
+        let mut none = Box::pin(in_flight_counter.none());
         assert!(none.as_mut().now_or_never().is_none());
         drop(one);
         assert!(none.as_mut().now_or_never().is_none());
