@@ -5,11 +5,11 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     algorithm::{
-        attempt::{Attempt, LockVote, Loss, Plan, Rules, Step},
+        attempt::{Attempt, FailureReason, LockVote, Plan, Rules, Step},
         node_set::NodeSet,
         node_view::NodeView,
         queue_node,
-        queueing::{Deferral, Queueing, Setback},
+        queueing::{Deferral, FailedAttempt, Queueing},
         tally::{Tally, TallyResult},
     },
     clock::Instant,
@@ -74,8 +74,8 @@ impl Core {
                     None => return false,
                 },
                 Step::Enqueue(_) | Step::WriteBack { .. } | Step::Abandon => {}
-                Step::Won { .. } => return true,
-                Step::Lost(_) => return false,
+                Step::Acquired { .. } => return true,
+                Step::Failed(_) => return false,
             }
         }
     }
@@ -101,9 +101,13 @@ impl Core {
             holder: Some((owner, self.ttl)),
         };
         queueing.attempt_begins(NOW);
-        let loss = Loss::Contended;
+        let reason = FailureReason::Contended;
         let took = Duration::from_millis(1);
-        queueing.attempt_lost(&Setback { loss, views: &seen, deferral: Some(&deferral), took }, NOW, 0.5);
+        queueing.attempt_failed(
+            &FailedAttempt { reason, views: &seen, deferral: Some(&deferral), took },
+            NOW,
+            0.5,
+        );
         queueing.woken(0, NOW);
         Ok(queueing.next_attempt().at == NOW)
     }

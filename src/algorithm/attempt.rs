@@ -81,17 +81,17 @@ pub(crate) enum Step {
     WriteBack { token: u64, nodes: NodeSet },
     /// Wait for a vote, at most until then.
     Wait(Instant),
-    /// Take everything back now; more steps follow, until it is known why it was lost.
+    /// Take everything back now; more steps follow, until it is known why it failed.
     Abandon,
     /// A quorum holds the resource and has confirmed the token.
-    Won { token: FencingToken },
+    Acquired { token: FencingToken },
     /// No quorum, for this reason; everything was taken back.
-    Lost(Loss),
+    Failed(FailureReason),
 }
 
-/// Why an attempt was lost.
+/// Why an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Loss {
+pub(crate) enum FailureReason {
     /// A quorum answered, and somebody else has votes.
     Contended,
     /// Fewer nodes than a quorum answered.
@@ -106,13 +106,13 @@ pub(crate) enum Loss {
 ///
 /// 1. `start` is before the first byte of the attempt: the validity counts from there, a write-back
 ///    included.
-/// 2. [`Step::Won`] is given only before the end of the validity, checked last.
-/// 3. After [`Step::Abandon`] no vote makes it won.
+/// 2. [`Step::Acquired`] is given only before the end of the validity, checked last.
+/// 3. After [`Step::Abandon`] no vote makes it succeed.
 #[derive(Clone, Debug)]
 pub(crate) struct Attempt {
     rules: Rules,
     start: Instant,
-    phase: Phase,
+    phase: AttemptPhase,
     lock: Round,
     lock_votes: Vec<LockVote>,
     fencing: Fencing,
@@ -135,13 +135,13 @@ pub(crate) struct Attempt {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Phase {
+enum AttemptPhase {
     Locking,
     Confirming(u64),
     /// Taken back; waiting to know which of the two reasons it was.
     Settling,
-    Won(u64),
-    Lost(Loss),
+    Acquired(u64),
+    Failed(FailureReason),
 }
 
 /// The share of the node timeout after which a silent queue node is passed over.
@@ -153,7 +153,7 @@ impl Attempt {
         let electorate = rules.electorate;
         Self {
             start,
-            phase: Phase::Locking,
+            phase: AttemptPhase::Locking,
             lock: Round::new(electorate),
             lock_votes: vec![LockVote::Unsent; electorate.nodes()],
             fencing: Fencing::new(electorate.nodes()),
@@ -234,11 +234,11 @@ impl Attempt {
         self.lock.expire(now);
         self.confirm.expire(now);
         match self.phase {
-            Phase::Locking => self.step_locking(now),
-            Phase::Confirming(token) => self.step_confirming(token, now),
-            Phase::Settling => self.step_settling(),
-            Phase::Won(token) => Step::Won { token: FencingToken::new(token) },
-            Phase::Lost(loss) => Step::Lost(loss),
+            AttemptPhase::Locking => self.step_locking(now),
+            AttemptPhase::Confirming(token) => self.step_confirming(token, now),
+            AttemptPhase::Settling => self.step_settling(),
+            AttemptPhase::Acquired(token) => Step::Acquired { token: FencingToken::new(token) },
+            AttemptPhase::Failed(reason) => Step::Failed(reason),
         }
     }
 
@@ -284,7 +284,7 @@ impl Attempt {
             TallyResult::Won => {
                 // A quorum of grants has a largest vote.
                 let Some(token) = self.fencing.fix() else { return self.abandon(now) };
-                self.phase = Phase::Confirming(token);
+                self.phase = AttemptPhase::Confirming(token);
                 self.step_confirming(token, now)
             }
             TallyResult::Pending => {
@@ -321,13 +321,13 @@ impl Attempt {
             return self.abandon(now);
         }
         if mutation::is_on(Mutation::NoWriteBack) {
-            self.phase = Phase::Won(token);
-            return Step::Won { token: FencingToken::new(token) };
+            self.phase = AttemptPhase::Acquired(token);
+            return Step::Acquired { token: FencingToken::new(token) };
         }
         match self.confirm.result() {
             TallyResult::Won => {
-                self.phase = Phase::Won(token);
-                Step::Won { token: FencingToken::new(token) }
+                self.phase = AttemptPhase::Acquired(token);
+                Step::Acquired { token: FencingToken::new(token) }
             }
             TallyResult::Lost => self.abandon(now),
             TallyResult::Pending => {
@@ -347,32 +347,32 @@ impl Attempt {
         let answered = self.answered();
         let electorate = self.rules.electorate;
         if electorate.is_quorum(answered) || !electorate.is_quorum(answered.union(self.lock.pending())) {
-            let loss = self.reason();
-            self.phase = Phase::Lost(loss);
-            return Step::Lost(loss);
+            let reason = self.reason();
+            self.phase = AttemptPhase::Failed(reason);
+            return Step::Failed(reason);
         }
         self.wait(self.lock.next_deadline())
     }
 
     fn abandon(&mut self, now: Instant) -> Step {
         self.phase = if now >= self.end_of_validity() {
-            Phase::Lost(Loss::Expired)
+            AttemptPhase::Failed(FailureReason::Expired)
         } else if self.is_put_off || self.queue_node_refused() || self.waker_refused() {
-            Phase::Lost(Loss::Contended)
+            AttemptPhase::Failed(FailureReason::Contended)
         } else if now >= self.end() {
-            Phase::Lost(self.reason())
+            AttemptPhase::Failed(self.reason())
         } else {
-            Phase::Settling
+            AttemptPhase::Settling
         };
         Step::Abandon
     }
 
-    fn reason(&self) -> Loss {
+    fn reason(&self) -> FailureReason {
         let refused = self.nodes_that(|lock_vote| matches!(lock_vote, LockVote::Refused | LockVote::PutOff));
         if !refused.is_empty() && self.rules.electorate.is_quorum(self.answered()) {
-            Loss::Contended
+            FailureReason::Contended
         } else {
-            Loss::NoQuorum
+            FailureReason::NoQuorum
         }
     }
 
@@ -400,7 +400,7 @@ impl Attempt {
 
     fn wait(&self, deadline: Option<Instant>) -> Step {
         let queue_node = self.rules.plan.queue_nodes().is_some()
-            && matches!(self.phase, Phase::Locking)
+            && matches!(self.phase, AttemptPhase::Locking)
             && self.lock.granted().is_empty();
         let deadline = deadline.into_iter().chain([self.end()]).min().unwrap_or(self.start);
         Step::Wait(if queue_node { deadline.min(self.hedge_at) } else { deadline })

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     algorithm::{
-        attempt::{Loss, Plan},
+        attempt::{FailureReason, Plan},
         node_set::NodeSet,
         node_view::{NodeView, holder, is_split},
         orphaned_keys::OrphanedKeys,
@@ -117,10 +117,10 @@ pub(crate) struct Deferral {
     pub(crate) holder: Option<(Option<OwnerId>, Duration)>,
 }
 
-/// What an attempt that was lost has seen.
+/// What a failed attempt has seen.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Setback<'a> {
-    pub(crate) loss: Loss,
+pub(crate) struct FailedAttempt<'a> {
+    pub(crate) reason: FailureReason,
     pub(crate) views: &'a [NodeView],
     pub(crate) deferral: Option<&'a Deferral>,
     pub(crate) took: Duration,
@@ -239,8 +239,8 @@ impl Queueing {
         self.rank < LISTENING
     }
 
-    /// An attempt was lost. `jitter` is uniform in 0..1.
-    pub(crate) fn attempt_lost(&mut self, seen: &Setback<'_>, now: Instant, jitter: f64) {
+    /// An attempt failed. `jitter` is uniform in 0..1.
+    pub(crate) fn attempt_failed(&mut self, seen: &FailedAttempt<'_>, now: Instant, jitter: f64) {
         let floor = self.pacing.floor;
         let most = self.entry_ttl.mul_f64(0.75).max(floor);
         let poll = self.poll.mul_f64(0.5 + jitter).min(most);
@@ -250,7 +250,7 @@ impl Queueing {
         self.is_named_again = false;
         self.queued_at = None;
         self.rank = u32::MAX;
-        if seen.loss != Loss::Contended {
+        if seen.reason != FailureReason::Contended {
             let delay = floor.saturating_mul(1 << self.failures.min(16)).min(self.poll);
             self.failures += 1;
             self.not_before = now + delay.mul_f64(0.5 + jitter).max(floor);
@@ -317,8 +317,9 @@ impl Queueing {
         }
     }
 
-    /// The attempt was won: the next task of this client goes to the end of the queue, at once.
-    pub(crate) fn won(&mut self, now: Instant) {
+    /// The attempt has acquired the lock: the next task of this client goes to the end of the
+    /// queue, at once.
+    pub(crate) fn acquired(&mut self, now: Instant) {
         self.queued_at = None;
         self.rank = u32::MAX;
         self.woken_by = None;

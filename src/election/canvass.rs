@@ -8,7 +8,7 @@ use crate::{
     lock::{
         core::Core,
         fanout::{Fanout, Heard},
-        locking::Target,
+        locking::CheckedRequest,
     },
     mutation::{self, Mutation},
     node::{Answer, Entry, Fault, Observation, Observe, Proclamation, Request},
@@ -42,9 +42,9 @@ struct Canvass {
 /// # Cancel safety
 ///
 /// It changes nothing.
-pub(super) async fn ask(core: &Core, target: &Target) -> Result<View, LockError> {
-    let deadline = core.now() + target.settings.node_timeout;
-    let request = Request::one(Entry::Observe(Observe { resource: target.resource.clone() }), deadline);
+pub(super) async fn ask(core: &Core, checked: &CheckedRequest) -> Result<View, LockError> {
+    let deadline = core.now() + checked.settings.node_timeout;
+    let request = Request::one(Entry::Observe(Observe { resource: checked.resource.clone() }), deadline);
     let replies = core.nodes.iter().map(|node| node.call(request.clone())).enumerate().collect();
     let mut fanout = Fanout::of(replies);
     let mut canvass = Canvass::new(core.settings.electorate);
@@ -58,7 +58,7 @@ pub(super) async fn ask(core: &Core, target: &Target) -> Result<View, LockError>
         let Heard::Answer { node, answer, .. } = fanout.next(&*core.clock, deadline).await else { break };
         canvass.hear(node, answer);
     }
-    let (resource, needed) = (target.resource.clone(), core.settings.electorate.needed());
+    let (resource, needed) = (checked.resource.clone(), core.settings.electorate.needed());
     let votes = core.votes(canvass.answers.iter().map(Vote::of));
     Err(LockError::NoQuorum { resource, needed, votes })
 }

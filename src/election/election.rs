@@ -8,9 +8,9 @@ use crate::{
     error::{ConfigError, LockError, ProclaimError},
     lock::{
         LockGuard, Quorum,
-        claim::{Claim, Reentrancy},
         core::Core,
-        locking::Target,
+        lock_request::{LockRequest, Reentrancy},
+        locking::CheckedRequest,
     },
     resource::Resource,
 };
@@ -62,7 +62,7 @@ use crate::{
 #[derive(Clone, Debug)]
 #[must_use = "an election does nothing until a candidate campaigns or somebody observes"]
 pub struct Election {
-    claim: Claim,
+    request: LockRequest,
     value: Result<Value, ConfigError>,
 }
 
@@ -75,23 +75,23 @@ impl Election {
     /// cannot be one is an error of the first use.
     pub fn new(quorum: &Quorum, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Self {
         let resources = Resource::new(name).map(|name| Arc::new([name]) as _);
-        let mut claim = Claim::new(Arc::clone(quorum.client()), resources);
-        claim.reentrancy = Reentrancy::Never;
-        Self { claim, value: Value::new(value.as_ref()) }
+        let mut request = LockRequest::new(Arc::clone(quorum.client()), resources);
+        request.reentrancy = Reentrancy::Never;
+        Self { request, value: Value::new(value.as_ref()) }
     }
 
     /// How long the nodes keep a leader that they do not hear of (default: the quorum's, 30 s).
     /// Nobody else leads for this long after a crash; a longer pause of the network costs the
     /// leadership.
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.claim.settings.ttl = Some(ttl);
+        self.request.settings.ttl = Some(ttl);
         self
     }
 
     /// How long one node's answer is waited for (default: a tenth of the ttl, at most 1 s; or the
     /// quorum's); see [`RedLock::node_timeout`](crate::RedLock::node_timeout).
     pub fn node_timeout(mut self, node_timeout: Duration) -> Self {
-        self.claim.settings.node_timeout = Some(node_timeout);
+        self.request.settings.node_timeout = Some(node_timeout);
         self
     }
 
@@ -99,14 +99,14 @@ impl Election {
     /// [`RedLock::patience`](crate::RedLock::patience)). While another leads it waits without
     /// limit.
     pub fn patience(mut self, patience: Duration) -> Self {
-        self.claim.settings.patience = Some(patience);
+        self.request.settings.patience = Some(patience);
         self
     }
 
     /// How candidates and observers pace what no notice asks for (default:
     /// [`RetryPolicy::default`]).
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
-        self.claim.settings.retry = retry;
+        self.request.settings.retry = retry;
         self
     }
 
@@ -125,7 +125,7 @@ impl Election {
     pub async fn campaign(&self) -> Result<Leadership, LockError> {
         let value = self.value.clone()?;
         loop {
-            let leadership = self.begin(self.claim.lock(None).await?, value.clone());
+            let leadership = self.begin(self.request.lock(None).await?, value.clone());
             if self.show(&leadership).await? {
                 return Ok(leadership);
             }
@@ -145,7 +145,7 @@ impl Election {
     /// As [`campaign`](Self::campaign).
     pub async fn try_campaign(&self) -> Result<Option<Leadership>, LockError> {
         let value = self.value.clone()?;
-        let Some(guard) = self.claim.try_lock().await? else { return Ok(None) };
+        let Some(guard) = self.request.try_lock().await? else { return Ok(None) };
         let leadership = self.begin(guard, value);
         let needed = self.core().settings.electorate.needed();
         match leadership.show().await {
@@ -188,7 +188,7 @@ impl Election {
     ///
     /// It changes nothing.
     pub async fn leader(&self) -> Result<Option<Leader>, LockError> {
-        let view = canvass::ask(self.core(), &self.claim.target_to_see()?).await?;
+        let view = canvass::ask(self.core(), &self.request.checked_to_read()?).await?;
         Ok(view.leader.as_ref().map(Leader::new))
     }
 
@@ -199,22 +199,22 @@ impl Election {
     ///
     /// [`LockError::Config`] if the settings cannot work; [`LockError::Closed`] after a shutdown.
     pub fn observe(&self) -> Result<Observation, LockError> {
-        Ok(Observation::begin(&self.claim.client, self.claim.target_to_see()?))
+        Ok(Observation::begin(&self.request.client, self.request.checked_to_read()?))
     }
 
     fn core(&self) -> &Core {
-        self.claim.core()
+        self.request.core()
     }
 
     fn begin(&self, guard: LockGuard, value: Value) -> Leadership {
-        Leadership::begin(&self.claim.client.core, guard, value)
+        Leadership::begin(&self.request.client.core, guard, value)
     }
 
     /// Shows the leader to those who observe, trying again until it is deposed, or until no quorum
     /// has taken the value for the patience of this election: then somebody else may do better.
     /// Whether it was shown.
     async fn show(&self, leadership: &Leadership) -> Result<bool, LockError> {
-        let Target { settings, .. } = self.claim.target()?;
+        let CheckedRequest { settings, .. } = self.request.checked()?;
         let core = self.core();
         let end_of_patience = core.now() + settings.patience;
         let mut delay = settings.pacing.floor;

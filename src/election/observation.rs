@@ -22,7 +22,7 @@ use crate::{
     },
     lock::{
         core::{Client, Core},
-        locking::Target,
+        locking::CheckedRequest,
     },
     mutation::{self, Mutation},
     mutex,
@@ -72,7 +72,7 @@ pub struct Observation {
 /// What goes on behind an [`Observation`].
 struct Observer {
     client: Arc<Client>,
-    target: Target,
+    checked: CheckedRequest,
     notifier: Arc<LeaderNotifier>,
     /// At every node: no change goes unnoticed while they stand. Releases are not listened to, as
     /// they show nobody.
@@ -91,9 +91,9 @@ struct Observer {
 struct LeaderNotifier(Notify);
 
 impl Observation {
-    pub(super) fn begin(client: &Arc<Client>, target: Target) -> Self {
-        let resource = target.resource.clone();
-        let observer = Observer::begin(Arc::clone(client), target);
+    pub(super) fn begin(client: &Arc<Client>, checked: CheckedRequest) -> Self {
+        let resource = checked.resource.clone();
+        let observer = Observer::begin(Arc::clone(client), checked);
         let leaders = unfold(observer, |mut observer| async {
             let leader = observer.next().await?;
             Some((leader, observer))
@@ -126,15 +126,15 @@ impl fmt::Debug for Observation {
 }
 
 impl Observer {
-    fn begin(client: Arc<Client>, target: Target) -> Self {
+    fn begin(client: Arc<Client>, checked: CheckedRequest) -> Self {
         let notifier = Arc::new(LeaderNotifier::default());
-        let topic = names::leader(&target.resource);
+        let topic = names::leader(&checked.resource);
         let nodes = client.core.nodes.iter();
         let subscriptions = nodes.map(|node| node.subscribe(&topic, Arc::clone(&notifier) as _)).collect();
         let now = client.core.now();
-        let poll = target.settings.pacing.first_poll;
+        let poll = checked.settings.pacing.first_poll;
         let _subscriptions = subscriptions;
-        Self { client, target, notifier, _subscriptions, last: None, not_before: now, poll_at: now, poll }
+        Self { client, checked, notifier, _subscriptions, last: None, not_before: now, poll_at: now, poll }
     }
 
     /// The next change; `None` once the client is closed.
@@ -148,12 +148,12 @@ impl Observer {
             let asked = tokio::select! {
                 biased;
                 () = self.core().closed() => return None,
-                asked = canvass::ask(self.core(), &self.target) => asked,
+                asked = canvass::ask(self.core(), &self.checked) => asked,
             };
             let shown = match asked {
                 Ok(view) => self.see(view),
                 Err(error) => {
-                    tracing::debug!(election = %self.target.resource, %error, "nobody to observe");
+                    tracing::debug!(election = %self.checked.resource, %error, "nobody to observe");
                     self.pace(None);
                     None
                 }
@@ -180,7 +180,7 @@ impl Observer {
         let now = view.leader.as_ref().map(|said| (said.term, said.number));
         let is_new = now > self.last || (mutation::is_on(Mutation::ObserveBackwards) && now != self.last);
         if is_new {
-            self.poll = self.target.settings.pacing.first_poll;
+            self.poll = self.checked.settings.pacing.first_poll;
         }
         self.pace(view.remaining);
         if !is_new {
@@ -193,7 +193,7 @@ impl Observer {
     /// When to ask again: with a growing and jittered poll, but no later than the leader's lock can
     /// end.
     fn pace(&mut self, remaining: Option<Duration>) {
-        let pacing = self.target.settings.pacing;
+        let pacing = self.checked.settings.pacing;
         let poll = self.poll.mul_f64(0.5 + self.core().jitter());
         let now = self.core().now();
         self.not_before = now + pacing.floor;

@@ -20,7 +20,7 @@ use crate::{
     error::LossReason,
     lock::{
         expiry,
-        held::{Held, Left, Won},
+        held::{Acquired, Held, Left},
         in_flight_counter::InFlightCounter,
         observer::{LeaseEnd, Observer},
         overseer::{self, Overseer},
@@ -164,11 +164,11 @@ impl Core {
         self.is_closed.load(Ordering::SeqCst)
     }
 
-    /// Takes a won attempt into care: from now on it is renewed, and ends in time.
-    pub(crate) fn adopt(&self, mut won: Won) -> Arc<Held> {
-        let in_flight = won.in_flight.take();
+    /// Takes what an attempt has acquired into care: from now on it is renewed, and ends in time.
+    pub(crate) fn adopt(&self, mut acquired: Acquired) -> Arc<Held> {
+        let in_flight = acquired.in_flight.take();
         let id = self.next_lease.fetch_add(1, Ordering::Relaxed);
-        let held = Arc::new(Held::new(id, won, self.now(), Arc::clone(&self.observer)));
+        let held = Arc::new(Held::new(id, acquired, self.now(), Arc::clone(&self.observer)));
         // First, since it may be anybody's code: if that panics, nobody has a guard, and nothing
         // may renew the lease.
         self.observer.lease_granted(&held);

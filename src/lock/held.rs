@@ -1,4 +1,4 @@
-//! A lease that was won, shared by its guard, the watchdog and the expiry.
+//! An active lease, shared by its guard, the watchdog and the expiry.
 
 use std::{
     sync::{Arc, Mutex},
@@ -31,7 +31,7 @@ use self::state::{Late, Phase, State};
 
 mod state;
 
-/// A lease that was won.
+/// A lease that was acquired, until its unlock.
 ///
 /// # Invariants
 ///
@@ -42,7 +42,7 @@ mod state;
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) id: LeaseId,
-    /// The attempt that won it, as the observer calls it.
+    /// The attempt that acquired it, as the observer calls it.
     #[cfg_attr(not(feature = "sim"), expect(dead_code, reason = "asked for by the simulator's witness"))]
     pub(crate) attempt: u64,
     /// The first of the resources, to speak of the lease by.
@@ -61,9 +61,9 @@ pub(crate) struct Held {
     changed: Notify,
 }
 
-/// A won attempt, about to become a lease.
+/// What an attempt has acquired, about to become a lease.
 #[derive(Debug)]
-pub(crate) struct Won {
+pub(crate) struct Acquired {
     pub(crate) attempt: u64,
     pub(crate) resource: Resource,
     pub(crate) resources: Resources,
@@ -91,8 +91,8 @@ pub(crate) enum Left {
 }
 
 impl Held {
-    pub(crate) fn new(id: LeaseId, won: Won, since: Instant, observer: Arc<dyn Observer>) -> Self {
-        let Won {
+    pub(crate) fn new(id: LeaseId, acquired: Acquired, since: Instant, observer: Arc<dyn Observer>) -> Self {
+        let Acquired {
             attempt,
             resource,
             resources,
@@ -105,7 +105,7 @@ impl Held {
             late,
             queue_node,
             ..
-        } = won;
+        } = acquired;
         let late = late.into_iter().map(|(node, reply)| (node, Question::Lock, reply)).collect();
         let state = Mutex::new(State { phase: Phase::Held, lease, holds: 1, standing, late, queue_node });
         Self {

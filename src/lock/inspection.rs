@@ -8,7 +8,7 @@ use crate::{
     lock::{
         core::Core,
         fanout::{Fanout, Heard},
-        locking::Target,
+        locking::CheckedRequest,
         node_inspection::NodeInspection,
     },
     node::{Answer, Entry, Fault, Inspect, Inspection as Inspected, Request},
@@ -188,15 +188,15 @@ impl fmt::Display for Seen {
 }
 
 /// Asks every node, and waits until each has answered or its time is over.
-pub(crate) async fn inspect(core: &Core, target: &Target) -> Result<Inspection, LockError> {
+pub(crate) async fn inspect(core: &Core, checked: &CheckedRequest) -> Result<Inspection, LockError> {
     let start = core.now();
-    let deadline = start + target.settings.node_timeout;
-    let heard = hear_with_times(core, ask(core, &target.resource, deadline), deadline).await;
+    let deadline = start + checked.settings.node_timeout;
+    let heard = hear_with_times(core, ask(core, &checked.resource, deadline), deadline).await;
     let answered = heard.iter().filter(|(answer, _)| matches!(answer, Answer::Inspected(_))).count();
     let needed = core.settings.electorate.needed();
     if answered < needed {
         let votes = core.votes(heard.iter().map(|(answer, _)| vote(answer)));
-        return Err(LockError::NoQuorum { resource: target.resource.clone(), needed, votes });
+        return Err(LockError::NoQuorum { resource: checked.resource.clone(), needed, votes });
     }
     let nodes = core.nodes.iter().zip(heard).map(|(node, (answer, at))| {
         let latency = at.map(|at| at.saturating_duration_since(start));

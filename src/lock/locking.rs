@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     algorithm::{
-        attempt::{self, Attempt, LockVote, Loss, Plan, Step},
+        attempt::{self, Attempt, FailureReason, LockVote, Plan, Step},
         fencing::FencingToken,
         lease::LeaseTime,
         node_set::NodeSet,
@@ -15,7 +15,7 @@ use crate::{
     lock::{
         core::Core,
         fanout::{Fanout, Heard},
-        held::{Standing, Won},
+        held::{Acquired, Standing},
         in_flight_counter::InFlight,
         observer::{AttemptEnd, Question},
         queue_entries::QueueEntries,
@@ -30,9 +30,9 @@ use crate::{
 
 mod hearing;
 
-/// What is to be locked, and how.
+/// A checked lock request: what is to be locked, and how.
 #[derive(Clone, Debug)]
-pub(crate) struct Target {
+pub(crate) struct CheckedRequest {
     /// The resource to speak of the lock by: the first.
     pub(crate) resource: Resource,
     pub(crate) resources: Resources,
@@ -41,15 +41,15 @@ pub(crate) struct Target {
 
 /// How an attempt ended.
 #[derive(Debug)]
-pub(crate) enum Attempted {
-    Won(Won),
-    Lost(Lost),
+pub(crate) enum AttemptOutcome {
+    Acquired(Acquired),
+    Failed(Failed),
 }
 
-/// What an attempt that was lost has seen; everything was taken back.
+/// What a failed attempt has seen; everything was taken back.
 #[derive(Debug)]
-pub(crate) struct Lost {
-    pub(crate) loss: Loss,
+pub(crate) struct Failed {
+    pub(crate) reason: FailureReason,
     pub(crate) votes: Votes,
     pub(crate) views: Vec<NodeView>,
     /// The largest fencing counter seen, plus one; 0 if none was.
@@ -99,35 +99,37 @@ impl Asked {
 /// refused: submitted at once, behind the lock on the same connection.
 pub(crate) async fn attempt(
     core: &Core,
-    target: &Target,
+    checked: &CheckedRequest,
     plan: Plan,
     hint: u64,
     entries: Option<&mut QueueEntries>,
-) -> Attempted {
-    let mut run = Run::new(core, target, plan, hint, entries);
+) -> AttemptOutcome {
+    let mut performer = AttemptPerformer::new(core, checked, plan, hint, entries);
     if core.is_closed() {
-        return Attempted::Lost(run.lost(Loss::NoQuorum));
+        return AttemptOutcome::Failed(performer.failed(FailureReason::NoQuorum));
     }
     loop {
-        match run.attempt.step(core.now()) {
-            Step::Lock { nodes, has_turn } => run.send_lock(nodes, has_turn),
-            Step::Enqueue(node) => run.enqueue(node),
-            Step::WriteBack { token, nodes } => run.send_write_back(token, nodes),
+        match performer.attempt.step(core.now()) {
+            Step::Lock { nodes, has_turn } => performer.send_lock(nodes, has_turn),
+            Step::Enqueue(node) => performer.enqueue(node),
+            Step::WriteBack { token, nodes } => performer.send_write_back(token, nodes),
             Step::Wait(deadline) => {
-                if let Heard::Answer { node, tag, answer } = run.fanout.next(&*core.clock, deadline).await {
-                    run.hear(node, tag, answer);
+                if let Heard::Answer { node, tag, answer } =
+                    performer.fanout.next(&*core.clock, deadline).await
+                {
+                    performer.hear(node, tag, answer);
                 }
             }
-            Step::Abandon => run.roll_back(),
-            Step::Won { token } => return Attempted::Won(run.won(token)),
-            Step::Lost(loss) => return Attempted::Lost(run.lost(loss)),
+            Step::Abandon => performer.roll_back(),
+            Step::Acquired { token } => return AttemptOutcome::Acquired(performer.acquired(token)),
+            Step::Failed(reason) => return AttemptOutcome::Failed(performer.failed(reason)),
         }
     }
 }
 
-struct Run<'a> {
+struct AttemptPerformer<'a> {
     core: &'a Core,
-    target: &'a Target,
+    checked: &'a CheckedRequest,
     /// As the observer calls it.
     number: u64,
     owner: OwnerId,
@@ -150,22 +152,22 @@ struct Run<'a> {
     is_decided: bool,
 }
 
-impl<'a> Run<'a> {
+impl<'a> AttemptPerformer<'a> {
     fn new(
         core: &'a Core,
-        target: &'a Target,
+        checked: &'a CheckedRequest,
         plan: Plan,
         hint: u64,
         entries: Option<&'a mut QueueEntries>,
     ) -> Self {
         let settings = &core.settings;
         let is_first = matches!(plan, Plan::First(_));
-        let queue_node = QueueNode::of(core, target, entries.as_ref().map_or(0, |entries| entries.index()));
+        let queue_node = QueueNode::of(core, checked, entries.as_ref().map_or(0, |entries| entries.index()));
         let rules = attempt::Rules {
             electorate: settings.electorate,
             validity: settings.validity,
-            ttl: target.settings.ttl,
-            node_timeout: target.settings.node_timeout,
+            ttl: checked.settings.ttl,
+            node_timeout: checked.settings.node_timeout,
             attempt_timeout: settings.attempt_timeout,
             plan,
         };
@@ -173,8 +175,8 @@ impl<'a> Run<'a> {
         let owner = core.owners.fresh();
         Self {
             core,
-            target,
-            number: core.observer.attempt_began(&target.resources, &owner),
+            checked,
+            number: core.observer.attempt_began(&checked.resources, &owner),
             owner,
             hint,
             attempt: Attempt::new(rules, core.now()),
@@ -223,9 +225,9 @@ impl<'a> Run<'a> {
 
     fn lock(&self, has_turn: bool) -> Lock {
         Lock {
-            resources: Arc::clone(&self.target.resources),
+            resources: Arc::clone(&self.checked.resources),
             owner: self.owner.clone(),
-            ttl: self.target.settings.ttl,
+            ttl: self.checked.settings.ttl,
             hint: self.hint,
             has_turn,
         }
@@ -233,7 +235,7 @@ impl<'a> Run<'a> {
 
     fn send_write_back(&mut self, token: u64, nodes: NodeSet) {
         let request = self.request(Entry::WriteBack(WriteBack {
-            resources: Arc::clone(&self.target.resources),
+            resources: Arc::clone(&self.checked.resources),
             owner: self.owner.clone(),
             token,
         }));
@@ -243,7 +245,7 @@ impl<'a> Run<'a> {
     }
 
     fn request(&self, entry: Entry) -> Request {
-        Request::one(entry, self.core.now() + self.target.settings.node_timeout)
+        Request::one(entry, self.core.now() + self.checked.settings.node_timeout)
     }
 
     /// Tells those that let their time pass from those that were not waited for.
@@ -278,9 +280,9 @@ impl<'a> Run<'a> {
             return;
         }
         self.core.observer.attempt_lost(self.number);
-        let keys_over = self.core.now() + self.core.settings.validity.seen_by_any(self.target.settings.ttl);
+        let keys_over = self.core.now() + self.core.settings.validity.seen_by_any(self.checked.settings.ttl);
         let unlock = |tombstone| {
-            let (resources, owner) = (Arc::clone(&self.target.resources), self.owner.clone());
+            let (resources, owner) = (Arc::clone(&self.checked.resources), self.owner.clone());
             let entry =
                 Entry::Unlock(Unlock { resources, owner, notify: false, tombstone, is_awaited: false });
             Request::one(entry, self.core.owed_until()).blocks_until(keys_over)
@@ -299,25 +301,25 @@ impl<'a> Run<'a> {
                 nodes.insert(node);
             }
         }
-        tracing::debug!(resource = %self.target.resource, owner = %self.owner, ?nodes, "rollback");
+        tracing::debug!(resource = %self.checked.resource, owner = %self.owner, ?nodes, "rollback");
     }
 
-    fn won(&mut self, token: FencingToken) -> Won {
+    fn acquired(&mut self, token: FencingToken) -> Acquired {
         self.is_settled = true;
-        self.decided(AttemptEnd::Won);
+        self.decided(AttemptEnd::Acquired);
         self.close_votes();
-        let settings = &self.target.settings;
+        let settings = &self.checked.settings;
         let lease = LeaseTime::granted(
             self.attempt.start(),
             settings.ttl,
             self.core.settings.validity,
             settings.max_hold,
         );
-        tracing::debug!(resource = %self.target.resource, owner = %self.owner, %token, "won");
-        Won {
+        tracing::debug!(resource = %self.checked.resource, owner = %self.owner, %token, "acquired");
+        Acquired {
             attempt: self.number,
-            resource: self.target.resource.clone(),
-            resources: Arc::clone(&self.target.resources),
+            resource: self.checked.resource.clone(),
+            resources: Arc::clone(&self.checked.resources),
             owner: self.owner.clone(),
             token,
             lease,
@@ -326,27 +328,27 @@ impl<'a> Run<'a> {
             in_flight: self.in_flight.take(),
             standing: self.attempt.lock_votes().iter().zip(&self.votes).map(standing).collect(),
             late: self.fanout.take_open(|asked| !matches!(asked, Asked::WriteBack)),
-            queue_node: self.queue_node.won(self.core, &self.target.resources),
+            queue_node: self.queue_node.acquired(self.core, &self.checked.resources),
         }
     }
 
-    fn lost(&mut self, loss: Loss) -> Lost {
-        if self.is_first && loss == Loss::Contended && self.deferral.is_none() {
+    fn failed(&mut self, reason: FailureReason) -> Failed {
+        if self.is_first && reason == FailureReason::Contended && self.deferral.is_none() {
             self.deferral = self.to_the_queue();
         }
-        self.decided(AttemptEnd::Lost(loss));
+        self.decided(AttemptEnd::Failed(reason));
         self.close_votes();
         let took = self.core.now().saturating_duration_since(self.attempt.start());
         let by_keeper = |deferral: &Deferral| {
             let index = self.blocked.unwrap_or_default();
-            QueueNode::of(self.core, self.target, index).node == Some(deferral.node)
+            QueueNode::of(self.core, self.checked, index).node == Some(deferral.node)
         };
         let is_sure = self.deferral.as_ref().is_some_and(by_keeper)
             || holder(&self.views, self.core.settings.electorate).is_some();
         let votes = self.core.votes(self.votes.iter().cloned());
-        tracing::debug!(resource = %self.target.resource, owner = %self.owner, ?loss, %votes, "lost");
-        Lost {
-            loss,
+        tracing::debug!(resource = %self.checked.resource, owner = %self.owner, ?reason, %votes, "failed");
+        Failed {
+            reason,
             votes,
             views: std::mem::take(&mut self.views),
             hint: if self.largest_counter == 0 { 0 } else { self.largest_counter + 1 },
@@ -370,7 +372,7 @@ fn standing((lock_vote, vote): (&LockVote, &Vote)) -> Standing {
     }
 }
 
-impl Drop for Run<'_> {
+impl Drop for AttemptPerformer<'_> {
     fn drop(&mut self) {
         self.roll_back();
         if !self.is_decided {

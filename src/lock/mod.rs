@@ -5,8 +5,6 @@
 
 mod admission;
 pub(crate) mod builder;
-mod call;
-pub(crate) mod claim;
 mod closure;
 mod connecting;
 pub(crate) mod core;
@@ -16,6 +14,8 @@ mod guard;
 pub(crate) mod held;
 mod in_flight_counter;
 mod inspection;
+mod lock_call;
+pub(crate) mod lock_request;
 pub(crate) mod locking;
 mod multi_guard;
 mod multi_lock;

@@ -8,9 +8,9 @@ use crate::{
     config::RetryPolicy,
     error::{ConfigError, LockError},
     lock::{
-        claim::{Claim, Reentrancy},
         core::Client,
         guard::LockGuard,
+        lock_request::{LockRequest, Reentrancy},
         multi_guard::MultiLockGuard,
         owner::Owner,
         red_lock::RedLock,
@@ -44,7 +44,7 @@ use crate::{
 #[must_use = "a lock does nothing until `lock`, `try_lock` or `try_lock_for` is called"]
 pub struct MultiLock {
     /// One for each quorum, in the order in which they are taken.
-    claims: Result<Vec<Claim>, ConfigError>,
+    requests: Result<Vec<LockRequest>, ConfigError>,
 }
 
 impl MultiLock {
@@ -71,7 +71,7 @@ impl MultiLock {
     /// # }
     /// ```
     pub fn new(locks: impl IntoIterator<Item = RedLock>) -> Self {
-        Self { claims: grouped(locks.into_iter().map(RedLock::into_claim)) }
+        Self { requests: grouped(locks.into_iter().map(RedLock::into_request)) }
     }
 
     /// The resources of one quorum.
@@ -85,39 +85,39 @@ impl MultiLock {
 
     /// As [`RedLock::ttl`], for all resources.
     pub fn ttl(self, ttl: Duration) -> Self {
-        self.each(|claim| claim.settings.ttl = Some(ttl))
+        self.each(|request| request.settings.ttl = Some(ttl))
     }
 
     /// As [`RedLock::without_renewal`], for all resources. The ttl of what is taken first runs
     /// while the rest is waited for.
     pub fn without_renewal(self) -> Self {
-        self.each(|claim| claim.settings.is_fixed = true)
+        self.each(|request| request.settings.is_fixed = true)
     }
 
     /// As [`RedLock::max_hold`], for all resources.
     pub fn max_hold(self, max_hold: Duration) -> Self {
-        self.each(|claim| claim.settings.max_hold = Some(max_hold))
+        self.each(|request| request.settings.max_hold = Some(max_hold))
     }
 
     /// As [`RedLock::node_timeout`], for all resources.
     pub fn node_timeout(self, node_timeout: Duration) -> Self {
-        self.each(|claim| claim.settings.node_timeout = Some(node_timeout))
+        self.each(|request| request.settings.node_timeout = Some(node_timeout))
     }
 
     /// As [`RedLock::patience`], for each quorum.
     pub fn patience(self, patience: Duration) -> Self {
-        self.each(|claim| claim.settings.patience = Some(patience))
+        self.each(|request| request.settings.patience = Some(patience))
     }
 
     /// As [`RedLock::retry`], for all resources.
     pub fn retry(self, retry: RetryPolicy) -> Self {
-        self.each(|claim| claim.settings.retry = retry)
+        self.each(|request| request.settings.retry = retry)
     }
 
     /// As [`RedLock::owned_by`], for the group: the owner re-enters the same group. A group of
     /// which it holds only some resources is another one, and waits for them.
     pub fn owned_by(self, owner: &Owner) -> Self {
-        self.each(|claim| claim.reentrancy = Reentrancy::Of(owner.clone()))
+        self.each(|request| request.reentrancy = Reentrancy::Of(owner.clone()))
     }
 
     /// Locks all resources, waiting for as long as others hold any of them. It waits in the queue
@@ -134,8 +134,8 @@ impl MultiLock {
     /// As [`RedLock::lock`]: what was locked before is unlocked.
     pub async fn lock(&self) -> Result<MultiLockGuard, LockError> {
         let mut guards = Vec::new();
-        for claim in self.claims()? {
-            guards.push(next(&guards, claim, None).await?);
+        for request in self.requests()? {
+            guards.push(next(&guards, request, None).await?);
         }
         MultiLockGuard::whole(guards)
     }
@@ -152,10 +152,10 @@ impl MultiLock {
     pub async fn try_lock_for(&self, wait: Duration) -> Result<MultiLockGuard, LockError> {
         let mut guards = Vec::new();
         let mut left = wait;
-        for claim in self.claims()? {
-            let start = claim.core().now();
-            guards.push(next(&guards, claim, Some(left)).await?);
-            left = left.saturating_sub(claim.core().now().saturating_duration_since(start));
+        for request in self.requests()? {
+            let start = request.core().now();
+            guards.push(next(&guards, request, Some(left)).await?);
+            left = left.saturating_sub(request.core().now().saturating_duration_since(start));
         }
         MultiLockGuard::whole(guards)
     }
@@ -172,8 +172,8 @@ impl MultiLock {
     /// As [`lock`](Self::lock).
     pub async fn try_lock(&self) -> Result<Option<MultiLockGuard>, LockError> {
         let mut guards = Vec::new();
-        for claim in self.claims()? {
-            match claim.try_lock().await? {
+        for request in self.requests()? {
+            match request.try_lock().await? {
                 Some(guard) => guards.push(guard),
                 None => return Ok(None),
             }
@@ -181,45 +181,49 @@ impl MultiLock {
         MultiLockGuard::whole(guards).map(Some)
     }
 
-    fn claims(&self) -> Result<&[Claim], ConfigError> {
-        self.claims.as_deref().map_err(Clone::clone)
+    fn requests(&self) -> Result<&[LockRequest], ConfigError> {
+        self.requests.as_deref().map_err(Clone::clone)
     }
 
-    fn each(mut self, set: impl Fn(&mut Claim)) -> Self {
-        if let Ok(claims) = &mut self.claims {
-            claims.iter_mut().for_each(set);
+    fn each(mut self, set: impl Fn(&mut LockRequest)) -> Self {
+        if let Ok(requests) = &mut self.requests {
+            requests.iter_mut().for_each(set);
         }
         self
     }
 }
 
 /// Locks one more, unless one of those that are held already is lost while it is waited for.
-async fn next(guards: &[LockGuard], claim: &Claim, wait: Option<Duration>) -> Result<LockGuard, LockError> {
+async fn next(
+    guards: &[LockGuard],
+    request: &LockRequest,
+    wait: Option<Duration>,
+) -> Result<LockGuard, LockError> {
     if guards.is_empty() {
-        return claim.lock(wait).await;
+        return request.lock(wait).await;
     }
     let losses = select_all(guards.iter().map(|guard| Box::pin(guard.lost())));
-    match select(pin!(claim.lock(wait)), losses).await {
+    match select(pin!(request.lock(wait)), losses).await {
         Either::Left((locked, _)) => locked,
         Either::Right(((lost, ..), _)) => Err(lost.into()),
     }
 }
 
-/// One claim for each client, in the order of their quorums, each with its resources in order.
-fn grouped(claims: impl Iterator<Item = Claim>) -> Result<Vec<Claim>, ConfigError> {
-    let mut groups: Vec<(Claim, Vec<Resource>)> = Vec::new();
-    for claim in claims {
-        let resources = claim.resources.clone()?;
-        let known = groups.iter_mut().find(|(group, _)| Arc::ptr_eq(&group.client, &claim.client));
+/// One request for each client, in the order of their quorums, each with its resources in order.
+fn grouped(requests: impl Iterator<Item = LockRequest>) -> Result<Vec<LockRequest>, ConfigError> {
+    let mut groups: Vec<(LockRequest, Vec<Resource>)> = Vec::new();
+    for request in requests {
+        let resources = request.resources.clone()?;
+        let known = groups.iter_mut().find(|(group, _)| Arc::ptr_eq(&group.client, &request.client));
         match known {
             Some((_, group)) => group.extend(resources.iter().cloned()),
-            None => groups.push((claim, resources.to_vec())),
+            None => groups.push((request, resources.to_vec())),
         }
     }
     if groups.is_empty() {
         return Err(ConfigError::EmptyGroup);
     }
-    groups.sort_by_key(|(claim, _)| claim.core().rank());
+    groups.sort_by_key(|(request, _)| request.core().rank());
     for ((one, _), (next, _)) in groups.iter().zip(groups.iter().skip(1)) {
         if one.core().rank() == next.core().rank() {
             return Err(ConfigError::QuorumTwice { fingerprint: one.core().rank().0 });
@@ -227,7 +231,7 @@ fn grouped(claims: impl Iterator<Item = Claim>) -> Result<Vec<Claim>, ConfigErro
     }
     groups
         .into_iter()
-        .map(|(claim, resources)| Ok(Claim { resources: Ok(sorted(resources)?), ..claim }))
+        .map(|(request, resources)| Ok(LockRequest { resources: Ok(sorted(resources)?), ..request }))
         .collect()
 }
 

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    algorithm::attempt::Loss,
+    algorithm::attempt::FailureReason,
     clock::Instant,
     error::LossReason,
     lock::{held::Held, renewal::Outcome},
@@ -57,8 +57,8 @@ impl Observer for Unobserved {}
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AttemptEnd {
-    Won,
-    Lost(Loss),
+    Acquired,
+    Failed(FailureReason),
     /// It was dropped.
     Cancelled,
 }
@@ -94,7 +94,7 @@ pub(crate) enum LeaseEnd {
 /// How a call to lock ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallEnd {
-    Won,
+    Acquired,
     /// It has entered a lease of its owner again.
     Reentered,
     /// Others hold a resource, and it did not wait.

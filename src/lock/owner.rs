@@ -15,7 +15,7 @@ use crate::{
         core::{Client, Core},
         guard::LockGuard,
         held::Held,
-        locking::Target,
+        locking::CheckedRequest,
         renewal::{Purpose, renew_now},
     },
     mutex::lock,
@@ -42,7 +42,7 @@ tokio::task_local! {
 /// not keep its own tasks apart.
 ///
 /// It re-enters exactly what it holds, one resource or one group: a group of which it holds only a
-/// part is another claim, and waits for that part like anybody else. A re-entry is one renewal by a
+/// part is another request, and waits for that part like any other. A re-entry is one renewal by a
 /// quorum, without patience.
 ///
 /// ```
@@ -116,7 +116,7 @@ impl Slot {
     pub(crate) async fn turn(
         &self,
         core: &Core,
-        target: &Target,
+        checked: &CheckedRequest,
         deadline: Option<Instant>,
     ) -> Result<MutexGuard<'_, ()>, LockError> {
         let start = core.now();
@@ -126,7 +126,7 @@ impl Slot {
             () = core.closed() => Err(LockError::Closed),
             () = core.until(deadline) => {
                 let waited = core.now().saturating_duration_since(start);
-                Err(LockError::TimedOut { resource: target.resource.clone(), waited, votes: core.no_votes() })
+                Err(LockError::TimedOut { resource: checked.resource.clone(), waited, votes: core.no_votes() })
             }
         }
     }

@@ -104,7 +104,7 @@ impl QueueEntries {
     }
 
     /// It has what it waited for: its entries elsewhere are of no more use.
-    pub(crate) fn won(&mut self, core: &Core) {
+    pub(crate) fn acquired(&mut self, core: &Core) {
         self.releases.clear();
         if self.leave() {
             // A withdrawal that is late must not end the next entry.

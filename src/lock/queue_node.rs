@@ -1,7 +1,7 @@
 //! The queue node of a resource, and what it has said.
 
 use crate::{
-    lock::{core::Core, locking::Target},
+    lock::{core::Core, locking::CheckedRequest},
     mutation::{self, Mutation},
     node::{Reply, Resources},
 };
@@ -17,8 +17,8 @@ pub(crate) struct QueueNode {
 }
 
 impl QueueNode {
-    pub(crate) fn of(core: &Core, target: &Target, index: usize) -> Self {
-        let resource = target.resources.get(index).unwrap_or(&target.resource);
+    pub(crate) fn of(core: &Core, checked: &CheckedRequest, index: usize) -> Self {
+        let resource = checked.resources.get(index).unwrap_or(&checked.resource);
         Self { node: core.queue_nodes(resource).first().copied(), index, is_awaited: None }
     }
 
@@ -46,7 +46,7 @@ impl QueueNode {
 
     /// An attempt was won. A client that wins without this node's answer does not know of queued
     /// waiters, and may have overtaken them: the next time, it asks.
-    pub(crate) fn won(self, core: &Core, resources: &Resources) -> Self {
+    pub(crate) fn acquired(self, core: &Core, resources: &Resources) -> Self {
         if let (None, Some(node)) = (self.is_awaited, self.node) {
             core.queues.note(resources, self.index, node, true);
         }

@@ -6,11 +6,11 @@ use crate::{
     config::RetryPolicy,
     error::{ConfigError, LockError, RunError},
     lock::{
-        claim::{Claim, Reentrancy},
         closure::{self, Done, Lease},
         core::Client,
         guard::LockGuard,
         inspection::{self, Inspection},
+        lock_request::{LockRequest, Reentrancy},
         owner::Owner,
         release::{self, Unlocked},
     },
@@ -27,37 +27,37 @@ use crate::{
 #[derive(Clone, Debug)]
 #[must_use = "a lock does nothing until `lock`, `try_lock` or `try_lock_for` is called"]
 pub struct RedLock {
-    claim: Claim,
+    request: LockRequest,
 }
 
 impl RedLock {
     pub(crate) fn new(client: Arc<Client>, resource: Result<Resource, ConfigError>) -> Self {
-        Self { claim: Claim::new(client, resource.map(|resource| Arc::new([resource]) as _)) }
+        Self { request: LockRequest::new(client, resource.map(|resource| Arc::new([resource]) as _)) }
     }
 
-    pub(crate) fn into_claim(self) -> Claim {
-        self.claim
+    pub(crate) fn into_request(self) -> LockRequest {
+        self.request
     }
 
     /// How long a node keeps the lock without a renewal (default: the quorum's, 30 s). A crashed
     /// holder blocks others for this long; a longer pause of the network or of a node costs the
     /// lease.
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.claim.settings.ttl = Some(ttl);
+        self.request.settings.ttl = Some(ttl);
         self
     }
 
     /// Leaves the lease to its ttl: it is not renewed and ends on time (default: renewed at a third
     /// of its ttl for as long as the guard lives).
     pub fn without_renewal(mut self) -> Self {
-        self.claim.settings.is_fixed = true;
+        self.request.settings.is_fixed = true;
         self
     }
 
     /// The longest that a lease lasts however often it is renewed (default: no limit). Without it,
     /// a guard that a hung task keeps alive is renewed for ever.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
-        self.claim.settings.max_hold = Some(max_hold);
+        self.request.settings.max_hold = Some(max_hold);
         self
     }
 
@@ -66,7 +66,7 @@ impl RedLock {
     /// node that leaves a call unanswered for the *quorum's* node timeout gets no new ones until it
     /// answers, whatever is set here.
     pub fn node_timeout(mut self, node_timeout: Duration) -> Self {
-        self.claim.settings.node_timeout = Some(node_timeout);
+        self.request.settings.node_timeout = Some(node_timeout);
         self
     }
 
@@ -74,20 +74,20 @@ impl RedLock {
     /// vote again that are in quarantine and have told for how long, if that is later). For a
     /// resource that is held by others it waits without limit.
     pub fn patience(mut self, patience: Duration) -> Self {
-        self.claim.settings.patience = Some(patience);
+        self.request.settings.patience = Some(patience);
         self
     }
 
     /// How attempts are paced where no call asks for one (default: [`RetryPolicy::default`]).
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
-        self.claim.settings.retry = retry;
+        self.request.settings.retry = retry;
         self
     }
 
     /// Makes the lock re-entrant for this owner: while it holds the resource, its locks re-enter
     /// (default: the owner in whose [`scope`](Owner::scope) the call is made, or none).
     pub fn owned_by(mut self, owner: &Owner) -> Self {
-        self.claim.reentrancy = Reentrancy::Of(owner.clone());
+        self.request.reentrancy = Reentrancy::Of(owner.clone());
         self
     }
 
@@ -115,7 +115,7 @@ impl RedLock {
     /// for the resource, and otherwise after the quorum's attempt timeout. Polled again, it locks
     /// anew.
     pub async fn lock(&self) -> Result<LockGuard, LockError> {
-        self.claim.lock(None).await
+        self.request.lock(None).await
     }
 
     /// Locks the resource if that takes no longer than `wait`.
@@ -129,7 +129,7 @@ impl RedLock {
     ///
     /// As [`lock`](Self::lock).
     pub async fn try_lock_for(&self, wait: Duration) -> Result<LockGuard, LockError> {
-        self.claim.lock(Some(wait)).await
+        self.request.lock(Some(wait)).await
     }
 
     /// Makes one attempt: `None` if others hold the resource, or are queued for it.
@@ -144,7 +144,7 @@ impl RedLock {
     ///
     /// As [`lock`](Self::lock).
     pub async fn try_lock(&self) -> Result<Option<LockGuard>, LockError> {
-        self.claim.try_lock().await
+        self.request.try_lock().await
     }
 
     /// Locks the resource, waiting as [`lock`](Self::lock) does, runs the closure, and unlocks.
@@ -206,7 +206,7 @@ impl RedLock {
     ///
     /// It changes nothing.
     pub async fn inspect(&self) -> Result<Inspection, LockError> {
-        inspection::inspect(self.claim.core(), &self.claim.target_to_see()?).await
+        inspection::inspect(self.request.core(), &self.request.checked_to_read()?).await
     }
 
     /// Unlocks the resource for any holder, at every node that answers.
@@ -230,6 +230,6 @@ impl RedLock {
     /// keeps renewals from nodes that did not have the key follows when the nodes have said who
     /// holds it.
     pub async fn force_unlock(&self) -> Result<Unlocked, LockError> {
-        release::force_unlock(self.claim.core(), &self.claim.target()?).await
+        release::force_unlock(self.request.core(), &self.request.checked()?).await
     }
 }

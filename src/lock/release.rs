@@ -11,7 +11,7 @@ use crate::{
         fanout::{Fanout, Heard},
         held::{Held, Left},
         inspection::{ask, hear_all},
-        locking::Target,
+        locking::CheckedRequest,
         observer::LeaseEnd,
         renewal::{Purpose, renew_now},
     },
@@ -108,25 +108,25 @@ pub(crate) fn submit_holds(core: &Core, held: &Held) {
 /// A node that lost the key, or cannot be reached now, would take the holder's next renewal. So the
 /// owners that any node names are unlocked by name as well, at every node and as something owed:
 /// that leaves a tombstone everywhere.
-pub(crate) async fn force_unlock(core: &Core, target: &Target) -> Result<Unlocked, LockError> {
-    let deadline = core.now() + target.settings.node_timeout;
-    let asked = ask(core, &target.resource, deadline);
-    let resources = Arc::clone(&target.resources);
+pub(crate) async fn force_unlock(core: &Core, checked: &CheckedRequest) -> Result<Unlocked, LockError> {
+    let deadline = core.now() + checked.settings.node_timeout;
+    let asked = ask(core, &checked.resource, deadline);
+    let resources = Arc::clone(&checked.resources);
     let force = Request::one(Entry::ForceUnlock(ForceUnlock { resources }), deadline);
     let replies = core.nodes.iter().map(|node| node.call(force.clone())).enumerate().collect();
     for owner in named_owners(hear_all(core, asked, deadline).await) {
-        let resources = Arc::clone(&target.resources);
+        let resources = Arc::clone(&checked.resources);
         let unlock =
             Unlock { resources, owner, notify: false, tombstone: Tombstone::Always, is_awaited: false };
         let unlock = Request::one(Entry::Unlock(unlock), core.owed_until());
         core.nodes.iter().for_each(|node| drop(node.call(unlock.clone())));
     }
     let (release, _) = Release::heard(core, replies, deadline, |release| release.open.is_empty()).await;
-    tracing::warn!(resource = %target.resource, confirmed = ?release.report(core).confirmed, "unlocked by force");
+    tracing::warn!(resource = %checked.resource, confirmed = ?release.report(core).confirmed, "unlocked by force");
     if release.is_confirmed() {
         return Ok(release.report(core));
     }
-    let (resource, votes) = (target.resource.clone(), release.votes(core));
+    let (resource, votes) = (checked.resource.clone(), release.votes(core));
     Err(LockError::NoQuorum { resource, needed: core.settings.electorate.needed(), votes })
 }
 

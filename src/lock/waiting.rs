@@ -7,18 +7,18 @@ use std::{
 
 use crate::{
     algorithm::{
-        attempt::{HEDGE_SHARE, Loss, Plan},
+        attempt::{FailureReason, HEDGE_SHARE, Plan},
         node_view::NodeView,
-        queueing::{NextAttempt, Queueing, Setback},
+        queueing::{FailedAttempt, NextAttempt, Queueing},
     },
     clock::Instant,
     config::CheckedLock,
     error::LockError,
     lock::{
         core::Core,
-        held::Won,
+        held::Acquired,
         inspection::ask_all,
-        locking::{Attempted, Lost, Refused, Target, attempt},
+        locking::{AttemptOutcome, CheckedRequest, Failed, Refused, attempt},
         notifier::{Notifications, Notifier},
         queue_entries::QueueEntries,
     },
@@ -84,68 +84,68 @@ struct Place<'a> {
 /// one.
 pub(crate) async fn lock_waiting(
     core: &Core,
-    target: &Target,
+    checked: &CheckedRequest,
     deadline: Option<Instant>,
-) -> Result<Won, LockError> {
+) -> Result<Acquired, LockError> {
     let start = core.now();
     let mut last_votes = None;
     tokio::select! {
         biased;
-        won = take_turns(core, target, start, &mut last_votes) => return won,
+        acquired = take_turns(core, checked, start, &mut last_votes) => return acquired,
         () = core.closed() => return Err(LockError::Closed),
         () = core.until(deadline) => {}
     }
     let waited = core.now().saturating_duration_since(start);
     let votes = last_votes.unwrap_or_else(|| core.no_votes());
-    Err(LockError::TimedOut { resource: target.resource.clone(), waited, votes })
+    Err(LockError::TimedOut { resource: checked.resource.clone(), waited, votes })
 }
 
 async fn take_turns(
     core: &Core,
-    target: &Target,
+    checked: &CheckedRequest,
     start: Instant,
     last_votes: &mut Option<Votes>,
-) -> Result<Won, LockError> {
-    let place = core.waiters.enter(&target.resources);
+) -> Result<Acquired, LockError> {
+    let place = core.waiters.enter(&checked.resources);
     let notifier = &place.queue.notifier;
     let mut turn = place.queue.turn.lock().await;
     loop {
-        let end_of_patience = turn.end_of_patience(start, &target.settings);
-        let plan = turn.until_next_attempt(core, target, notifier, end_of_patience).await;
+        let end_of_patience = turn.end_of_patience(start, &checked.settings);
+        let plan = turn.until_next_attempt(core, checked, notifier, end_of_patience).await;
         let (begun, hint) = (core.now(), turn.hint);
         turn.is_asking = true;
         let entries = turn.waiting.as_mut().map(|waiting| &mut waiting.entries);
-        let attempted = attempt(core, target, plan, hint, entries).await;
+        let outcome = attempt(core, checked, plan, hint, entries).await;
         turn.is_asking = false;
-        match attempted {
-            Attempted::Won(won) => {
-                turn.won(core, notifier);
-                return Ok(won);
+        match outcome {
+            AttemptOutcome::Acquired(acquired) => {
+                turn.acquired(core, notifier);
+                return Ok(acquired);
             }
-            Attempted::Lost(lost) => {
-                turn.lost(core, target, notifier, &lost, begun);
-                let end_of_patience = turn.end_of_patience(start, &target.settings);
+            AttemptOutcome::Failed(failed) => {
+                turn.failed(core, checked, notifier, &failed, begun);
+                let end_of_patience = turn.end_of_patience(start, &checked.settings);
                 if end_of_patience.is_some_and(|end| end <= core.now()) {
-                    return Err(lost.into_error(core, target));
+                    return Err(failed.into_error(core, checked));
                 }
-                turn.look(core, target, lost.refused).await;
-                *last_votes = Some(lost.votes);
+                turn.look(core, checked, failed.refused).await;
+                *last_votes = Some(failed.votes);
             }
         }
     }
 }
 
-impl Lost {
-    /// The error that a lost attempt amounts to when it is not tried again. Contention is none for
-    /// `try_lock`, which looks at the loss first.
-    pub(crate) fn into_error(self, core: &Core, target: &Target) -> LockError {
+impl Failed {
+    /// The error that a failed attempt amounts to when it is not tried again. Contention is none
+    /// for `try_lock`, which looks at the reason first.
+    pub(crate) fn into_error(self, core: &Core, checked: &CheckedRequest) -> LockError {
         if core.is_closed() {
             return LockError::Closed;
         }
-        let (resource, votes) = (target.resource.clone(), self.votes);
-        match self.loss {
-            Loss::Expired => LockError::Expired { resource, votes },
-            Loss::Contended | Loss::NoQuorum => no_quorum(core, resource, votes),
+        let (resource, votes) = (checked.resource.clone(), self.votes);
+        match self.reason {
+            FailureReason::Expired => LockError::Expired { resource, votes },
+            FailureReason::Contended | FailureReason::NoQuorum => no_quorum(core, resource, votes),
         }
     }
 }
@@ -196,15 +196,15 @@ impl Turn {
     async fn until_next_attempt(
         &mut self,
         core: &Core,
-        target: &Target,
+        checked: &CheckedRequest,
         notifier: &Arc<Notifier>,
         end_of_patience: Option<Instant>,
     ) -> Plan {
         let waiting = match &mut self.waiting {
             Some(waiting) => waiting,
-            None => match core.line_of(&target.resources).await {
-                None => return core.first_contact(&target.resource),
-                Some(index) => self.waiting.insert(Waiting::begin(core, target, index, notifier)),
+            None => match core.line_of(&checked.resources).await {
+                None => return core.first_contact(&checked.resource),
+                Some(index) => self.waiting.insert(Waiting::begin(core, checked, index, notifier)),
             },
         };
         if std::mem::take(&mut self.is_asking) {
@@ -230,46 +230,53 @@ impl Turn {
         }
     }
 
-    fn lost(&mut self, core: &Core, target: &Target, notifier: &Arc<Notifier>, lost: &Lost, begun: Instant) {
+    fn failed(
+        &mut self,
+        core: &Core,
+        checked: &CheckedRequest,
+        notifier: &Arc<Notifier>,
+        failed: &Failed,
+        begun: Instant,
+    ) {
         let now = core.now();
-        self.hint = self.hint.max(lost.hint);
-        self.failing_since = match lost.loss {
-            Loss::Contended => None,
-            Loss::NoQuorum | Loss::Expired => self.failing_since.or(Some(begun)),
+        self.hint = self.hint.max(failed.hint);
+        self.failing_since = match failed.reason {
+            FailureReason::Contended => None,
+            FailureReason::NoQuorum | FailureReason::Expired => self.failing_since.or(Some(begun)),
         };
-        let quarantine = lost.votes.quarantined_for(core.settings.electorate.needed());
-        self.quarantined_until = quarantine.map(|remaining| now + remaining + target.settings.pacing.floor);
-        let index = lost.refused.map_or(0, |refused| refused.index);
+        let quarantine = failed.votes.quarantined_for(core.settings.electorate.needed());
+        self.quarantined_until = quarantine.map(|remaining| now + remaining + checked.settings.pacing.floor);
+        let index = failed.refused.map_or(0, |refused| refused.index);
         match &mut self.waiting {
             // A waiter that is refused for another resource waits for that one: in both queues, it
             // would keep others from what is free.
-            Some(waiting) if is_elsewhere(waiting, lost.refused) => {
-                let mut other = Waiting::begin(core, target, index, notifier);
+            Some(waiting) if is_elsewhere(waiting, failed.refused) => {
+                let mut other = Waiting::begin(core, checked, index, notifier);
                 other.entries.instead_of(&waiting.entries);
                 // Those in whose way it is may be in its way, at the same moment.
                 other.queueing.moved(waiting.queueing.moves() + 1, now, core.jitter());
                 *waiting = other;
             }
-            Some(waiting) => waiting.lost(lost, notifier, now, core.jitter()),
+            Some(waiting) => waiting.failed(failed, notifier, now, core.jitter()),
             None => {
-                let waiting = self.waiting.insert(Waiting::begin(core, target, index, notifier));
-                waiting.lost(lost, notifier, now, core.jitter());
+                let waiting = self.waiting.insert(Waiting::begin(core, checked, index, notifier));
+                waiting.failed(failed, notifier, now, core.jitter());
             }
         }
     }
 
     /// Asks all nodes who holds the resource, where the queue node may be wrong. Silent ones are
     /// waited for no longer than a silent queue node.
-    async fn look(&mut self, core: &Core, target: &Target, refused: Option<Refused>) {
+    async fn look(&mut self, core: &Core, checked: &CheckedRequest, refused: Option<Refused>) {
         let Some(Waiting { queueing, entries, .. }) = &mut self.waiting else { return };
         if !queueing.wants_look() {
             return;
         }
         // A group may be refused for another of its resources than the one that it is queued for.
         let index = refused.map_or_else(|| entries.index(), |refused| refused.index);
-        let resource = target.resources.get(index).unwrap_or(&target.resource);
+        let resource = checked.resources.get(index).unwrap_or(&checked.resource);
         let start = core.now();
-        let deadline = start + target.settings.node_timeout / HEDGE_SHARE;
+        let deadline = start + checked.settings.node_timeout / HEDGE_SHARE;
         let views: Vec<_> = ask_all(core, resource, deadline).await.iter().map(view_of).collect();
         let now = core.now();
         queueing.looked(&views, now.saturating_duration_since(start), now);
@@ -283,22 +290,22 @@ impl Turn {
         Some(until.map_or(end, |until| until.max(end)))
     }
 
-    /// The next in the queue waits for what this one has won.
-    fn won(&mut self, core: &Core, notifier: &Notifier) {
+    /// The next in the queue waits for what this one has acquired.
+    fn acquired(&mut self, core: &Core, notifier: &Notifier) {
         (self.failing_since, self.quarantined_until) = (None, None);
         if let Some(Waiting { queueing, entries, .. }) = &mut self.waiting {
-            entries.won(core);
+            entries.acquired(core);
             // Wakes until now were for this turn.
             notifier.take();
-            queueing.won(core.now());
+            queueing.acquired(core.now());
         }
     }
 }
 
 impl Waiting {
     /// Waits for this one of the resources from now on.
-    fn begin(core: &Core, target: &Target, index: usize, notifier: &Arc<Notifier>) -> Self {
-        let Target { resource, resources, settings } = target;
+    fn begin(core: &Core, checked: &CheckedRequest, index: usize, notifier: &Arc<Notifier>) -> Self {
+        let CheckedRequest { resource, resources, settings } = checked;
         let resource = resources.get(index).unwrap_or(resource);
         let (electorate, order, now) = (core.settings.electorate, core.queue_nodes(resource), core.now());
         let (entry_ttl, hand_over) = (settings.entry_ttl, core.settings.parameters.hand_over);
@@ -316,10 +323,11 @@ impl Waiting {
         notifications.wakes.iter().for_each(|node| self.queueing.woken(node, now));
     }
 
-    fn lost(&mut self, lost: &Lost, notifier: &Notifier, now: Instant, jitter: f64) {
-        let deferral = lost.deferral.as_ref();
-        let setback = Setback { loss: lost.loss, views: &lost.views, deferral, took: lost.took };
-        self.queueing.attempt_lost(&setback, now, jitter);
+    fn failed(&mut self, failed: &Failed, notifier: &Notifier, now: Instant, jitter: f64) {
+        let deferral = failed.deferral.as_ref();
+        let failed_attempt =
+            FailedAttempt { reason: failed.reason, views: &failed.views, deferral, took: failed.took };
+        self.queueing.attempt_failed(&failed_attempt, now, jitter);
         if let Some(deferral) = deferral {
             self.listen(deferral.node);
         }

@@ -1,7 +1,7 @@
 //! The words that labels are made of.
 
 use crate::{
-    algorithm::attempt::Loss,
+    algorithm::attempt::FailureReason,
     error::LossReason,
     lock::{
         observer::{AttemptEnd, CallEnd, LeaseEnd, Question},
@@ -12,10 +12,10 @@ use crate::{
 
 /// Every end of an attempt.
 pub(super) const ATTEMPT_ENDS: [AttemptEnd; 5] = [
-    AttemptEnd::Won,
-    AttemptEnd::Lost(Loss::Contended),
-    AttemptEnd::Lost(Loss::NoQuorum),
-    AttemptEnd::Lost(Loss::Expired),
+    AttemptEnd::Acquired,
+    AttemptEnd::Failed(FailureReason::Contended),
+    AttemptEnd::Failed(FailureReason::NoQuorum),
+    AttemptEnd::Failed(FailureReason::Expired),
     AttemptEnd::Cancelled,
 ];
 
@@ -29,17 +29,17 @@ pub(super) const RENEWAL_ENDS: [Outcome; 4] =
 
 pub(super) fn of_attempt(end: AttemptEnd) -> &'static str {
     match end {
-        AttemptEnd::Won => "won",
-        AttemptEnd::Lost(Loss::Contended) => "held",
-        AttemptEnd::Lost(Loss::NoQuorum) => "no_quorum",
-        AttemptEnd::Lost(Loss::Expired) => "expired",
+        AttemptEnd::Acquired => "acquired",
+        AttemptEnd::Failed(FailureReason::Contended) => "held",
+        AttemptEnd::Failed(FailureReason::NoQuorum) => "no_quorum",
+        AttemptEnd::Failed(FailureReason::Expired) => "expired",
         AttemptEnd::Cancelled => "cancelled",
     }
 }
 
 pub(super) fn of_call(end: CallEnd) -> &'static str {
     match end {
-        CallEnd::Won => "won",
+        CallEnd::Acquired => "acquired",
         CallEnd::Reentered => "reentered",
         CallEnd::Held => "held",
         CallEnd::TimedOut => "timed_out",

@@ -57,7 +57,7 @@ const fn metric(
 }
 
 pub(super) const ALL: &[Metric] = &[
-    metric(ATTEMPTS, Kind::Counter, &["quorum", "outcome"], "attempts to win a lease, by how they ended"),
+    metric(ATTEMPTS, Kind::Counter, &["quorum", "outcome"], "attempts to acquire a lease, by how they ended"),
     metric(
         VOTES,
         Kind::Counter,

@@ -21,8 +21,8 @@
 //!
 //! let quorum = redquorum::Quorum::in_memory(3)?;
 //! quorum.red_lock("report").lock().await?.unlock().await?;
-//! let won = r#"redquorum_attempts_total{quorum="redquorum",outcome="won"} 1"#;
-//! assert!(figures.render().contains(won));
+//! let acquired = r#"redquorum_attempts_total{quorum="redquorum",outcome="acquired"} 1"#;
+//! assert!(figures.render().contains(acquired));
 //! ```
 //!
 //! In the repository, `docs/OBSERVABILITY.md` says what to alert on, `docs/grafana-dashboard.json`
@@ -36,7 +36,7 @@ mod metric;
 pub(crate) use self::meter::Meter;
 pub use self::metric::{Kind, Metric};
 
-/// Attempts to win a lease, by how they ended; a call that waits makes several.
+/// Attempts to acquire a lease, by how they ended; a call that waits makes several.
 pub const ATTEMPTS: &str = "redquorum_attempts_total";
 
 /// Answers of nodes to locks, write-backs and renewals, silence included.

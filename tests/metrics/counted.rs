@@ -35,12 +35,12 @@ fn a_lock_and_its_unlock_are_one_attempt_one_call_and_one_lease() {
         sleep(Duration::from_secs(5)).await;
         guard.unlock().await.unwrap();
         assert_eq!(figures.sum(ATTEMPTS, &[]), 1.0);
-        assert_eq!(figures.sum(ATTEMPTS, &[("outcome", "won"), ("quorum", "redquorum")]), 1.0);
+        assert_eq!(figures.sum(ATTEMPTS, &[("outcome", "acquired"), ("quorum", "redquorum")]), 1.0);
         assert_eq!(figures.sum(VOTES, &[("question", "lock"), ("answer", "granted")]), 3.0);
         assert_eq!(figures.sum(VOTES, &[]), 3.0, "each node has voted once");
         assert_eq!(figures.sum(VOTES, &[("node", "memory:1")]), 1.0);
         assert_eq!(figures.sum(&count(WAIT), &[]), 1.0);
-        assert_eq!(figures.sum(&count(WAIT), &[("outcome", "won")]), 1.0);
+        assert_eq!(figures.sum(&count(WAIT), &[("outcome", "acquired")]), 1.0);
         assert_eq!(figures.sum(&format!("{HOLD}_sum"), &[("end", "unlocked")]), 5.0);
         assert_eq!((figures.sum(LEASES, &[]), figures.sum(ABANDONED, &[])), (0.0, 0.0));
     });
@@ -54,7 +54,7 @@ fn whatever_may_be_counted_is_there_from_the_start_as_nothing() {
         let _quorum = client(&MemoryCluster::new(3));
         let page = figures.page();
         for (metric, label, values) in [
-            (ATTEMPTS, "outcome", &["won", "held", "no_quorum", "expired", "cancelled"][..]),
+            (ATTEMPTS, "outcome", &["acquired", "held", "no_quorum", "expired", "cancelled"][..]),
             (RENEWALS, "outcome", &["renewed", "failed", "gone", "too_late"]),
             (LOSSES, "reason", &["expired", "max_hold", "taken_away", "shutdown"]),
         ] {
@@ -77,7 +77,7 @@ fn what_others_hold_is_counted_by_how_the_call_ended() {
         assert!(figures.sum(VOTES, &[("answer", "held")]) >= 2.0);
         lock.try_lock_for(Duration::from_secs(2)).await.unwrap_err();
         assert!(tokio::time::timeout(Duration::from_secs(1), lock.lock()).await.is_err(), "it waits");
-        for (outcome, calls) in [("won", 1.0), ("held", 1.0), ("timed_out", 1.0), ("cancelled", 1.0)] {
+        for (outcome, calls) in [("acquired", 1.0), ("held", 1.0), ("timed_out", 1.0), ("cancelled", 1.0)] {
             assert_eq!(figures.sum(&count(WAIT), &[("outcome", outcome)]), calls, "{outcome}");
         }
         assert_eq!(figures.sum(&format!("{WAIT}_sum"), &[("outcome", "timed_out")]), 2.0);

@@ -69,9 +69,9 @@ async fn logs_are_what_the_environment_asks_for_unless_a_flag_does() {
     let node = format!("node=127.0.0.1:{}", cluster.server(0).port());
     let all = logged("redquorum=debug", &["job"]).await;
     assert!(all.lines().any(|line| line.contains("registered") && line.contains(&node)), "{all}");
-    assert!(all.contains("won resource=job owner="), "{all}");
+    assert!(all.contains("acquired resource=job owner="), "{all}");
     let some = logged("redquorum::lock=debug", &["job"]).await;
-    assert!(some.contains("won resource=job") && !some.contains("registered"), "{some}");
+    assert!(some.contains("acquired resource=job") && !some.contains("registered"), "{some}");
     assert_eq!(logged("", &["job"]).await, "");
     assert_eq!(logged("redquorum=debug", &["job", "-v"]).await, "", "a flag wins");
     let wrong = logged("redquorum=loud", &["job"]).await;

@@ -53,8 +53,8 @@ impl Attempt {
         Step::Lock { nodes, has_turn: true }
     }
 
-    /// A first contact that has no votes, or was put off, is lost when the queue node has said so,
-    /// too, if that is soon: it may grant.
+    /// An attempt of a newcomer that has no votes, or was put off, fails when the queue node has
+    /// refused, too, if that is soon: it may grant.
     pub(super) fn wait_for_queue_node(&self, now: Instant) -> Option<Step> {
         let Plan::First(queue_node) = self.rules.plan else { return None };
         let until = self.start + self.hedge();

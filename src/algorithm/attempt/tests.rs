@@ -32,7 +32,7 @@ fn a_quorum_of_equal_votes_wins_in_one_round() {
     for node in [4, 0, 2] {
         attempt.on_lock(node, LockVote::Granted(7));
     }
-    assert_eq!(attempt.step(at(3)), Step::Won { token: FencingToken::new(7) });
+    assert_eq!(attempt.step(at(3)), Step::Acquired { token: FencingToken::new(7) });
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn differing_votes_are_raised_to_the_largest_and_the_raise_needs_its_quorum() {
     assert_eq!(attempt.step(at(1)), Step::WriteBack { token: 8, nodes: nodes(&[0]) });
     assert_eq!(attempt.step(at(1)), Step::Wait(at(1000)));
     attempt.on_write_back(0, true);
-    assert_eq!(attempt.step(at(2)), Step::Won { token: FencingToken::new(8) });
+    assert_eq!(attempt.step(at(2)), Step::Acquired { token: FencingToken::new(8) });
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn a_late_equal_vote_confirms_instead_of_a_failed_raise() {
     attempt.on_write_back(0, false);
     assert_eq!(attempt.step(at(2)), Step::Wait(at(1000)));
     attempt.on_lock(2, LockVote::Granted(8));
-    assert_eq!(attempt.step(at(3)), Step::Won { token: FencingToken::new(8) });
+    assert_eq!(attempt.step(at(3)), Step::Acquired { token: FencingToken::new(8) });
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn votes_that_come_after_the_validity_are_not_enough() {
     attempt.step(at(0));
     attempt.on_lock(0, LockVote::Granted(1));
     assert_eq!(attempt.step(at(9_899)), Step::Abandon);
-    assert_eq!(attempt.step(at(9_899)), Step::Lost(Loss::Expired));
+    assert_eq!(attempt.step(at(9_899)), Step::Failed(FailureReason::Expired));
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn lost_as_soon_as_it_can_be_and_the_reason_waits_for_a_quorum_of_answers() {
     assert_eq!(attempt.step(at(1)), Step::Wait(at(1000)));
     assert_eq!(attempt.to_roll_back().collect::<Vec<_>>(), [(0, true), (3, false), (4, false)]);
     attempt.on_lock(3, LockVote::Refused);
-    assert_eq!(attempt.step(at(2)), Step::Lost(Loss::Contended));
+    assert_eq!(attempt.step(at(2)), Step::Failed(FailureReason::Contended));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_majority_of_faults_is_no_quorum_even_if_the_others_refuse() {
     }
     assert_eq!(attempt.step(at(1)), Step::Abandon);
     assert_eq!(attempt.step(at(1)), Step::Wait(at(1000)));
-    assert_eq!(attempt.step(at(1000)), Step::Lost(Loss::NoQuorum));
+    assert_eq!(attempt.step(at(1000)), Step::Failed(FailureReason::NoQuorum));
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn an_even_split_is_decided_at_once() {
         attempt.on_lock(node, lock_vote);
     }
     assert_eq!(attempt.step(at(1)), Step::Abandon);
-    assert_eq!(attempt.step(at(1)), Step::Lost(Loss::Contended));
+    assert_eq!(attempt.step(at(1)), Step::Failed(FailureReason::Contended));
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn nothing_wins_after_it_was_abandoned() {
     for node in 0..3 {
         attempt.on_lock(node, LockVote::Granted(1));
     }
-    assert!(matches!(attempt.step(at(2)), Step::Lost(_)));
+    assert!(matches!(attempt.step(at(2)), Step::Failed(_)));
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn the_queue_node_is_asked_for_a_turn_and_the_others_to_lock() {
     assert_eq!(attempt.step(at(126)), Step::Lock { nodes: nodes(&[0, 2, 4]), has_turn: true });
     attempt.on_lock(0, LockVote::Granted(7));
     attempt.on_lock(2, LockVote::Granted(7));
-    assert_eq!(attempt.step(at(127)), Step::Won { token: FencingToken::new(7) });
+    assert_eq!(attempt.step(at(127)), Step::Acquired { token: FencingToken::new(7) });
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn a_queue_node_that_puts_off_ends_the_attempt() {
     attempt.step(at(0));
     attempt.on_lock(3, LockVote::Refused);
     assert_eq!(attempt.step(at(1)), Step::Abandon);
-    assert_eq!(attempt.step(at(1)), Step::Lost(Loss::Contended));
+    assert_eq!(attempt.step(at(1)), Step::Failed(FailureReason::Contended));
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn a_waiter_that_is_woken_asks_the_waker_for_its_turn_and_all_others_beside_it()
     for node in [0, 3, 4] {
         attempt.on_lock(node, LockVote::Granted(7));
     }
-    assert_eq!(attempt.step(at(1)), Step::Won { token: FencingToken::new(7) });
+    assert_eq!(attempt.step(at(1)), Step::Acquired { token: FencingToken::new(7) });
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn a_call_that_the_caller_does_not_know_of_is_given_up_at_once() {
     attempt.on_lock(0, LockVote::Granted(7));
     attempt.on_lock(3, LockVote::Refused);
     assert_eq!(attempt.step(at(1)), Step::Abandon);
-    assert_eq!(attempt.step(at(1)), Step::Lost(Loss::Contended));
+    assert_eq!(attempt.step(at(1)), Step::Failed(FailureReason::Contended));
     let to_roll_back: Vec<_> = attempt.to_roll_back().collect();
     assert_eq!(to_roll_back, [(0, true), (1, false), (2, false), (4, false)]);
 }
@@ -205,7 +205,7 @@ fn a_first_contact_in_whose_way_others_are_queued_ends_at_once() {
     attempt.on_lock(3, LockVote::PutOff);
     attempt.queue_is_occupied();
     assert_eq!(attempt.step(at(1)), Step::Abandon);
-    assert_eq!(attempt.step(at(1)), Step::Lost(Loss::Contended));
+    assert_eq!(attempt.step(at(1)), Step::Failed(FailureReason::Contended));
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn a_quorum_wins_whatever_the_node_says_that_is_the_queue_node() {
     }
     attempt.on_lock(3, LockVote::PutOff);
     attempt.queue_is_occupied();
-    assert_eq!(attempt.step(at(1)), Step::Won { token: FencingToken::new(7) });
+    assert_eq!(attempt.step(at(1)), Step::Acquired { token: FencingToken::new(7) });
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn one_that_is_the_queue_node_and_is_held_has_one_vote_like_any_other() {
     for node in [0, 1, 2] {
         attempt.on_lock(node, LockVote::Granted(7));
     }
-    assert_eq!(attempt.step(at(1)), Step::Won { token: FencingToken::new(7) });
+    assert_eq!(attempt.step(at(1)), Step::Acquired { token: FencingToken::new(7) });
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn nodes_that_let_others_go_first_are_asked_again_once_the_one_that_is_the_queue
     assert_eq!(attempt.to_roll_back().collect::<Vec<_>>().len(), 5, "it is asked, and may grant");
     attempt.on_lock(0, LockVote::Granted(7));
     attempt.on_lock(1, LockVote::Granted(7));
-    assert_eq!(attempt.step(at(3)), Step::Won { token: FencingToken::new(7) });
+    assert_eq!(attempt.step(at(3)), Step::Acquired { token: FencingToken::new(7) });
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn a_client_that_has_its_turn_and_is_refused_asks_again_less_and_less_often_and_
     }
     assert!(asked.first() == Some(&10) && asked.len() <= 6, "{asked:?}");
     assert!(asked.windows(3).all(|three| three[2] - three[1] >= three[1] - three[0]), "{asked:?}");
-    assert_eq!(attempt.step(at(now)), Step::Lost(Loss::Contended));
+    assert_eq!(attempt.step(at(now)), Step::Failed(FailureReason::Contended));
     assert!(now <= 126, "{now}");
 }
 
@@ -317,7 +317,7 @@ fn nodes_that_let_others_go_first_are_asked_again_if_nobody_is_queued() {
     assert_eq!(attempt.step(at(1)), Step::Lock { nodes: NodeSet::first(3), has_turn: true });
     attempt.on_lock(0, LockVote::Granted(7));
     attempt.on_lock(1, LockVote::Granted(7));
-    assert_eq!(attempt.step(at(2)), Step::Won { token: FencingToken::new(7) });
+    assert_eq!(attempt.step(at(2)), Step::Acquired { token: FencingToken::new(7) });
 }
 
 /// All the others let others go first, who were refused before.
@@ -349,5 +349,5 @@ fn where_another_node_is_the_queue_node_a_first_contact_that_is_put_off_goes_the
     let mut attempt = put_off(Plan::First(3), LockVote::Unsent);
     attempt.queue_is_occupied_elsewhere();
     assert_eq!(attempt.step(at(1)), Step::Abandon);
-    assert_eq!(attempt.step(at(1)), Step::Lost(Loss::Contended));
+    assert_eq!(attempt.step(at(1)), Step::Failed(FailureReason::Contended));
 }

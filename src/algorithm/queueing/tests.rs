@@ -41,14 +41,20 @@ fn deferral(node: usize, holder: Option<&str>, patience: u64) -> Deferral {
     Deferral { node, is_queued: true, rank: 0, patience, holder }
 }
 
-fn lose(queueing: &mut Queueing, loss: Loss, views: &[NodeView], deferral: Option<&Deferral>, now: u64) {
+fn lose(
+    queueing: &mut Queueing,
+    reason: FailureReason,
+    views: &[NodeView],
+    deferral: Option<&Deferral>,
+    now: u64,
+) {
     queueing.attempt_begins(at(now));
-    let setback = Setback { loss, views, deferral, took: ROUND_TRIP };
-    queueing.attempt_lost(&setback, at(now), 0.5);
+    let failed_attempt = FailedAttempt { reason, views, deferral, took: ROUND_TRIP };
+    queueing.attempt_failed(&failed_attempt, at(now), 0.5);
 }
 
 fn put_off(queueing: &mut Queueing, deferral: &Deferral, now: u64) {
-    lose(queueing, Loss::Contended, &seen("? ? ? ? ?"), Some(deferral), now);
+    lose(queueing, FailureReason::Contended, &seen("? ? ? ? ?"), Some(deferral), now);
 }
 
 fn queued(order: &[usize]) -> Plan {
@@ -94,9 +100,13 @@ fn polls_grow_to_the_longest_and_keep_the_place_alive() {
         queueing.attempt_begins(at(now));
         let deferral = deferral(4, Some("other"), 60_000);
         let views = seen("? ? ? ? ?");
-        let setback =
-            Setback { loss: Loss::Contended, views: &views, deferral: Some(&deferral), took: ROUND_TRIP };
-        queueing.attempt_lost(&setback, at(now), jitter);
+        let failed_attempt = FailedAttempt {
+            reason: FailureReason::Contended,
+            views: &views,
+            deferral: Some(&deferral),
+            took: ROUND_TRIP,
+        };
+        queueing.attempt_failed(&failed_attempt, at(now), jitter);
         let next = queueing.next_attempt().at.saturating_duration_since(at(now));
         assert!(next >= Duration::from_millis(250) && next < LIFE, "{next:?}");
         now += u64::try_from(next.as_millis()).unwrap();
@@ -131,7 +141,7 @@ fn votes_lost_at_the_other_nodes_are_tried_again_at_once_and_then_after_growing_
     at_once[2] = NodeView::Unknown;
     let mut last = Duration::ZERO;
     for round in 0..6 {
-        lose(&mut queueing, Loss::Contended, &at_once, None, 0);
+        lose(&mut queueing, FailureReason::Contended, &at_once, None, 0);
         let delay = queueing.next_attempt().at.saturating_duration_since(at(0));
         assert!(if round == 0 { delay.is_zero() } else { delay > last }, "{round}: {delay:?}");
         last = delay;
@@ -142,7 +152,7 @@ fn votes_lost_at_the_other_nodes_are_tried_again_at_once_and_then_after_growing_
 fn failures_keep_the_floor() {
     let mut queueing = queueing();
     for least in [5, 10, 20, 40] {
-        lose(&mut queueing, Loss::NoQuorum, &seen("? ? ? ? ?"), None, 0);
+        lose(&mut queueing, FailureReason::NoQuorum, &seen("? ? ? ? ?"), None, 0);
         queueing.look(1, at(0));
         assert!(queueing.next_attempt().at >= at(least));
     }
@@ -200,14 +210,19 @@ fn a_holder_that_was_met_while_it_locked_is_believed() {
 #[test]
 fn a_waiter_that_has_its_turn_at_a_node_that_knows_nothing_of_a_lease_only_waits_there_for_a_while() {
     let mut queueing = queueing();
-    lose(&mut queueing, Loss::Contended, &seen("holder holder holder ? -"), None, 0);
+    lose(&mut queueing, FailureReason::Contended, &seen("holder holder holder ? -"), None, 0);
     assert_eq!(queueing.next_attempt(), NextAttempt { at: at(0), plan: queued(&ORDER) });
     queueing.attempt_begins(at(0));
     assert!(queueing.only_queues(), "to be granted again would help nobody");
     let waits = Deferral { holder: None, ..deferral(4, None, 10_000) };
     let seen = seen("? ? ? ? ?");
-    let setback = Setback { loss: Loss::Contended, views: &seen, deferral: Some(&waits), took: ROUND_TRIP };
-    queueing.attempt_lost(&setback, at(1), 0.5);
+    let failed_attempt = FailedAttempt {
+        reason: FailureReason::Contended,
+        views: &seen,
+        deferral: Some(&waits),
+        took: ROUND_TRIP,
+    };
+    queueing.attempt_failed(&failed_attempt, at(1), 0.5);
     assert!(
         queueing.next_attempt().at <= at(10),
         "its unlock may have been on its way: {:?}",
@@ -220,7 +235,7 @@ fn a_waiter_that_has_its_turn_at_a_node_that_knows_nothing_of_a_lease_only_waits
 #[test]
 fn a_call_ends_what_was_known_of_another_lease() {
     let mut queueing = queueing();
-    lose(&mut queueing, Loss::Contended, &seen("holder holder holder ? -"), None, 0);
+    lose(&mut queueing, FailureReason::Contended, &seen("holder holder holder ? -"), None, 0);
     put_off(&mut queueing, &Deferral { holder: None, ..deferral(4, None, 10_000) }, 1);
     queueing.woken(4, at(2));
     assert_eq!(queueing.next_attempt(), NextAttempt { at: at(1), plan: Plan::Woken(4) });
@@ -233,7 +248,7 @@ fn a_waiter_that_is_woken_again_and_again_in_vain_follows_less_and_less_often() 
     let mut queueing = queueing();
     let (mut now, mut last) = (0, 0);
     for _ in 0..5 {
-        lose(&mut queueing, Loss::Contended, &seen("holder holder holder ? -"), None, now);
+        lose(&mut queueing, FailureReason::Contended, &seen("holder holder holder ? -"), None, now);
         put_off(&mut queueing, &Deferral { holder: None, ..deferral(4, None, 10_000) }, now);
         queueing.woken(4, at(now));
         let pause = queueing.next_attempt().at.saturating_duration_since(at(now)).as_millis();
@@ -287,7 +302,7 @@ fn the_next_waiter_is_told_so_by_the_node_in_whose_queue_it_is() {
     assert!(!queueing.listens());
     queueing.comes_next(4);
     assert!(queueing.listens());
-    queueing.won(at(1));
+    queueing.acquired(at(1));
     assert!(!queueing.listens());
     assert_eq!(queueing.next_attempt(), NextAttempt { at: at(1), plan: queued(&ORDER) });
 }

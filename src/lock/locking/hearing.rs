@@ -1,6 +1,6 @@
 //! What an attempt makes of the nodes' answers.
 
-use super::{Asked, Run};
+use super::{Asked, AttemptPerformer};
 use crate::{
     algorithm::{
         attempt::LockVote,
@@ -12,9 +12,9 @@ use crate::{
     vote::Vote,
 };
 
-impl Run<'_> {
+impl AttemptPerformer<'_> {
     pub(super) fn hear(&mut self, node: usize, asked: Asked, answer: Answer) {
-        tracing::trace!(resource = %self.target.resource, owner = %self.owner, node, ?asked, ?answer, "vote");
+        tracing::trace!(resource = %self.checked.resource, owner = %self.owner, node, ?asked, ?answer, "vote");
         self.core.observer.answered(node, asked.question(), &answer);
         let (answer, is_awaited) = match answer {
             // A client that is not queued is told how many are.
@@ -23,7 +23,7 @@ impl Run<'_> {
         };
         // A client that has its turn is not told of the queue.
         if let (Asked::Lock | Asked::Enqueue, Some(is_awaited)) = (asked, is_awaited) {
-            self.queue_node.hear(self.core, &self.target.resources, node, is_awaited);
+            self.queue_node.hear(self.core, &self.checked.resources, node, is_awaited);
         }
         match asked {
             Asked::Lock | Asked::Take => self.hear_lock(node, &answer, false),
@@ -91,7 +91,7 @@ impl Run<'_> {
         if queued.resource != self.queue_node.index() {
             self.attempt.refused_elsewhere();
         }
-        if QueueNode::of(self.core, self.target, queued.resource).node == Some(node) {
+        if QueueNode::of(self.core, self.checked, queued.resource).node == Some(node) {
             if queued.rank == 0 {
                 self.attempt.queue_is_empty(node)
             } else {
@@ -107,7 +107,7 @@ impl Run<'_> {
     /// refused for, whose queue node may not have answered.
     pub(super) fn to_the_queue(&self) -> Option<Deferral> {
         let index = self.blocked.unwrap_or_default();
-        let node = QueueNode::of(self.core, self.target, index).node?;
+        let node = QueueNode::of(self.core, self.checked, index).node?;
         let patience = self.core.settings.parameters.hand_over;
         // It may be one of the first, until it knows better.
         Some(Deferral { node, is_queued: false, rank: 0, patience, holder: None })

@@ -194,11 +194,11 @@ async fn a_lock_traces_its_votes_and_its_win() {
     nodes.sort_unstable();
     nodes.dedup();
     assert_eq!(nodes.len(), votes.len(), "each node votes once");
-    let won = traces.one("won");
-    assert_eq!(won.level, Level::DEBUG);
-    won.names(&guard);
-    assert_eq!(won.field("token"), guard.fencing_token().to_string());
-    assert!(traces.of("rollback").is_empty() && traces.of("lost").is_empty());
+    let acquired = traces.one("acquired");
+    assert_eq!(acquired.level, Level::DEBUG);
+    acquired.names(&guard);
+    assert_eq!(acquired.field("token"), guard.fencing_token().to_string());
+    assert!(traces.of("rollback").is_empty() && traces.of("failed").is_empty());
     assert!(traces.warnings().is_empty());
 }
 
@@ -211,14 +211,14 @@ async fn a_lost_attempt_traces_the_vote_of_every_node_and_its_rollback() {
     server(&cluster, 3).behave(Behaviour::Failing(Fault::OutOfMemory));
     server(&cluster, 4).behave(Behaviour::Hanging);
     drop(client(&cluster).red_lock("r").try_lock().await.unwrap_err());
-    let (lost, rollback) = (traces.one("lost"), traces.one("rollback"));
-    for traced in [&lost, &rollback] {
+    let (failed, rollback) = (traces.one("failed"), traces.one("rollback"));
+    for traced in [&failed, &rollback] {
         assert_eq!(traced.level, Level::DEBUG);
         assert_eq!(traced.field("resource"), "r");
     }
-    assert_eq!(lost.field("owner"), rollback.field("owner"));
-    assert!(!lost.field("loss").is_empty());
-    let votes: Vec<_> = lost.field("votes").split("; ").collect();
+    assert_eq!(failed.field("owner"), rollback.field("owner"));
+    assert!(!failed.field("reason").is_empty());
+    let votes: Vec<_> = failed.field("votes").split("; ").collect();
     assert_eq!(votes.len(), 5, "{votes:?}");
     assert_eq!(votes[0], "memory:0: granted");
     assert!(votes[1].starts_with("memory:1: held by somebody:else"), "{votes:?}");
@@ -226,7 +226,7 @@ async fn a_lost_attempt_traces_the_vote_of_every_node_and_its_rollback() {
     assert_eq!(votes[3], format!("memory:3: {}", Fault::OutOfMemory));
     assert!(votes[4].starts_with("memory:4: ") && !votes[4].ends_with("granted"), "{votes:?}");
     assert!(!rollback.field("nodes").is_empty());
-    assert!(traces.of("won").is_empty());
+    assert!(traces.of("acquired").is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -345,7 +345,7 @@ async fn whatever_is_about_a_lease_names_its_resource_owner_and_token() {
             guard.unlock().await.unwrap();
             "unlock"
         };
-        for message in ["won", "renewal on request", "renewal", end] {
+        for message in ["acquired", "renewal on request", "renewal", end] {
             let traced = traces.of(message).pop().unwrap_or_else(|| panic!("no {message}"));
             traced.names_lease("r", &owner, &token);
         }
@@ -375,7 +375,7 @@ async fn an_unlock_by_force_is_warned_of() {
 
 /// What belongs to an attempt.
 fn of_attempts(traces: &Traces) -> Vec<Traced> {
-    let messages = ["vote", "won", "lost", "rollback"];
+    let messages = ["vote", "acquired", "failed", "rollback"];
     traces.all().into_iter().filter(|traced| messages.contains(&traced.field("message"))).collect()
 }
 
@@ -402,8 +402,8 @@ async fn all_attempts_of_one_lock_call_are_inside_of_one_span_with_the_resource(
     };
     let (guard, unlocked) = tokio::join!(waiting.lock(), unlock);
     unlocked.unwrap();
-    assert!(!traces.of("lost").is_empty(), "the first attempt is lost");
-    traces.one("won").names(&guard.unwrap());
+    assert!(!traces.of("failed").is_empty(), "the first attempt fails");
+    traces.one("acquired").names(&guard.unwrap());
     inside_of_one("lock", &of_attempts(&traces));
     assert_eq!(traces.one("unlock").spans, [], "that was another's");
 }
@@ -429,7 +429,7 @@ async fn the_attempt_of_try_lock_is_inside_of_its_span() {
     all_behave(&cluster, &Behaviour::Refusing);
     assert!(client(&cluster).red_lock("r").try_lock().await.unwrap().is_none());
     let attempt = of_attempts(&traces);
-    assert!(!traces.of("lost").is_empty() && !traces.of("rollback").is_empty());
+    assert!(!traces.of("failed").is_empty() && !traces.of("rollback").is_empty());
     inside_of_one("try_lock", &attempt);
 }
 
@@ -507,7 +507,8 @@ async fn without_a_subscriber_no_level_is_enabled_and_no_lock_installs_one() {
 async fn the_same_calls_trace_every_level_to_a_subscriber_that_wants_it() {
     let traces = Traces::begin();
     trace_something_of_each_level().await;
-    for message in ["vote", "won", "lost", "rollback", "renewal", "unlock", "unlocked by force", "lease lost"]
+    for message in
+        ["vote", "acquired", "failed", "rollback", "renewal", "unlock", "unlocked by force", "lease lost"]
     {
         assert!(!traces.of(message).is_empty(), "{message}");
     }

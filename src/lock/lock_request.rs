@@ -1,4 +1,4 @@
-//! What one quorum is asked for: some resources, all or none, with these settings, perhaps to be
+//! A lock request to one quorum: some resources, all or none, with these settings, perhaps to be
 //! entered again.
 
 use std::{sync::Arc, time::Duration};
@@ -7,16 +7,16 @@ use futures::{FutureExt, future::BoxFuture};
 use tracing::{Instrument, Span, field::Empty};
 
 use crate::{
-    algorithm::attempt::{Loss, Plan},
+    algorithm::attempt::{FailureReason, Plan},
     clock::Instant,
     config::LockSettings,
     error::{ConfigError, LockError},
     lock::{
-        call::Call,
         core::{Client, Core},
         guard::LockGuard,
-        held::Won,
-        locking::{Attempted, Target, attempt},
+        held::Acquired,
+        lock_call::LockCall,
+        locking::{AttemptOutcome, CheckedRequest, attempt},
         overseer::oversee,
         owner::Owner,
         queue_entries::QueueEntries,
@@ -25,10 +25,10 @@ use crate::{
     resource::Resource,
 };
 
-/// What one quorum is asked for. [`RedLock`](super::RedLock) is one claim,
-/// [`MultiLock`](super::MultiLock) some.
+/// A lock request to one quorum. [`RedLock`](super::RedLock) is one,
+/// [`MultiLock`](super::MultiLock) is some.
 #[derive(Clone, Debug)]
-pub(crate) struct Claim {
+pub(crate) struct LockRequest {
     pub(crate) client: Arc<Client>,
     /// Sorted and without repetition.
     pub(crate) resources: Result<Arc<[Resource]>, ConfigError>,
@@ -36,7 +36,7 @@ pub(crate) struct Claim {
     pub(crate) reentrancy: Reentrancy,
 }
 
-/// Whose lease a claim enters again.
+/// Whose lease a lock request enters again.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Reentrancy {
     /// That of the owner in whose scope the task is.
@@ -56,7 +56,7 @@ pub(super) struct Locked {
     pub(super) is_reentered: bool,
 }
 
-impl Claim {
+impl LockRequest {
     pub(crate) fn new(client: Arc<Client>, resources: Result<Arc<[Resource]>, ConfigError>) -> Self {
         Self { client, resources, settings: LockSettings::default(), reentrancy: Reentrancy::default() }
     }
@@ -67,14 +67,14 @@ impl Claim {
 
     /// Locks, waiting at most so long.
     pub(crate) async fn lock(&self, wait: Option<Duration>) -> Result<LockGuard, LockError> {
-        let target = self.target()?;
+        let checked = self.checked()?;
         let deadline = wait.map(|wait| self.core().now() + wait);
-        let span = tracing::debug_span!("lock", resource = %target.resource, owner = Empty, token = Empty);
-        let mut call = Call::begin(self.core());
-        let work = |claim: Self, target: Target, owner| {
-            async move { claim.lock_as(owner, &target, deadline).await }.boxed()
+        let span = tracing::debug_span!("lock", resource = %checked.resource, owner = Empty, token = Empty);
+        let mut call = LockCall::begin(self.core());
+        let work = |request: Self, checked: CheckedRequest, owner| {
+            async move { request.lock_as(owner, &checked, deadline).await }.boxed()
         };
-        let locked = self.until_done(&target, &span, work).await;
+        let locked = self.until_done(&checked, &span, work).await;
         call.ended(locked.as_ref().map(Some));
         let locked = locked.map(|locked| locked.guard);
         name(&span, locked.as_ref().ok());
@@ -83,14 +83,14 @@ impl Claim {
 
     /// Makes one attempt: `None` if others hold one of the resources.
     pub(crate) async fn try_lock(&self) -> Result<Option<LockGuard>, LockError> {
-        let target = self.target()?;
+        let checked = self.checked()?;
         let span =
-            tracing::debug_span!("try_lock", resource = %target.resource, owner = Empty, token = Empty);
-        let mut call = Call::begin(self.core());
-        let work = |claim: Self, target: Target, owner| {
-            async move { claim.try_lock_as(owner, &target).await }.boxed()
+            tracing::debug_span!("try_lock", resource = %checked.resource, owner = Empty, token = Empty);
+        let mut call = LockCall::begin(self.core());
+        let work = |request: Self, checked: CheckedRequest, owner| {
+            async move { request.try_lock_as(owner, &checked).await }.boxed()
         };
-        let locked = self.until_done(&target, &span, work).await;
+        let locked = self.until_done(&checked, &span, work).await;
         call.ended(locked.as_ref().map(Option::as_ref));
         let locked = locked.map(|locked| locked.map(|locked| locked.guard));
         name(&span, locked.as_ref().ok().and_then(Option::as_ref));
@@ -100,14 +100,14 @@ impl Claim {
     /// Does this, and begins anew if it was taken back because nobody polled it.
     async fn until_done<T: Send + 'static>(
         &self,
-        target: &Target,
+        checked: &CheckedRequest,
         span: &Span,
-        work: impl Fn(Self, Target, Option<Owner>) -> BoxFuture<'static, Result<T, LockError>>,
+        work: impl Fn(Self, CheckedRequest, Option<Owner>) -> BoxFuture<'static, Result<T, LockError>>,
     ) -> Result<T, LockError> {
         let owner = self.owner();
         loop {
-            let work = work(self.clone(), target.clone(), owner.clone()).instrument(span.clone());
-            if let Some(done) = oversee(&self.client.core, &target.resources, work).await {
+            let work = work(self.clone(), checked.clone(), owner.clone()).instrument(span.clone());
+            if let Some(done) = oversee(&self.client.core, &checked.resources, work).await {
                 return done;
             }
         }
@@ -116,93 +116,97 @@ impl Claim {
     async fn lock_as(
         &self,
         owner: Option<Owner>,
-        target: &Target,
+        checked: &CheckedRequest,
         deadline: Option<Instant>,
     ) -> Result<Locked, LockError> {
         let Some(owner) = owner else {
-            return lock_waiting(self.core(), target, deadline).await.map(|won| self.locked(won));
+            return lock_waiting(self.core(), checked, deadline).await.map(|acquired| self.locked(acquired));
         };
-        let slot = owner.slot(self.core(), &target.resources);
+        let slot = owner.slot(self.core(), &checked.resources);
         let start = self.core().now();
-        let _turn = slot.turn(self.core(), target, deadline).await?;
+        let _turn = slot.turn(self.core(), checked, deadline).await?;
         let reentered = tokio::select! {
             biased;
             reentered = slot.reenter(&self.client) => reentered?,
             () = self.core().until(deadline) => {
                 let votes = self.core().no_votes();
                 let waited = self.core().now().saturating_duration_since(start);
-                return Err(LockError::TimedOut { resource: target.resource.clone(), waited, votes });
+                return Err(LockError::TimedOut { resource: checked.resource.clone(), waited, votes });
             }
         };
         if let Some(guard) = reentered {
             return Ok(Locked { guard, is_reentered: true });
         }
-        let locked = self.locked(lock_waiting(self.core(), target, deadline).await?);
+        let locked = self.locked(lock_waiting(self.core(), checked, deadline).await?);
         slot.keep(&locked.guard);
         Ok(locked)
     }
 
-    async fn try_lock_as(&self, owner: Option<Owner>, target: &Target) -> Result<Option<Locked>, LockError> {
-        let Some(owner) = owner else { return self.attempt(target).await };
-        let slot = owner.slot(self.core(), &target.resources);
+    async fn try_lock_as(
+        &self,
+        owner: Option<Owner>,
+        checked: &CheckedRequest,
+    ) -> Result<Option<Locked>, LockError> {
+        let Some(owner) = owner else { return self.attempt(checked).await };
+        let slot = owner.slot(self.core(), &checked.resources);
         // While another task of the owner waits for the resource, others hold it.
-        let patience = self.core().now() + target.settings.node_timeout;
-        let _turn = match slot.turn(self.core(), target, Some(patience)).await {
+        let patience = self.core().now() + checked.settings.node_timeout;
+        let _turn = match slot.turn(self.core(), checked, Some(patience)).await {
             Err(LockError::TimedOut { .. }) => return Ok(None),
             turn => turn?,
         };
         if let Some(guard) = slot.reenter(&self.client).await? {
             return Ok(Some(Locked { guard, is_reentered: true }));
         }
-        let locked = self.attempt(target).await?;
+        let locked = self.attempt(checked).await?;
         if let Some(locked) = &locked {
             slot.keep(&locked.guard);
         }
         Ok(locked)
     }
 
-    /// Everything checked, ready to be asked for.
-    pub(crate) fn target(&self) -> Result<Target, LockError> {
+    /// The checked request, ready to be sent.
+    pub(crate) fn checked(&self) -> Result<CheckedRequest, LockError> {
         if self.core().settings.is_read_only() {
             return Err(ConfigError::ReadOnly.into());
         }
-        self.target_to_see()
+        self.checked_to_read()
     }
 
-    /// The same for a client that only asks about it.
-    pub(crate) fn target_to_see(&self) -> Result<Target, LockError> {
+    /// The same for a client that only reads.
+    pub(crate) fn checked_to_read(&self) -> Result<CheckedRequest, LockError> {
         if self.core().is_closed() {
             return Err(LockError::Closed);
         }
         let resources = self.resources.clone()?;
         let resource = resources.first().cloned().ok_or(ConfigError::EmptyGroup)?;
         let settings = self.settings.check(&self.core().settings)?;
-        Ok(Target { resource, resources, settings })
+        Ok(CheckedRequest { resource, resources, settings })
     }
 
-    async fn attempt(&self, target: &Target) -> Result<Option<Locked>, LockError> {
-        let attempted = tokio::select! {
+    async fn attempt(&self, checked: &CheckedRequest) -> Result<Option<Locked>, LockError> {
+        let outcome = tokio::select! {
             biased;
             () = self.core().closed() => return Err(LockError::Closed),
-            attempted = self.attempt_once(target) => attempted,
+            outcome = self.attempt_once(checked) => outcome,
         };
-        match attempted {
-            Attempted::Won(won) => Ok(Some(self.locked(won))),
-            Attempted::Lost(lost) if lost.loss == Loss::Contended => Ok(None),
-            Attempted::Lost(lost) => Err(lost.into_error(self.core(), target)),
+        match outcome {
+            AttemptOutcome::Acquired(acquired) => Ok(Some(self.locked(acquired))),
+            AttemptOutcome::Failed(failed) if failed.reason == FailureReason::Contended => Ok(None),
+            AttemptOutcome::Failed(failed) => Err(failed.into_error(self.core(), checked)),
         }
     }
 
-    async fn attempt_once(&self, target: &Target) -> Attempted {
+    async fn attempt_once(&self, checked: &CheckedRequest) -> AttemptOutcome {
         let core = self.core();
-        let Some(index) = core.line_of(&target.resources).await else {
-            return attempt(core, target, core.first_contact(&target.resource), 0, None).await;
+        let Some(index) = core.line_of(&checked.resources).await else {
+            return attempt(core, checked, core.first_contact(&checked.resource), 0, None).await;
         };
         // It asks for a turn, and does not wait for one: it listens to nobody, so it enters no
         // queue.
-        let resource = target.resources.get(index).unwrap_or(&target.resource);
-        let mut entries = QueueEntries::new(core, resource, index, &target.settings, &Arc::default());
-        attempt(core, target, Plan::Queued(core.queue_nodes(resource)), 0, Some(&mut entries)).await
+        let resource = checked.resources.get(index).unwrap_or(&checked.resource);
+        let mut entries = QueueEntries::new(core, resource, index, &checked.settings, &Arc::default());
+        attempt(core, checked, Plan::Queued(core.queue_nodes(resource)), 0, Some(&mut entries)).await
     }
 
     fn owner(&self) -> Option<Owner> {
@@ -213,8 +217,8 @@ impl Claim {
         }
     }
 
-    fn locked(&self, won: Won) -> Locked {
-        let guard = LockGuard::new(Arc::clone(&self.client), self.core().adopt(won));
+    fn locked(&self, acquired: Acquired) -> Locked {
+        let guard = LockGuard::new(Arc::clone(&self.client), self.core().adopt(acquired));
         Locked { guard, is_reentered: false }
     }
 }

@@ -1,20 +1,20 @@
-//! One call to lock, from its beginning to its end.
+//! One call to lock, from its beginning to its end, as the observer is told of it.
 
 use crate::{
     clock::Instant,
     error::LockError,
-    lock::{claim::Locked, core::Core, observer::CallEnd},
+    lock::{core::Core, lock_request::Locked, observer::CallEnd},
 };
 
 /// A call to lock; it is told of when this is dropped, however that comes.
 #[derive(Debug)]
-pub(super) struct Call<'a> {
+pub(super) struct LockCall<'a> {
     core: &'a Core,
     begun: Instant,
     end: CallEnd,
 }
 
-impl<'a> Call<'a> {
+impl<'a> LockCall<'a> {
     pub(super) fn begin(core: &'a Core) -> Self {
         core.observer.call_began();
         Self { core, begun: core.now(), end: CallEnd::Cancelled }
@@ -23,7 +23,7 @@ impl<'a> Call<'a> {
     pub(super) fn ended(&mut self, outcome: Result<Option<&Locked>, &LockError>) {
         self.end = match outcome {
             Ok(Some(locked)) if locked.is_reentered => CallEnd::Reentered,
-            Ok(Some(_)) => CallEnd::Won,
+            Ok(Some(_)) => CallEnd::Acquired,
             Ok(None) => CallEnd::Held,
             Err(LockError::TimedOut { .. }) => CallEnd::TimedOut,
             Err(LockError::NoQuorum { .. }) => CallEnd::NoQuorum,
@@ -36,7 +36,7 @@ impl<'a> Call<'a> {
     }
 }
 
-impl Drop for Call<'_> {
+impl Drop for LockCall<'_> {
     fn drop(&mut self) {
         let waited = self.core.now().saturating_duration_since(self.begun);
         self.core.observer.call_ended(self.end, waited);
