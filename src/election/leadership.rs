@@ -40,7 +40,7 @@ pub struct Leadership {
 impl Leadership {
     /// The leadership of the lock's holder. Nobody knows of it yet.
     pub(super) fn begin(core: &Arc<Core>, guard: LockGuard, value: Value) -> Self {
-        let proclaimer = Arc::new(Proclaimer::new(core, Arc::clone(guard.held()), value));
+        let proclaimer = Arc::new(Proclaimer::new(core, Arc::clone(guard.active_lease()), value));
         let repeating = proclaimer.repeat(core);
         Self { guard, proclaimer, _repeating: repeating, core: Arc::clone(core) }
     }

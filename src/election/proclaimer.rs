@@ -14,10 +14,10 @@ use crate::{
     election::value::Value,
     error::ProclaimError,
     lock::{
+        active_lease::ActiveLease,
         core::Core,
         expiry,
         fanout::{Fanout, Heard},
-        held::Held,
     },
     mutex::lock,
     node::{Answer, Entry, Proclaim, Proclamation, Reply, Request},
@@ -28,7 +28,7 @@ use crate::{
 /// lost it.
 #[derive(Debug)]
 pub(super) struct Proclaimer {
-    held: Arc<Held>,
+    lease: Arc<ActiveLease>,
     /// Its time of day when it was elected, since the epoch, in whole milliseconds as nodes keep
     /// it.
     since: Duration,
@@ -47,10 +47,10 @@ struct Latest {
 pub(super) struct Repeating(AbortHandle);
 
 impl Proclaimer {
-    pub(super) fn new(core: &Core, held: Arc<Held>, value: Value) -> Self {
+    pub(super) fn new(core: &Core, lease: Arc<ActiveLease>, value: Value) -> Self {
         let since = core.clock.time_of_day().as_millis();
         let since = Duration::from_millis(u64::try_from(since).unwrap_or(u64::MAX));
-        Self { held, since, latest: Mutex::new(Latest { number: 1, value }) }
+        Self { lease, since, latest: Mutex::new(Latest { number: 1, value }) }
     }
 
     /// From now on this is its value.
@@ -65,12 +65,12 @@ impl Proclaimer {
     ///
     /// All nodes are told before anything is waited for.
     pub(super) async fn proclaim(&self, core: &Core) -> Result<(), ProclaimError> {
-        let deadline = core.now() + self.held.node_timeout;
+        let deadline = core.now() + self.lease.node_timeout;
         let mut fanout = Fanout::of(self.submit(core, deadline));
         let mut tally = Tally::new(core.settings.electorate);
         let mut votes = vec![Vote::Pending; core.nodes.len()];
         loop {
-            self.held.ensure(core.now())?;
+            self.lease.ensure(core.now())?;
             match tally.result() {
                 TallyResult::Won => return Ok(()),
                 TallyResult::Lost => break,
@@ -82,7 +82,7 @@ impl Proclaimer {
                 *vote = Vote::of(&answer);
             }
         }
-        let resource = self.held.resource.clone();
+        let resource = self.lease.resource.clone();
         Err(ProclaimError::NoQuorum { resource, votes: core.votes(votes) })
     }
 
@@ -95,13 +95,13 @@ impl Proclaimer {
     fn submit(&self, core: &Core, until: Instant) -> Vec<(usize, Reply)> {
         let Latest { number, value } = lock(&self.latest).clone();
         let said = Proclamation {
-            owner: self.held.owner.clone(),
-            term: self.held.token.as_u64(),
+            owner: self.lease.owner.clone(),
+            term: self.lease.token.as_u64(),
             number,
             value: Arc::clone(value.bytes()),
             since: self.since,
         };
-        let (resource, ttl) = (self.held.resource.clone(), self.held.ttl());
+        let (resource, ttl) = (self.lease.resource.clone(), self.lease.ttl());
         let request = Request::one(Entry::Proclaim(Proclaim { resource, said, ttl }), until);
         core.nodes.iter().map(|node| node.call(request.clone())).enumerate().collect()
     }
@@ -110,16 +110,16 @@ impl Proclaimer {
 /// Each time just after the watchdog's renewal, which began to count earlier: where that heals a
 /// node that lost the lock, this comes behind it.
 async fn repeat(core: Arc<Core>, proclaimer: Arc<Proclaimer>) {
-    let held = &proclaimer.held;
+    let lease = &proclaimer.lease;
     loop {
-        let next = core.now() + held.ttl() / 3;
+        let next = core.now() + lease.ttl() / 3;
         tokio::select! {
             biased;
-            _ = expiry::lost(&core, held) => return,
+            _ = expiry::lost(&core, lease) => return,
             () = core.clock.sleep_until(next) => {}
         }
         // Nobody needs the answers: what a node did not take, it is told again.
-        drop(proclaimer.submit(&core, core.now() + held.node_timeout));
+        drop(proclaimer.submit(&core, core.now() + lease.node_timeout));
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
     algorithm::fencing::FencingToken,
     clock::Instant,
     error::{LeaseLost, RunError, UnlockError},
-    lock::{core::Client, expiry, guard::LockGuard, held::Held, release::Unlocked},
+    lock::{active_lease::ActiveLease, core::Client, expiry, guard::LockGuard, release::Unlocked},
 };
 
 /// What came of a closure that [ran under a lock](crate::RedLock::run).
@@ -30,7 +30,7 @@ pub struct Done<T> {
 #[derive(Clone, Debug)]
 pub struct Lease {
     pub(super) client: Arc<Client>,
-    pub(crate) held: Arc<Held>,
+    pub(crate) active: Arc<ActiveLease>,
 }
 
 impl Lease {
@@ -38,20 +38,20 @@ impl Lease {
     /// [`LockGuard::fencing_token`].
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
-        self.held.token
+        self.active.token
     }
 
     /// Until when the lease is certainly valid, unless it is renewed; see
     /// [`LockGuard::valid_until`].
     #[must_use]
     pub fn valid_until(&self) -> Instant {
-        self.held.valid_until()
+        self.active.valid_until()
     }
 
     /// How long the lease is still certainly valid; see [`LockGuard::remaining`].
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.held.remaining(self.client.core.now())
+        self.active.remaining(self.client.core.now())
     }
 
     /// Ready when the lease is over, as [`LockGuard::lost`]: for tasks that the closure spawned,
@@ -61,7 +61,7 @@ impl Lease {
     ///
     /// It only watches; dropping it changes nothing.
     pub async fn lost(&self) -> LeaseLost {
-        expiry::lost(&self.client.core, &self.held).await
+        expiry::lost(&self.client.core, &self.active).await
     }
 
     /// Ready when no more than `left` of the validity is left; see [`LockGuard::expiring_within`].
@@ -70,7 +70,7 @@ impl Lease {
     ///
     /// It only watches; dropping it changes nothing.
     pub async fn expiring_within(&self, left: Duration) {
-        expiry::within(&self.client.core, &self.held, left).await;
+        expiry::within(&self.client.core, &self.active, left).await;
     }
 
     /// Whether the lease is certainly valid at this instant; see
@@ -87,7 +87,7 @@ impl Lease {
     ///
     /// [`LeaseLost`] once the lease is over.
     pub fn ensure(&self) -> Result<(), LeaseLost> {
-        self.held.ensure(self.client.core.now())
+        self.active.ensure(self.client.core.now())
     }
 }
 

@@ -19,8 +19,8 @@ use crate::{
     config::CheckedQuorum,
     error::LossReason,
     lock::{
+        active_lease::{Acquired, ActiveLease, UnlockOutcome},
         expiry,
-        held::{Acquired, Held, Left},
         in_flight_counter::InFlightCounter,
         observer::{LeaseEnd, Observer},
         overseer::{self, Overseer},
@@ -51,7 +51,7 @@ pub(crate) struct Core {
     pub(crate) renewals: Schedule,
     pub(crate) expiries: Schedule,
     /// In order: that in which a shutdown ends them.
-    leases: Mutex<BTreeMap<LeaseId, Arc<Held>>>,
+    leases: Mutex<BTreeMap<LeaseId, Arc<ActiveLease>>>,
     next_lease: AtomicU64,
     random: Mutex<StdRng>,
     is_closed: AtomicBool,
@@ -165,58 +165,58 @@ impl Core {
     }
 
     /// Takes what an attempt has acquired into care: from now on it is renewed, and ends in time.
-    pub(crate) fn adopt(&self, mut acquired: Acquired) -> Arc<Held> {
+    pub(crate) fn adopt(&self, mut acquired: Acquired) -> Arc<ActiveLease> {
         let in_flight = acquired.in_flight.take();
         let id = self.next_lease.fetch_add(1, Ordering::Relaxed);
-        let held = Arc::new(Held::new(id, acquired, self.now(), Arc::clone(&self.observer)));
+        let lease = Arc::new(ActiveLease::new(id, acquired, self.now(), Arc::clone(&self.observer)));
         // First, since it may be anybody's code: if that panics, nobody has a guard, and nothing
         // may renew the lease.
-        self.observer.lease_granted(&held);
-        lock(&self.leases).insert(id, Arc::clone(&held));
-        self.expiries.set(id, held.valid_until());
-        if held.is_renewed {
-            self.renewals.set(id, held.renewal_due());
+        self.observer.lease_granted(&lease);
+        lock(&self.leases).insert(id, Arc::clone(&lease));
+        self.expiries.set(id, lease.valid_until());
+        if lease.is_renewed {
+            self.renewals.set(id, lease.renewal_due());
         }
         // Shut down between the attempt and now: nobody else would end it.
         if self.is_closed() {
-            self.lose(&held, LossReason::Shutdown);
+            self.lose(&lease, LossReason::Shutdown);
         }
         drop(in_flight);
-        held
+        lease
     }
 
-    pub(crate) fn lease(&self, id: LeaseId) -> Option<Arc<Held>> {
+    pub(crate) fn lease(&self, id: LeaseId) -> Option<Arc<ActiveLease>> {
         lock(&self.leases).get(&id).cloned()
     }
 
     /// Ends a lease as lost and unlocks it everywhere, as an unlock does. Whether it was held until
     /// now.
-    pub(crate) fn lose(&self, held: &Held, reason: LossReason) -> bool {
-        let is_lost = held.lose(reason);
+    pub(crate) fn lose(&self, lease: &ActiveLease, reason: LossReason) -> bool {
+        let is_lost = lease.lose(reason);
         if is_lost {
-            tracing::warn!(resource = %held.resource, owner = %held.owner, token = %held.token, %reason, "lease lost");
-            self.observer.lease_ended(held, LeaseEnd::Lost(reason), self.now());
-            drop(self.unlock_everywhere(held));
+            tracing::warn!(resource = %lease.resource, owner = %lease.owner, token = %lease.token, %reason, "lease lost");
+            self.observer.lease_ended(lease, LeaseEnd::Lost(reason), self.now());
+            drop(self.unlock_everywhere(lease));
         }
         is_lost
     }
 
     /// Gives one hold back; with the last one, ends the lease in this way, and submits its unlock
     /// to the nodes.
-    pub(crate) fn leave(&self, held: &Held, end: LeaseEnd) -> (Left, Vec<(usize, Reply)>) {
-        let left = held.leave();
-        if left != Left::Unlocked {
+    pub(crate) fn leave(&self, lease: &ActiveLease, end: LeaseEnd) -> (UnlockOutcome, Vec<(usize, Reply)>) {
+        let left = lease.leave();
+        if left != UnlockOutcome::Unlocked {
             return (left, Vec::new());
         }
-        self.observer.lease_ended(held, end, self.now());
-        (left, self.unlock_everywhere(held))
+        self.observer.lease_ended(lease, end, self.now());
+        (left, self.unlock_everywhere(lease))
     }
 
     /// The same for a caller that does not wait for the answers. The next lock hears that of the
     /// queue node.
-    pub(crate) fn leave_unheard(&self, held: &Held, end: LeaseEnd) -> Left {
-        let (left, replies) = self.leave(held, end);
-        held.queue_node().hear_later(self, &held.resources, replies);
+    pub(crate) fn leave_unheard(&self, lease: &ActiveLease, end: LeaseEnd) -> UnlockOutcome {
+        let (left, replies) = self.leave(lease, end);
+        lease.queue_node().hear_later(self, &lease.resources, replies);
         left
     }
 
@@ -224,8 +224,8 @@ impl Core {
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         let leases: Vec<_> = lock(&self.leases).values().cloned().collect();
-        for held in leases {
-            self.lose(&held, LossReason::Shutdown);
+        for lease in leases {
+            self.lose(&lease, LossReason::Shutdown);
         }
         self.closed.notify_waiters();
     }
@@ -285,10 +285,10 @@ impl Core {
         self.now() + self.settings.max_ttl
     }
 
-    fn unlock_everywhere(&self, held: &Held) -> Vec<(usize, Reply)> {
-        lock(&self.leases).remove(&held.id);
-        self.renewals.remove(held.id);
-        self.expiries.remove(held.id);
-        held.submit_unlock(&self.nodes, self.owed_until())
+    fn unlock_everywhere(&self, lease: &ActiveLease) -> Vec<(usize, Reply)> {
+        lock(&self.leases).remove(&lease.id);
+        self.renewals.remove(lease.id);
+        self.expiries.remove(lease.id);
+        lease.submit_unlock(&self.nodes, self.owed_until())
     }
 }

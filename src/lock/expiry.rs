@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     error::LeaseLost,
-    lock::{core::Core, held::Held},
+    lock::{active_lease::ActiveLease, core::Core},
     mutation::{self, Mutation},
 };
 
@@ -19,11 +19,11 @@ pub(crate) async fn run(core: Arc<Core>) {
     loop {
         let now = core.now();
         for id in core.expiries.take_due(now) {
-            let Some(held) = core.lease(id) else { continue };
-            match held.loss_at(now) {
-                Some(reason) => drop(core.lose(&held, reason)),
+            let Some(lease) = core.lease(id) else { continue };
+            match lease.loss_at(now) {
+                Some(reason) => drop(core.lose(&lease, reason)),
                 // Renewed meanwhile.
-                None => core.expiries.set(id, held.valid_until()),
+                None => core.expiries.set(id, lease.valid_until()),
             }
         }
         match core.expiries.arm(now) {
@@ -41,23 +41,23 @@ pub(crate) async fn run(core: Arc<Core>) {
 
 /// Ready when the lease is over, no later than the end of its validity, on a timer of the caller's
 /// own.
-pub(crate) async fn lost(core: &Core, held: &Held) -> LeaseLost {
+pub(crate) async fn lost(core: &Core, lease: &ActiveLease) -> LeaseLost {
     let early = core.clock.granularity();
-    while mutation::is_on(Mutation::LossFedByRenewal) && held.is_held() {
-        held.changed().await;
+    while mutation::is_on(Mutation::LossFedByRenewal) && lease.is_held() {
+        lease.changed().await;
     }
     loop {
-        let changed = held.changed();
+        let changed = lease.changed();
         let mut changed = std::pin::pin!(changed);
         // From here on no change is missed, so look at the clock after it.
         changed.as_mut().enable();
-        if let Some(reason) = held.loss_at(core.now() + early) {
+        if let Some(reason) = lease.loss_at(core.now() + early) {
             // Timers are set early by their granularity; a task that is told of the loss must not
             // find the lease valid afterwards.
-            core.lose(held, reason);
-            return held.lost(reason);
+            core.lose(lease, reason);
+            return lease.lost(reason);
         }
-        let end = held.valid_until().saturating_sub(early);
+        let end = lease.valid_until().saturating_sub(early);
         tokio::select! {
             biased;
             () = changed => {}
@@ -68,16 +68,16 @@ pub(crate) async fn lost(core: &Core, held: &Held) -> LeaseLost {
 
 /// Ready when no more than `left` of the validity is left, however often renewals move its end
 /// before.
-pub(crate) async fn within(core: &Core, held: &Held, left: Duration) {
+pub(crate) async fn within(core: &Core, lease: &ActiveLease, left: Duration) {
     loop {
-        let changed = held.changed();
+        let changed = lease.changed();
         let mut changed = std::pin::pin!(changed);
         // From here on no change is missed, so look at the clock after it.
         changed.as_mut().enable();
-        if held.remaining(core.now()) <= left {
+        if lease.remaining(core.now()) <= left {
             return;
         }
-        let at = held.valid_until().saturating_sub(left);
+        let at = lease.valid_until().saturating_sub(left);
         tokio::select! {
             biased;
             () = changed => {}

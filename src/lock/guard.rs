@@ -7,9 +7,9 @@ use crate::{
     clock::Instant,
     error::{LeaseLost, RenewError, UnlockError},
     lock::{
+        active_lease::{ActiveLease, UnlockOutcome},
         closure::Lease,
         core::Client,
-        held::{Held, Left},
         observer::LeaseEnd,
         release::{self, Unlocked},
         renewal::{Purpose, renew_now},
@@ -50,8 +50,8 @@ pub enum Verification {
 }
 
 impl LockGuard {
-    pub(crate) fn new(client: Arc<Client>, held: Arc<Held>) -> Self {
-        Self { lease: Lease { client, held }, is_given_back: false }
+    pub(crate) fn new(client: Arc<Client>, active: Arc<ActiveLease>) -> Self {
+        Self { lease: Lease { client, active }, is_given_back: false }
     }
 
     /// The number that grows with every lease on the resource, as long as the nodes remember their
@@ -64,13 +64,13 @@ impl LockGuard {
     /// What is locked: of a group, the first resource.
     #[must_use]
     pub fn resource(&self) -> &Resource {
-        &self.lease.held.resource
+        &self.lease.active.resource
     }
 
     /// What is locked: one resource, or those of a group, in order.
     #[must_use]
     pub fn resources(&self) -> &[Resource] {
-        &self.lease.held.resources
+        &self.lease.active.resources
     }
 
     /// Until when the lease is certainly valid, unless it is renewed. Renewal moves it.
@@ -157,7 +157,7 @@ impl LockGuard {
     /// Dropping it leaves the renewals that were sent: keys may live longer than the lease says, up
     /// to one ttl, and the unlock deletes them.
     pub async fn renew(&self) -> Result<(), RenewError> {
-        renew_now(&self.lease.client.core, &self.lease.held, Purpose::Time).await.map(drop)
+        renew_now(&self.lease.client.core, &self.lease.active, Purpose::Time).await.map(drop)
     }
 
     /// Finds out whether a later lease on the resource has been granted, without trusting any
@@ -175,27 +175,27 @@ impl LockGuard {
     ///
     /// As [`renew`](Self::renew).
     pub async fn verify(&self) -> Result<Verification, RenewError> {
-        let is_proven = renew_now(&self.lease.client.core, &self.lease.held, Purpose::Proof).await?;
+        let is_proven = renew_now(&self.lease.client.core, &self.lease.active, Purpose::Proof).await?;
         Ok(if is_proven { Verification::Proven } else { Verification::Unproven })
     }
 
     /// Each node's last word on the lease: how many could fail before it is in danger.
     #[must_use]
     pub fn votes(&self) -> Votes {
-        self.lease.held.votes(&self.lease.client.core)
+        self.lease.active.votes(&self.lease.client.core)
     }
 
     /// How many holds the lease has, as the nodes store it: one for each guard, so more than 1
     /// where its [`Owner`](crate::Owner) has re-entered.
     #[must_use]
     pub fn holds(&self) -> u32 {
-        self.lease.held.holds()
+        self.lease.active.holds()
     }
 
     /// The owner of the lease on the wire, as inspection of the nodes shows it.
     #[must_use]
     pub fn owner(&self) -> &OwnerId {
-        &self.lease.held.owner
+        &self.lease.active.owner
     }
 
     /// Unlocks, and tells which nodes have confirmed. Returns at the quorum; the other nodes are
@@ -217,15 +217,15 @@ impl LockGuard {
     pub async fn unlock(self) -> Result<Unlocked, UnlockError> {
         let mut this = self;
         this.is_given_back = true;
-        release::unlock(&this.lease.client.core, &this.lease.held).await
+        release::unlock(&this.lease.client.core, &this.lease.active).await
     }
 
     pub(crate) fn lease(&self) -> Lease {
         self.lease.clone()
     }
 
-    pub(crate) fn held(&self) -> &Arc<Held> {
-        &self.lease.held
+    pub(crate) fn active_lease(&self) -> &Arc<ActiveLease> {
+        &self.lease.active
     }
 }
 
@@ -235,13 +235,13 @@ impl Drop for LockGuard {
         if self.is_given_back {
             return;
         }
-        match self.lease.client.core.leave_unheard(&self.lease.held, LeaseEnd::Dropped) {
-            Left::Held => release::submit_holds(&self.lease.client.core, &self.lease.held),
-            Left::Unlocked => {
-                let held = &self.lease.held;
-                tracing::debug!(resource = %held.resource, owner = %held.owner, token = %held.token, "unlock by drop");
+        match self.lease.client.core.leave_unheard(&self.lease.active, LeaseEnd::Dropped) {
+            UnlockOutcome::Active => release::submit_holds(&self.lease.client.core, &self.lease.active),
+            UnlockOutcome::Unlocked => {
+                let lease = &self.lease.active;
+                tracing::debug!(resource = %lease.resource, owner = %lease.owner, token = %lease.token, "unlock by drop");
             }
-            Left::Over => {}
+            UnlockOutcome::Over => {}
         }
     }
 }
@@ -249,9 +249,9 @@ impl Drop for LockGuard {
 impl fmt::Debug for LockGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockGuard")
-            .field("resource", &self.lease.held.resource)
-            .field("owner", &self.lease.held.owner)
-            .field("fencing_token", &self.lease.held.token)
+            .field("resource", &self.lease.active.resource)
+            .field("owner", &self.lease.active.owner)
+            .field("fencing_token", &self.lease.active.token)
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()
     }

@@ -12,9 +12,9 @@ use crate::{
     config::LockSettings,
     error::{ConfigError, LockError},
     lock::{
+        active_lease::Acquired,
         core::{Client, Core},
         guard::LockGuard,
-        held::Acquired,
         lock_call::LockCall,
         locking::{AttemptOutcome, CheckedRequest, attempt},
         overseer::oversee,

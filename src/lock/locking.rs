@@ -13,9 +13,9 @@ use crate::{
     },
     config::CheckedLock,
     lock::{
+        active_lease::{Acquired, NodeLeaseState},
         core::Core,
         fanout::{Fanout, Heard},
-        held::{Acquired, Standing},
         in_flight_counter::InFlight,
         observer::{AttemptEnd, Question},
         queue_entries::QueueEntries,
@@ -309,7 +309,7 @@ impl<'a> AttemptPerformer<'a> {
         self.decided(AttemptEnd::Acquired);
         self.close_votes();
         let settings = &self.checked.settings;
-        let lease = LeaseTime::granted(
+        let time = LeaseTime::granted(
             self.attempt.start(),
             settings.ttl,
             self.core.settings.validity,
@@ -322,11 +322,11 @@ impl<'a> AttemptPerformer<'a> {
             resources: Arc::clone(&self.checked.resources),
             owner: self.owner.clone(),
             token,
-            lease,
+            time,
             is_renewed: settings.is_renewed,
             node_timeout: settings.node_timeout,
             in_flight: self.in_flight.take(),
-            standing: self.attempt.lock_votes().iter().zip(&self.votes).map(standing).collect(),
+            nodes: self.attempt.lock_votes().iter().zip(&self.votes).map(node_lease_state).collect(),
             late: self.fanout.take_open(|asked| !matches!(asked, Asked::WriteBack)),
             queue_node: self.queue_node.acquired(self.core, &self.checked.resources),
         }
@@ -359,10 +359,10 @@ impl<'a> AttemptPerformer<'a> {
     }
 }
 
-/// What a node has to do with the lease after the lock round.
-fn standing((lock_vote, vote): (&LockVote, &Vote)) -> Standing {
+/// The state of the lease at a node after the lock round.
+fn node_lease_state((lock_vote, vote): (&LockVote, &Vote)) -> NodeLeaseState {
     let is_silent = *lock_vote == LockVote::Silent && !mutation::is_on(Mutation::NoTombstoneForLock);
-    Standing {
+    NodeLeaseState {
         vote: vote.clone(),
         is_touched: *lock_vote != LockVote::Unsent,
         unanswered: u32::from(is_silent),

@@ -3,6 +3,7 @@
 //! Submitting to a node never blocks, so everything that must happen in any case (rolling back,
 //! unlocking) is submitted on the spot, from `Drop` too, and needs no task to survive for it.
 
+pub(crate) mod active_lease;
 mod admission;
 pub(crate) mod builder;
 mod closure;
@@ -11,7 +12,6 @@ pub(crate) mod core;
 pub(crate) mod expiry;
 pub(crate) mod fanout;
 mod guard;
-pub(crate) mod held;
 mod in_flight_counter;
 mod inspection;
 mod lock_call;

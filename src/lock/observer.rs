@@ -6,7 +6,7 @@ use crate::{
     algorithm::attempt::FailureReason,
     clock::Instant,
     error::LossReason,
-    lock::{held::Held, renewal::Outcome},
+    lock::{active_lease::ActiveLease, renewal::Outcome},
     node::{Answer, Resources, remote::Monitor},
     owner_id::OwnerId,
 };
@@ -31,13 +31,13 @@ pub(crate) trait Observer: Monitor {
 
     /// The attempt was won and becomes a lease. Not in care yet: if this panics, the lease is over
     /// by its ttl.
-    fn lease_granted(&self, _held: &Arc<Held>) {}
+    fn lease_granted(&self, _lease: &Arc<ActiveLease>) {}
 
     /// A renewal of a lease is decided.
     fn renewed(&self, _renewed: &Renewed) {}
 
     /// The lease has left the held phase.
-    fn lease_ended(&self, _held: &Held, _end: LeaseEnd, _now: Instant) {}
+    fn lease_ended(&self, _lease: &ActiveLease, _end: LeaseEnd, _now: Instant) {}
 
     /// A call to lock begins.
     fn call_began(&self) {}

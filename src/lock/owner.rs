@@ -12,9 +12,9 @@ use crate::{
     clock::Instant,
     error::LockError,
     lock::{
+        active_lease::ActiveLease,
         core::{Client, Core},
         guard::LockGuard,
-        held::Held,
         locking::CheckedRequest,
         renewal::{Purpose, renew_now},
     },
@@ -70,7 +70,7 @@ type Key = (Uuid, Resources);
 pub(crate) struct Slot {
     /// Held while one of the owner's tasks locks or re-enters.
     turn: tokio::sync::Mutex<()>,
-    held: Mutex<Weak<Held>>,
+    lease: Mutex<Weak<ActiveLease>>,
 }
 
 impl Owner {
@@ -106,7 +106,7 @@ impl Owner {
     pub(crate) fn slot(&self, core: &Core, resources: &Resources) -> Arc<Slot> {
         let mut slots = lock(&self.slots);
         // What nobody holds or asks for any more is of no use.
-        slots.retain(|_, slot| Arc::strong_count(slot) > 1 || lock(&slot.held).strong_count() > 0);
+        slots.retain(|_, slot| Arc::strong_count(slot) > 1 || lock(&slot.lease).strong_count() > 0);
         Arc::clone(slots.entry((core.owners.client(), Arc::clone(resources))).or_default())
     }
 }
@@ -138,19 +138,19 @@ impl Slot {
     ///
     /// Dropped, the hold is given back.
     pub(crate) async fn reenter(&self, client: &Arc<Client>) -> Result<Option<LockGuard>, LockError> {
-        let held = lock(&self.held).upgrade();
-        let Some(held) = held.filter(|held| held.enter()) else { return Ok(None) };
+        let lease = lock(&self.lease).upgrade();
+        let Some(lease) = lease.filter(|lease| lease.enter()) else { return Ok(None) };
         // Gives the hold back, whatever happens from here on.
-        let guard = LockGuard::new(Arc::clone(client), Arc::clone(&held));
+        let guard = LockGuard::new(Arc::clone(client), Arc::clone(&lease));
         guard.ensure()?;
         let needed = client.core.settings.electorate.needed();
-        let renewed = renew_now(&client.core, &held, Purpose::Holds).await;
+        let renewed = renew_now(&client.core, &lease, Purpose::Holds).await;
         renewed.map_err(|error| error.into_lock_error(needed))?;
         Ok(Some(guard))
     }
 
     /// Remembers the lease of a first hold.
     pub(crate) fn keep(&self, guard: &LockGuard) {
-        *lock(&self.held) = Arc::downgrade(guard.held());
+        *lock(&self.lease) = Arc::downgrade(guard.active_lease());
     }
 }

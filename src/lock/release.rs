@@ -7,9 +7,9 @@ use crate::{
     clock::Instant,
     error::{LeaseLost, LockError, LossReason, RenewError, UnlockError},
     lock::{
+        active_lease::{ActiveLease, UnlockOutcome},
         core::Core,
         fanout::{Fanout, Heard},
-        held::{Held, Left},
         inspection::{ask, hear_all},
         locking::CheckedRequest,
         observer::LeaseEnd,
@@ -38,49 +38,49 @@ pub struct Unlocked {
 /// # Cancel safety
 ///
 /// All nodes are told before anything is waited for.
-pub(crate) async fn unlock(core: &Core, held: &Arc<Held>) -> Result<Unlocked, UnlockError> {
-    if let Some(reason) = held.loss_at(core.now()) {
-        core.lose(held, reason);
+pub(crate) async fn unlock(core: &Core, lease: &Arc<ActiveLease>) -> Result<Unlocked, UnlockError> {
+    if let Some(reason) = lease.loss_at(core.now()) {
+        core.lose(lease, reason);
     }
-    match core.leave(held, LeaseEnd::Unlocked) {
-        (Left::Held, _) => tell_holds(core, held).await,
-        (Left::Over, _) => {
-            let reason = held.loss_at(core.now()).unwrap_or(LossReason::Expired);
-            Err(UnlockError::LeaseLost { lost: held.lost(reason), votes: held.votes(core) })
+    match core.leave(lease, LeaseEnd::Unlocked) {
+        (UnlockOutcome::Active, _) => tell_holds(core, lease).await,
+        (UnlockOutcome::Over, _) => {
+            let reason = lease.loss_at(core.now()).unwrap_or(LossReason::Expired);
+            Err(UnlockError::LeaseLost { lost: lease.lost(reason), votes: lease.votes(core) })
         }
-        (Left::Unlocked, replies) => hear_unlock(core, held, replies).await,
+        (UnlockOutcome::Unlocked, replies) => hear_unlock(core, lease, replies).await,
     }
 }
 
 async fn hear_unlock(
     core: &Core,
-    held: &Held,
+    lease: &ActiveLease,
     replies: Vec<(usize, Reply)>,
 ) -> Result<Unlocked, UnlockError> {
     let start = core.now();
-    let deadline = start + held.node_timeout;
+    let deadline = start + lease.node_timeout;
     let (release, open) = Release::heard(core, replies, deadline, Release::is_decided).await;
-    let mut queue_node = held.queue_node();
+    let mut queue_node = lease.queue_node();
     for (node, is_awaited) in &release.awaited {
-        queue_node.hear(core, &held.resources, *node, *is_awaited);
+        queue_node.hear(core, &lease.resources, *node, *is_awaited);
     }
-    queue_node.hear_later(core, &held.resources, open);
-    let Held { resource, owner, token, .. } = held;
+    queue_node.hear_later(core, &lease.resources, open);
+    let ActiveLease { resource, owner, token, .. } = lease;
     tracing::debug!(%resource, %owner, %token, confirmed = ?release.report(core).confirmed, "unlock");
     if release.found_nothing() {
-        Err(UnlockError::LeaseLost { lost: held.lost(LossReason::TakenAway), votes: release.votes(core) })
+        Err(UnlockError::LeaseLost { lost: lease.lost(LossReason::TakenAway), votes: release.votes(core) })
     } else if release.is_confirmed() {
         Ok(release.report(core))
     } else {
         let open = release.report(core).open;
-        Err(UnlockError::NoQuorum { resource: held.resource.clone(), open, votes: release.votes(core) })
+        Err(UnlockError::NoQuorum { resource: lease.resource.clone(), open, votes: release.votes(core) })
     }
 }
 
 /// Tells the nodes that there is one hold less, and waits for a quorum.
-async fn tell_holds(core: &Core, held: &Arc<Held>) -> Result<Unlocked, UnlockError> {
-    let told = renew_now(core, held, Purpose::Holds).await;
-    let votes = held.votes(core);
+async fn tell_holds(core: &Core, lease: &Arc<ActiveLease>) -> Result<Unlocked, UnlockError> {
+    let told = renew_now(core, lease, Purpose::Holds).await;
+    let votes = lease.votes(core);
     let addresses = |is_wanted: fn(&Vote) -> bool| {
         votes.iter().filter(|(_, vote)| is_wanted(vote)).map(|(node, _)| node.into()).collect()
     };
@@ -97,9 +97,9 @@ async fn tell_holds(core: &Core, held: &Arc<Held>) -> Result<Unlocked, UnlockErr
 }
 
 /// Tells the nodes that there is one hold less, without waiting.
-pub(crate) fn submit_holds(core: &Core, held: &Held) {
+pub(crate) fn submit_holds(core: &Core, lease: &ActiveLease) {
     let now = core.now();
-    held.submit_holds(&core.nodes, held.valid_until().saturating_duration_since(now), now);
+    lease.submit_holds(&core.nodes, lease.valid_until().saturating_duration_since(now), now);
 }
 
 /// Unlocks the resource for any holder, and waits until every node has answered or its time is

@@ -10,9 +10,9 @@ use crate::{
     clock::{Clock, Instant},
     error::{LossReason, RenewError},
     lock::{
+        active_lease::ActiveLease,
         core::Core,
         fanout::{Fanout, Heard},
-        held::Held,
         observer::Renewed,
     },
     node::{Answer, Entry, Fault, Request},
@@ -25,7 +25,7 @@ use crate::{
 /// configured nodes, inside the validity, which then counts from the start of this round.
 #[derive(Debug)]
 pub(crate) struct Renewal {
-    pub(crate) held: Arc<Held>,
+    pub(crate) lease: Arc<ActiveLease>,
     start: Instant,
     tally: Tally,
     /// Nodes that gave no larger token before this round.
@@ -67,11 +67,11 @@ pub(crate) enum Outcome {
 
 impl Renewal {
     /// `start`: the time before anything is sent.
-    pub(crate) fn new(held: Arc<Held>, electorate: Electorate, start: Instant) -> Self {
+    pub(crate) fn new(lease: Arc<ActiveLease>, electorate: Electorate, start: Instant) -> Self {
         let tally = Tally::new(electorate);
         let (proofs, gone, taken) = (NodeSet::EMPTY, NodeSet::EMPTY, Vec::new());
         Self {
-            held,
+            lease,
             start,
             tally,
             proofs,
@@ -86,7 +86,7 @@ impl Renewal {
 
     /// Takes a node's answer. The outcome, when this decides it: once.
     pub(crate) fn hear(&mut self, node: usize, answer: &Answer, clock: &dyn Clock) -> Option<Outcome> {
-        self.held.note_renewal(node, answer);
+        self.lease.note_renewal(node, answer);
         match answer.told() {
             Answer::Renewed { proves } => {
                 if *proves {
@@ -127,11 +127,11 @@ impl Renewal {
     /// is not the purpose.
     fn counts(&mut self, clock: &dyn Clock) -> bool {
         if self.extends {
-            let left = self.held.remaining(clock.now());
-            self.margin = Some(left.as_secs_f64() / self.held.ttl().as_secs_f64());
-            self.held.renewed(self.start, clock)
+            let left = self.lease.remaining(clock.now());
+            self.margin = Some(left.as_secs_f64() / self.lease.ttl().as_secs_f64());
+            self.lease.renewed(self.start, clock)
         } else {
-            self.held.loss_at(clock.now()).is_none()
+            self.lease.loss_at(clock.now()).is_none()
         }
     }
 
@@ -164,26 +164,30 @@ impl Renewal {
 ///
 /// Dropping it leaves the renewals that were sent; they never shorten a lease, and the unlock takes
 /// them back.
-pub(crate) async fn renew_now(core: &Core, held: &Arc<Held>, purpose: Purpose) -> Result<bool, RenewError> {
+pub(crate) async fn renew_now(
+    core: &Core,
+    lease: &Arc<ActiveLease>,
+    purpose: Purpose,
+) -> Result<bool, RenewError> {
     let start = core.now();
     let electorate = core.settings.electorate;
-    let mut renewal = Renewal::new(Arc::clone(held), electorate, start);
-    let deadline = start + held.node_timeout;
+    let mut renewal = Renewal::new(Arc::clone(lease), electorate, start);
+    let deadline = start + lease.node_timeout;
     let ttl = match purpose {
-        Purpose::Time | Purpose::Proof => held.ttl(),
-        Purpose::Holds => held.valid_until().saturating_duration_since(start),
+        Purpose::Time | Purpose::Proof => lease.ttl(),
+        Purpose::Holds => lease.valid_until().saturating_duration_since(start),
     };
     renewal.extends = purpose != Purpose::Holds;
     let mut fanout = Fanout::new();
     for node in 0..electorate.nodes() {
-        match held.begin_renewal(node, ttl, start) {
+        match lease.begin_renewal(node, ttl, start) {
             Some(renew) => fanout.send(&core.nodes, node, (), Request::one(Entry::Renew(renew), deadline)),
-            None => held.ensure(core.now())?,
+            None => lease.ensure(core.now())?,
         }
     }
     let mut outcome = None;
     while !renewal.tally.open().is_empty() {
-        held.ensure(core.now())?;
+        lease.ensure(core.now())?;
         match fanout.next(&*core.clock, deadline).await {
             Heard::Answer { node, answer, .. } => {
                 outcome = renewal.hear(node, &answer, &*core.clock).or(outcome);
@@ -199,22 +203,22 @@ pub(crate) async fn renew_now(core: &Core, held: &Arc<Held>, purpose: Purpose) -
             break;
         }
     }
-    held.hear_later(fanout.take_open(|()| true));
+    lease.hear_later(fanout.take_open(|()| true));
     if let Some(renewed) = renewal.report(core.now()) {
         core.observer.renewed(&renewed);
     }
-    let Held { resource, owner, token, .. } = &**held;
+    let ActiveLease { resource, owner, token, .. } = &**lease;
     tracing::debug!(%resource, %owner, %token, ?outcome, "renewal on request");
     match outcome {
         Some(Outcome::Renewed) => Ok(renewal.is_proven()),
         Some(Outcome::Gone) => {
-            core.lose(held, LossReason::TakenAway);
-            held.ensure(core.now())?;
+            core.lose(lease, LossReason::TakenAway);
+            lease.ensure(core.now())?;
             Ok(false)
         }
         Some(Outcome::TooLate | Outcome::Failed) | None => {
-            held.ensure(core.now())?;
-            Err(RenewError::NoQuorum { resource: held.resource.clone(), votes: held.votes(core) })
+            lease.ensure(core.now())?;
+            Err(RenewError::NoQuorum { resource: lease.resource.clone(), votes: lease.votes(core) })
         }
     }
 }

@@ -15,8 +15,8 @@ use crate::{
     config::CheckedLock,
     error::LockError,
     lock::{
+        active_lease::Acquired,
         core::Core,
-        held::Acquired,
         inspection::ask_all,
         locking::{AttemptOutcome, CheckedRequest, Failed, Refused, attempt},
         notifier::{Notifications, Notifier},

@@ -15,8 +15,8 @@ use crate::{
     clock::Instant,
     error::LossReason,
     lock::{
+        active_lease::ActiveLease,
         core::Core,
-        held::Held,
         renewal::{Outcome, Renewal},
     },
     mutation::{self, Mutation},
@@ -96,31 +96,31 @@ fn due_batches(core: &Core, now: Instant) -> Vec<Arc<Batch>> {
     }
     // Something is due, so what is due soon goes along.
     let along = core.renewals.take_due(now + window);
-    let due: Vec<Arc<Held>> = first.into_iter().chain(along).filter_map(|id| core.lease(id)).collect();
+    let due: Vec<Arc<ActiveLease>> = first.into_iter().chain(along).filter_map(|id| core.lease(id)).collect();
     let electorate = core.settings.electorate;
     in_calls(due)
         .iter()
         .map(|leases| {
             let renewals =
-                leases.iter().map(|held| Renewal::new(Arc::clone(held), electorate, now)).collect();
-            let shortest = leases.iter().map(|held| held.ttl()).min().unwrap_or_default();
+                leases.iter().map(|lease| Renewal::new(Arc::clone(lease), electorate, now)).collect();
+            let shortest = leases.iter().map(|lease| lease.ttl()).min().unwrap_or_default();
             Arc::new(Batch { renewals: Mutex::new(renewals), stale_at: now + shortest / 3 })
         })
         .collect()
 }
 
 /// These leases in groups, each of which is renewed by one call.
-fn in_calls(due: Vec<Arc<Held>>) -> Vec<Vec<Arc<Held>>> {
+fn in_calls(due: Vec<Arc<ActiveLease>>) -> Vec<Vec<Arc<ActiveLease>>> {
     let mut calls = Vec::new();
     let mut leases = Vec::new();
     let mut load = Load::default();
-    for held in due {
-        if !load.take(1, held.resources.len()) {
+    for lease in due {
+        if !load.take(1, lease.resources.len()) {
             calls.push(std::mem::take(&mut leases));
             load = Load::default();
-            load.take(1, held.resources.len());
+            load.take(1, lease.resources.len());
         }
-        leases.push(held);
+        leases.push(lease);
     }
     calls.extend((!leases.is_empty()).then_some(leases));
     calls
@@ -136,8 +136,8 @@ impl Lane {
             let now = core.now();
             let mut deadline = now;
             for (index, renewal) in lock(&batch.renewals).iter().enumerate() {
-                if let Some(renew) = renewal.held.begin_renewal(node, renewal.held.ttl(), now) {
-                    deadline = deadline.max(now + renewal.held.node_timeout);
+                if let Some(renew) = renewal.lease.begin_renewal(node, renewal.lease.ttl(), now) {
+                    deadline = deadline.max(now + renewal.lease.node_timeout);
                     entries.push(Entry::Renew(renew));
                     sent.push(index);
                 }
@@ -179,7 +179,7 @@ impl Lane {
                     if let Some(renewed) = renewal.report(core.now()) {
                         core.observer.renewed(&renewed);
                     }
-                    decided(core, &renewal.held, outcome);
+                    decided(core, &renewal.lease, outcome);
                 }
             }
         }
@@ -187,17 +187,17 @@ impl Lane {
 }
 
 /// What becomes of a lease after a renewal.
-fn decided(core: &Core, held: &Held, outcome: Outcome) {
-    tracing::debug!(resource = %held.resource, owner = %held.owner, token = %held.token, ?outcome, "renewal");
-    if !held.is_held() {
+fn decided(core: &Core, lease: &ActiveLease, outcome: Outcome) {
+    tracing::debug!(resource = %lease.resource, owner = %lease.owner, token = %lease.token, ?outcome, "renewal");
+    if !lease.is_held() {
         return;
     }
     match outcome {
-        Outcome::Renewed => core.renewals.set(held.id, held.renewal_due()),
-        Outcome::Failed => core.renewals.set(held.id, core.now() + retry_delay(held.ttl())),
-        Outcome::Gone => drop(core.lose(held, LossReason::TakenAway)),
+        Outcome::Renewed => core.renewals.set(lease.id, lease.renewal_due()),
+        Outcome::Failed => core.renewals.set(lease.id, core.now() + retry_delay(lease.ttl())),
+        Outcome::Gone => drop(core.lose(lease, LossReason::TakenAway)),
         Outcome::TooLate if mutation::is_on(Mutation::LossFedByRenewal) => {
-            core.lose(held, LossReason::Expired);
+            core.lose(lease, LossReason::Expired);
         }
         // The expiry ends it.
         Outcome::TooLate => {}

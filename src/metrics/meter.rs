@@ -12,7 +12,7 @@ use crate::{
     clock::Instant,
     error::LossReason,
     lock::{
-        held::Held,
+        active_lease::ActiveLease,
         observer::{AttemptEnd, CallEnd, LeaseEnd, Observer, Question, Renewed},
         renewal::Outcome,
     },
@@ -128,7 +128,7 @@ impl Observer for Meter {
         }
     }
 
-    fn lease_granted(&self, _: &Arc<Held>) {
+    fn lease_granted(&self, _: &Arc<ActiveLease>) {
         gauge!(LEASES, "quorum" => self.quorum()).increment(1.0);
     }
 
@@ -141,9 +141,9 @@ impl Observer for Meter {
         }
     }
 
-    fn lease_ended(&self, held: &Held, end: LeaseEnd, now: Instant) {
+    fn lease_ended(&self, lease: &ActiveLease, end: LeaseEnd, now: Instant) {
         gauge!(LEASES, "quorum" => self.quorum()).decrement(1.0);
-        let lasted = now.saturating_duration_since(held.since);
+        let lasted = now.saturating_duration_since(lease.since);
         histogram!(HOLD, "quorum" => self.quorum(), "end" => label::of_lease(end)).record(lasted);
         match end {
             LeaseEnd::Unlocked => {}

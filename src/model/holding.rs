@@ -6,7 +6,7 @@ use crate::{
         message::{Ask, Say},
         protocol::Protocol,
         site::LockVote,
-        world::{Flaw, Lease, Phase, Round, World},
+        world::{ClientPhase, Flaw, Lease, Round, World},
     },
     mutation::Mutation,
     node::Tombstone,
@@ -18,18 +18,18 @@ impl World {
         let largest_before = self.largest_granted();
         let Lease { token, rounds, .. } = lease;
         let round = Some(Round { start: self.now, largest_before });
-        self.clients[client].phase = Phase::Holding(Lease { rounds: rounds + 1, round, ..lease });
+        self.clients[client].phase = ClientPhase::Holding(Lease { rounds: rounds + 1, round, ..lease });
         for site in 0..NODES {
-            let standing = &mut self.sites[site].open().standing[client];
-            standing.renewal = None;
-            standing.open_renewals += u8::from(model.bounds.is_all_delivered());
+            let attempt = &mut self.sites[site].open().attempts[client];
+            attempt.renewal = None;
+            attempt.open_renewals += u8::from(model.bounds.is_all_delivered());
             self.send(client, site, Ask::Renew { round: rounds + 1, token });
         }
     }
 
     /// What a node said to a renewal.
     pub(super) fn hear_renewal(&mut self, model: &Protocol, client: usize, site: usize, say: Say) {
-        let Phase::Holding(lease) = self.clients[client].phase else { return };
+        let ClientPhase::Holding(lease) = self.clients[client].phase else { return };
         let (round, counts) = match say {
             Say::Renewed { round, counts } => (round, Some(counts)),
             Say::NotRenewed { round } => (round, None),
@@ -37,12 +37,12 @@ impl World {
                 unreachable!("no answer to a renewal")
             }
         };
-        let standing = &mut self.sites[site].open().standing[client];
-        standing.open_renewals = standing.open_renewals.saturating_sub(1);
-        standing.is_renewed |= counts.is_some() && model.bounds.is_all_delivered();
+        let attempt = &mut self.sites[site].open().attempts[client];
+        attempt.open_renewals = attempt.open_renewals.saturating_sub(1);
+        attempt.is_renewed |= counts.is_some() && model.bounds.is_all_delivered();
         let Some(open) = lease.round.filter(|_| round == lease.rounds) else { return };
-        standing.renewal.get_or_insert_with(|| counts == Some(true));
-        if self.count(|site| site.standing[client].renewal == Some(true)) >= model.needed {
+        attempt.renewal.get_or_insert_with(|| counts == Some(true));
+        if self.count(|site| site.attempts[client].renewal == Some(true)) >= model.needed {
             self.complete(model, client, lease, open);
         }
     }
@@ -50,10 +50,10 @@ impl World {
     /// Deletes the keys, wherever they may be.
     pub(super) fn unlock(&mut self, model: &Protocol, client: usize) {
         for site in 0..NODES {
-            let standing = self.sites[site].standing[client];
-            let is_lock_open = standing.lock == LockVote::Unanswered;
-            let is_renewal_open = standing.open_renewals > 0;
-            let was_renewed = standing.is_renewed || is_renewal_open;
+            let attempt = self.sites[site].attempts[client];
+            let is_lock_open = attempt.lock == LockVote::Unanswered;
+            let is_renewal_open = attempt.open_renewals > 0;
+            let was_renewed = attempt.is_renewed || is_renewal_open;
             let leaves_for_lock = is_lock_open && !model.rules.is_broken(Mutation::NoTombstoneForLock);
             let leaves_for_renewal = was_renewed
                 && (is_lock_open || is_renewal_open)
@@ -63,7 +63,7 @@ impl World {
                 true if leaves_for_lock => Tombstone::IfMissing,
                 _ => Tombstone::Never,
             };
-            if standing.lock != LockVote::Refused || is_renewal_open || standing.is_renewed {
+            if attempt.lock != LockVote::Refused || is_renewal_open || attempt.is_renewed {
                 self.send(client, site, Ask::Unlock { notify: true, tombstone });
             }
         }
@@ -79,9 +79,9 @@ impl World {
         if let Some(timing) = model.bounds.timing.filter(|_| self.now < valid_until) {
             valid_until = valid_until.max(open.start + timing.ttl);
         }
-        self.clients[client].phase = Phase::Holding(Lease { valid_until, round: None, ..lease });
+        self.clients[client].phase = ClientPhase::Holding(Lease { valid_until, round: None, ..lease });
         for site in &mut self.sites {
-            site.open().standing[client].renewal = None;
+            site.open().attempts[client].renewal = None;
         }
     }
 }

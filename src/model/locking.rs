@@ -6,8 +6,8 @@ use crate::{
         bounds::Promise,
         message::{Ask, Say},
         protocol::Protocol,
-        site::{LockVote, Standing, WriteBackState},
-        world::{Flaw, Lease, Phase, World},
+        site::{LockVote, NodeAttemptState, WriteBackState},
+        world::{ClientPhase, Flaw, Lease, World},
     },
     mutation::Mutation,
     node::Tombstone,
@@ -19,7 +19,7 @@ impl World {
         let start = self.now;
         let state = &mut self.clients[client];
         (state.begun, state.phase, state.start, state.largest_before) =
-            (state.begun + 1, Phase::Locking, start, largest_before);
+            (state.begun + 1, ClientPhase::Locking, start, largest_before);
         for site in 0..NODES {
             let hint = model.bounds.hints[client];
             self.send(client, site, Ask::Lock { hint, has_turn: !model.bounds.is_queued });
@@ -30,8 +30,8 @@ impl World {
     pub(super) fn ask_again(&mut self, model: &Protocol, client: usize) {
         self.repeats -= 1;
         for site in 0..NODES {
-            if self.sites[site].standing[client].lock == LockVote::Refused {
-                self.sites[site].open().standing[client].lock = LockVote::Unanswered;
+            if self.sites[site].attempts[client].lock == LockVote::Refused {
+                self.sites[site].open().attempts[client].lock = LockVote::Unanswered;
                 let hint = model.bounds.hints[client];
                 self.send(client, site, Ask::Lock { hint, has_turn: true });
             }
@@ -40,20 +40,20 @@ impl World {
 
     /// What a node said to the lock or the write-back.
     pub(super) fn hear_vote(&mut self, model: &Protocol, client: usize, site: usize, say: Say) {
-        let standing = &mut self.sites[site].open().standing[client];
+        let attempt = &mut self.sites[site].open().attempts[client];
         match say {
-            Say::Granted { vote } => standing.lock = LockVote::Granted(vote),
-            Say::Refused => standing.lock = LockVote::Refused,
+            Say::Granted { vote } => attempt.lock = LockVote::Granted(vote),
+            Say::Refused => attempt.lock = LockVote::Refused,
             Say::WrittenBack(is_written_back) => {
-                standing.write_back =
+                attempt.write_back =
                     if is_written_back { WriteBackState::WrittenBack } else { WriteBackState::Refused };
             }
             Say::Renewed { .. } | Say::NotRenewed { .. } => unreachable!("not an answer to an attempt"),
         }
-        if self.clients[client].phase == Phase::Locking {
+        if self.clients[client].phase == ClientPhase::Locking {
             self.decide(model, client);
         }
-        if let Phase::Confirming { token } = self.clients[client].phase {
+        if let ClientPhase::Confirming { token } = self.clients[client].phase {
             self.confirm(model, client, token);
         }
     }
@@ -61,7 +61,7 @@ impl World {
     /// Takes everything back.
     pub(super) fn give_up(&mut self, model: &Protocol, client: usize) {
         for site in 0..NODES {
-            let tombstone = match self.sites[site].standing[client].lock {
+            let tombstone = match self.sites[site].attempts[client].lock {
                 LockVote::Refused => continue,
                 LockVote::Unanswered if model.rules.is_broken(Mutation::RollbackSkipsSilent) => continue,
                 LockVote::Unanswered
@@ -79,7 +79,7 @@ impl World {
 
     /// The token is the largest vote of the first quorum.
     fn decide(&mut self, model: &Protocol, client: usize) {
-        let votes = self.sites.iter().filter_map(|site| match site.standing[client].lock {
+        let votes = self.sites.iter().filter_map(|site| match site.attempts[client].lock {
             LockVote::Granted(vote) => Some(vote),
             LockVote::Unanswered | LockVote::Refused => None,
         });
@@ -90,24 +90,24 @@ impl World {
         if model.rules.is_broken(Mutation::NoWriteBack) {
             self.grant(model, client, token);
         } else {
-            self.clients[client].phase = Phase::Confirming { token };
+            self.clients[client].phase = ClientPhase::Confirming { token };
         }
     }
 
     /// Granted once a quorum has confirmed the token; the others that granted get a write-back.
     fn confirm(&mut self, model: &Protocol, client: usize, token: u64) {
         let confirmed = self.count(|site| {
-            let standing = site.standing[client];
-            standing.lock == LockVote::Granted(token) || standing.write_back == WriteBackState::WrittenBack
+            let attempt = site.attempts[client];
+            attempt.lock == LockVote::Granted(token) || attempt.write_back == WriteBackState::WrittenBack
         });
         if confirmed >= model.needed {
             return self.grant(model, client, token);
         }
         for site in 0..NODES {
-            let standing = self.sites[site].standing[client];
-            let is_below = matches!(standing.lock, LockVote::Granted(vote) if vote < token);
-            if is_below && standing.write_back == WriteBackState::NotAsked {
-                self.sites[site].open().standing[client].write_back = WriteBackState::Unanswered;
+            let attempt = self.sites[site].attempts[client];
+            let is_below = matches!(attempt.lock, LockVote::Granted(vote) if vote < token);
+            if is_below && attempt.write_back == WriteBackState::NotAsked {
+                self.sites[site].open().attempts[client].write_back = WriteBackState::Unanswered;
                 self.send(client, site, Ask::WriteBack { token });
             }
         }
@@ -120,12 +120,12 @@ impl World {
         }
         let state = &mut self.clients[client];
         let valid_until = model.bounds.timing.map_or(0, |timing| state.start + timing.ttl);
-        state.phase = Phase::Holding(Lease { token, valid_until, rounds: 0, round: None });
+        state.phase = ClientPhase::Holding(Lease { token, valid_until, rounds: 0, round: None });
         let largest_before = std::mem::take(&mut state.largest_before);
         state.start = 0;
         if !model.bounds.is_all_delivered() {
             for site in &mut self.sites {
-                site.open().standing[client] = Standing::default();
+                site.open().attempts[client] = NodeAttemptState::default();
             }
         }
         match model.bounds.promise {

@@ -12,7 +12,7 @@ use crate::{
         message::{Reply, Request, Say},
         rules::Rules,
         site::{INCARNATION, LockVote, Sealed, Site},
-        world::{Phase, World},
+        world::{ClientPhase, World},
     },
     node::{QuarantineParameters, QuorumParameters, entries::parameters},
 };
@@ -52,7 +52,7 @@ impl Protocol {
             Action::AskAgain(client) => world.ask_again(self, client),
             Action::GiveUp(client) => world.give_up(self, client),
             Action::Renew(client) | Action::Unlock(client) => {
-                let Phase::Holding(lease) = world.clients[client].phase else { return None };
+                let ClientPhase::Holding(lease) = world.clients[client].phase else { return None };
                 if matches!(action, Action::Renew(_)) {
                     world.renew(self, client, lease);
                 } else {
@@ -97,7 +97,7 @@ impl Protocol {
 
     fn client_actions(&self, world: &World, client: usize, actions: &mut Vec<Action>) {
         match world.clients[client].phase {
-            Phase::Idle => {
+            ClientPhase::Idle => {
                 // Clients can change places until one has begun: the one that does is named the
                 // first.
                 let is_named = client == 0 || !self.bounds.are_clients_alike() || world.clients[0].begun > 0;
@@ -105,18 +105,18 @@ impl Protocol {
                     actions.push(Action::Begin(client));
                 }
             }
-            Phase::Locking | Phase::Confirming { .. } => {
+            ClientPhase::Locking | ClientPhase::Confirming { .. } => {
                 let is_last = world.clients[client].begun == self.bounds.attempts[client];
                 if !is_last || self.bounds.is_last_rollback_of_use() {
                     actions.push(Action::GiveUp(client));
                 }
-                let is_refused = |site: &Site| site.standing[client].lock == LockVote::Refused;
-                let is_locking = world.clients[client].phase == Phase::Locking;
+                let is_refused = |site: &Site| site.attempts[client].lock == LockVote::Refused;
+                let is_locking = world.clients[client].phase == ClientPhase::Locking;
                 if world.repeats > 0 && is_locking && world.count(is_refused) > 0 {
                     actions.push(Action::AskAgain(client));
                 }
             }
-            Phase::Holding(lease) => {
+            ClientPhase::Holding(lease) => {
                 let is_in_time = self.bounds.timing.is_none() || world.is_holding(self, client);
                 if lease.round.is_none() && lease.rounds < self.bounds.renewals[client] && is_in_time {
                     actions.push(Action::Renew(client));
@@ -158,7 +158,8 @@ impl Protocol {
     fn execute(&self, world: &mut World, site: usize, request: Request, again: bool) {
         let now = world.now;
         let client = request.of.client;
-        let is_heard = world.attempt(client) == request.of && world.clients[client].phase != Phase::Idle;
+        let is_heard =
+            world.attempt(client) == request.of && world.clients[client].phase != ClientPhase::Idle;
         let here = world.sites[site].open();
         if again {
             world.duplicates -= 1;

@@ -38,12 +38,12 @@ pub(super) struct Site {
     /// Sorted, so that the order of sending makes no difference.
     requests: Vec<Request>,
     replies: Vec<Reply>,
-    pub(super) standing: [Standing; CLIENTS],
+    pub(super) attempts: [NodeAttemptState; CLIENTS],
 }
 
 /// What an attempt has heard of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Standing {
+pub(super) struct NodeAttemptState {
     pub(super) lock: LockVote,
     pub(super) write_back: WriteBackState,
     /// Of the last renewal round.
@@ -79,7 +79,7 @@ impl Site {
             node.apply(parameters, &Entry::Init(init), NodeTime::from_epoch(0));
         }
         node.set_counter(resource(), Some(remembered(counter)));
-        Self { node, ahead: 0, requests: Vec::new(), replies: Vec::new(), standing: Default::default() }
+        Self { node, ahead: 0, requests: Vec::new(), replies: Vec::new(), attempts: Default::default() }
     }
 
     /// Somebody else comes into its queue.
@@ -120,7 +120,7 @@ impl Site {
 
     /// The client's attempt is over: whatever it would have heard, nobody listens to.
     pub(super) fn forget_attempt(&mut self, client: usize) {
-        self.standing[client] = Standing::default();
+        self.attempts[client] = NodeAttemptState::default();
         self.replies.retain(|reply| reply.to.client != client);
     }
 

@@ -40,7 +40,7 @@ pub(super) enum Flaw {
 pub(super) struct Client {
     /// How many attempts it has begun.
     pub(super) begun: u8,
-    pub(super) phase: Phase,
+    pub(super) phase: ClientPhase,
     /// The tick at which the attempt began.
     pub(super) start: u8,
     /// The largest token that had been granted then.
@@ -48,7 +48,7 @@ pub(super) struct Client {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Phase {
+pub(super) enum ClientPhase {
     Idle,
     Locking,
     Confirming { token: u64 },
@@ -75,7 +75,7 @@ pub(super) struct Round {
 
 impl World {
     pub(super) fn new(model: &Protocol, counters: [u64; NODES]) -> Self {
-        let client = Client { begun: 0, phase: Phase::Idle, start: 0, largest_before: 0 };
+        let client = Client { begun: 0, phase: ClientPhase::Idle, start: 0, largest_before: 0 };
         let mut world = Self {
             sites: counters.map(|counter| Sealed::new(Site::new(&model.parameters, counter))),
             clients: [client; CLIENTS],
@@ -134,30 +134,30 @@ impl World {
             site.open().forget_attempt(client);
         }
         let Client { begun, .. } = self.clients[client];
-        self.clients[client] = Client { begun, phase: Phase::Idle, start: 0, largest_before: 0 };
+        self.clients[client] = Client { begun, phase: ClientPhase::Idle, start: 0, largest_before: 0 };
     }
 
     /// Whether hearing this changes anything. A node's first answer stands; and what comes after a
     /// decision matters only where it tells an unlock whether to leave a tombstone.
     pub(super) fn is_of_use(&self, model: &Protocol, site: usize, Reply { to, say }: Reply) -> bool {
-        let standing = self.sites[site].standing[to.client];
-        let is_voting = standing.lock == LockVote::Unanswered;
+        let attempt = self.sites[site].attempts[to.client];
+        let is_voting = attempt.lock == LockVote::Unanswered;
         if model.bounds.is_all_delivered() {
             return match say {
                 Say::Granted { .. } | Say::Refused => is_voting,
-                Say::WrittenBack(_) => standing.write_back == WriteBackState::Unanswered,
-                Say::Renewed { .. } | Say::NotRenewed { .. } => standing.open_renewals > 0,
+                Say::WrittenBack(_) => attempt.write_back == WriteBackState::Unanswered,
+                Say::Renewed { .. } | Say::NotRenewed { .. } => attempt.open_renewals > 0,
             };
         }
         match (say, self.clients[to.client].phase) {
-            (Say::Granted { .. }, Phase::Locking | Phase::Confirming { .. }) => is_voting,
-            (Say::Refused, Phase::Locking) => is_voting && self.repeats > 0,
-            (Say::WrittenBack(is_written_back), Phase::Confirming { .. }) => {
-                is_written_back && standing.write_back == WriteBackState::Unanswered
+            (Say::Granted { .. }, ClientPhase::Locking | ClientPhase::Confirming { .. }) => is_voting,
+            (Say::Refused, ClientPhase::Locking) => is_voting && self.repeats > 0,
+            (Say::WrittenBack(is_written_back), ClientPhase::Confirming { .. }) => {
+                is_written_back && attempt.write_back == WriteBackState::Unanswered
             }
-            (Say::Renewed { round, counts }, Phase::Holding(lease)) => {
+            (Say::Renewed { round, counts }, ClientPhase::Holding(lease)) => {
                 let is_open = lease.round.is_some() && round == lease.rounds;
-                counts && is_open && standing.renewal.is_none() && model.bounds.are_renewals_counted()
+                counts && is_open && attempt.renewal.is_none() && model.bounds.are_renewals_counted()
             }
             _ => false,
         }
@@ -176,7 +176,7 @@ impl World {
 
     pub(super) fn is_holding(&self, model: &Protocol, client: usize) -> bool {
         match self.clients[client].phase {
-            Phase::Holding(lease) => model.bounds.timing.is_none() || self.now < lease.valid_until,
+            ClientPhase::Holding(lease) => model.bounds.timing.is_none() || self.now < lease.valid_until,
             _ => false,
         }
     }
@@ -192,7 +192,7 @@ impl World {
             Promise::LeasesDoNotOverlap => !(0..CLIENTS).all(|client| self.is_holding(model, client)),
             Promise::TokensAreUniqueAndGrow | Promise::ProofsHold => self.flaw.is_none(),
             Promise::NothingIsLeftBehind => {
-                let is_at_rest = self.clients.iter().all(|client| client.phase == Phase::Idle)
+                let is_at_rest = self.clients.iter().all(|client| client.phase == ClientPhase::Idle)
                     && self.sites.iter().all(|site| site.requests().is_empty());
                 !(is_at_rest && self.count(|site| site.is_held(self.now)) > 0)
             }
@@ -204,13 +204,17 @@ impl World {
     pub(super) fn is_decided(&self, model: &Protocol) -> bool {
         let may_begin = |client: usize| self.clients[client].begun < model.bounds.attempts[client];
         let is_trying = |client: usize| match self.clients[client].phase {
-            Phase::Locking | Phase::Confirming { .. } => self.now < self.last_chance(model, client),
+            ClientPhase::Locking | ClientPhase::Confirming { .. } => {
+                self.now < self.last_chance(model, client)
+            }
             _ => false,
         };
         let may_be_granted = |client: usize| may_begin(client) || is_trying(client);
         let may_prove_falsely = |client: usize| match self.clients[client].phase {
-            Phase::Holding(lease) if lease.rounds < model.bounds.renewals[client] => true,
-            Phase::Holding(lease) if lease.round.is_some_and(|round| round.largest_before > lease.token) => {
+            ClientPhase::Holding(lease) if lease.rounds < model.bounds.renewals[client] => true,
+            ClientPhase::Holding(lease)
+                if lease.round.is_some_and(|round| round.largest_before > lease.token) =>
+            {
                 true
             }
             _ => may_be_granted(client) && model.bounds.renewals[client] > 0,

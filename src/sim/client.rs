@@ -228,6 +228,6 @@ impl QuorumBuilder {
 impl Lease {
     /// As the history calls it.
     fn attempt(&self) -> Attempt {
-        Attempt::new(self.held.attempt)
+        Attempt::new(self.active.attempt)
     }
 }

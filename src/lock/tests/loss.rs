@@ -9,8 +9,8 @@ use super::{NONE, all_behave, client, locked_nodes, pass, server, thaw_all};
 use crate::{
     Fault, LossReason, MemoryCluster, Quorum, RenewError, UnlockError, Verification, Vote,
     lock::{
+        active_lease::ActiveLease,
         core::{Client, Surroundings},
-        held::Held,
         observer::Observer,
     },
     node::{Entry, memory::Behaviour, remote::Monitor},
@@ -290,8 +290,8 @@ struct Panicking;
 impl Monitor for Panicking {}
 
 impl Observer for Panicking {
-    fn lease_granted(&self, held: &Arc<Held>) {
-        panic!("told of {}", held.resource);
+    fn lease_granted(&self, lease: &Arc<ActiveLease>) {
+        panic!("told of {}", lease.resource);
     }
 }
 

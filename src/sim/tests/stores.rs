@@ -47,7 +47,7 @@ fn an_access_changes_no_client_of_a_quorum() {
                     write(client.clone()).await;
                 }
                 let guard = client.quorum().unwrap().red_lock("r").lock().await.unwrap();
-                mutex::lock(&seen).push(guard.held().owner.clone());
+                mutex::lock(&seen).push(guard.active_lease().owner.clone());
             }
         });
         assert_eq!(report.end, End::Done);

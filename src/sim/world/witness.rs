@@ -6,7 +6,7 @@ use super::{State, World, event::Event};
 use crate::{
     clock::Instant,
     lock::{
-        held::Held,
+        active_lease::ActiveLease,
         observer::{LeaseEnd, Observer},
     },
     node::{Resources, remote::Monitor},
@@ -30,7 +30,7 @@ pub(crate) struct Witness {
 pub(crate) struct Leases {
     next_attempt: u64,
     by_owner: BTreeMap<OwnerId, (u64, usize)>,
-    held: BTreeMap<u64, (usize, Arc<Held>)>,
+    active: BTreeMap<u64, (usize, Arc<ActiveLease>)>,
     /// When each attempt was lost, or its lease ended.
     over_at: BTreeMap<u64, u64>,
     /// How often it was looked whether all that was left has gone away.
@@ -57,19 +57,19 @@ impl Observer for Witness {
         state.note(self.client, history::Event::Lost { attempt: Attempt::new(attempt) });
     }
 
-    fn lease_granted(&self, held: &Arc<Held>) {
+    fn lease_granted(&self, lease: &Arc<ActiveLease>) {
         let mut state = self.world.lock();
-        let attempt = Attempt::new(held.attempt);
-        state.note(self.client, history::Event::Granted { attempt, token: held.token });
-        state.leases.held.insert(held.attempt, (self.client, Arc::clone(held)));
-        state.look_at_lease(held.attempt);
+        let attempt = Attempt::new(lease.attempt);
+        state.note(self.client, history::Event::Granted { attempt, token: lease.token });
+        state.leases.active.insert(lease.attempt, (self.client, Arc::clone(lease)));
+        state.look_at_lease(lease.attempt);
         // To grant is to say that the lease is valid now.
         state.note(self.client, history::Event::Looked { attempt, is_valid: true });
     }
 
-    fn lease_ended(&self, held: &Held, end: LeaseEnd, _: Instant) {
+    fn lease_ended(&self, lease: &ActiveLease, end: LeaseEnd, _: Instant) {
         let is_unlocked = !matches!(end, LeaseEnd::Lost(_));
-        self.world.lock().end_lease(held.attempt, is_unlocked);
+        self.world.lock().end_lease(lease.attempt, is_unlocked);
     }
 }
 
@@ -77,8 +77,8 @@ impl State {
     /// Notes the end of a lease if its validity is over by its client's clock; otherwise looks
     /// again then.
     pub(super) fn look_at_lease(&mut self, attempt: u64) {
-        let Some((client, held)) = self.leases.held.get(&attempt) else { return };
-        let (client, valid_until) = (*client, held.valid_until());
+        let Some((client, lease)) = self.leases.active.get(&attempt) else { return };
+        let (client, valid_until) = (*client, lease.valid_until());
         if Instant::from_origin(Duration::from_micros(self.local(client))) >= valid_until {
             return self.end_lease(attempt, false);
         }
@@ -91,20 +91,20 @@ impl State {
 
     /// After a client's clock stood still.
     pub(super) fn look_at_leases_of(&mut self, client: usize) {
-        let of_client = self.leases.held.iter().filter(|(_, (of, _))| *of == client);
+        let of_client = self.leases.active.iter().filter(|(_, (of, _))| *of == client);
         let attempts: Vec<u64> = of_client.map(|(attempt, _)| *attempt).collect();
         attempts.into_iter().for_each(|attempt| self.look_at_lease(attempt));
     }
 
     /// A killed client does nothing any more, under whatever lease.
     pub(super) fn end_leases_of(&mut self, client: usize) {
-        let of_client = self.leases.held.iter().filter(|(_, (of, _))| *of == client);
+        let of_client = self.leases.active.iter().filter(|(_, (of, _))| *of == client);
         let attempts: Vec<u64> = of_client.map(|(attempt, _)| *attempt).collect();
         attempts.into_iter().for_each(|attempt| self.end_lease(attempt, false));
     }
 
     fn end_lease(&mut self, attempt: u64, is_unlocked: bool) {
-        if let Some((client, _)) = self.leases.held.remove(&attempt) {
+        if let Some((client, _)) = self.leases.active.remove(&attempt) {
             let now = self.now();
             self.leases.over_at.insert(attempt, now);
             self.note(client, history::Event::Ended { attempt: Attempt::new(attempt), is_unlocked });

@@ -26,21 +26,21 @@ use crate::{
     vote::Votes,
 };
 
-pub(crate) use self::state::Standing;
-use self::state::{Late, Phase, State};
+pub(crate) use self::lease_state::NodeLeaseState;
+use self::lease_state::{Late, LeasePhase, LeaseState};
 
-mod state;
+mod lease_state;
 
 /// A lease that was acquired, until its unlock.
 ///
 /// # Invariants
 ///
-/// 1. A lease that has left [`Phase::Held`] never returns to it.
+/// 1. A lease that has left [`LeasePhase::Active`] never returns to it.
 /// 2. A renewal is noted as unanswered before it is submitted, and the unlock is submitted after
-///    the phase has left `Held`: so a renewal that races with the unlock is refused by the
+///    the phase has left `Active`: so a renewal that races with the unlock is refused by the
 ///    tombstone that the unlock leaves.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct ActiveLease {
     pub(crate) id: LeaseId,
     /// The attempt that acquired it, as the observer calls it.
     #[cfg_attr(not(feature = "sim"), expect(dead_code, reason = "asked for by the simulator's witness"))]
@@ -56,7 +56,7 @@ pub(crate) struct Held {
     /// Since when it is in care.
     pub(crate) since: Instant,
     observer: Arc<dyn Observer>,
-    state: Mutex<State>,
+    state: Mutex<LeaseState>,
     /// Told whenever the phase or the validity changes.
     changed: Notify,
 }
@@ -69,28 +69,28 @@ pub(crate) struct Acquired {
     pub(crate) resources: Resources,
     pub(crate) owner: OwnerId,
     pub(crate) token: FencingToken,
-    pub(crate) lease: LeaseTime,
+    pub(crate) time: LeaseTime,
     pub(crate) is_renewed: bool,
     pub(crate) node_timeout: Duration,
-    pub(crate) standing: Vec<Standing>,
+    pub(crate) nodes: Vec<NodeLeaseState>,
     pub(crate) late: Vec<(usize, Reply)>,
     pub(crate) queue_node: QueueNode,
     /// Keeps a shutdown waiting until the lease is in somebody's care.
     pub(crate) in_flight: Option<InFlight>,
 }
 
-/// What giving back a hold has come to.
+/// The outcome of giving back a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Left {
+pub(crate) enum UnlockOutcome {
     /// Others remain.
-    Held,
+    Active,
     /// It was the last.
     Unlocked,
     /// The lease had ended before.
     Over,
 }
 
-impl Held {
+impl ActiveLease {
     pub(crate) fn new(id: LeaseId, acquired: Acquired, since: Instant, observer: Arc<dyn Observer>) -> Self {
         let Acquired {
             attempt,
@@ -98,16 +98,17 @@ impl Held {
             resources,
             owner,
             token,
-            lease,
+            time,
             is_renewed,
             node_timeout,
-            standing,
+            nodes,
             late,
             queue_node,
             ..
         } = acquired;
         let late = late.into_iter().map(|(node, reply)| (node, Question::Lock, reply)).collect();
-        let state = Mutex::new(State { phase: Phase::Held, lease, holds: 1, standing, late, queue_node });
+        let state =
+            Mutex::new(LeaseState { phase: LeasePhase::Active, time, holds: 1, nodes, late, queue_node });
         Self {
             id,
             attempt,
@@ -125,15 +126,15 @@ impl Held {
     }
 
     pub(crate) fn valid_until(&self) -> Instant {
-        lock(&self.state).lease.valid_until()
+        lock(&self.state).time.valid_until()
     }
 
     pub(crate) fn renewal_due(&self) -> Instant {
-        lock(&self.state).lease.renewal_due()
+        lock(&self.state).time.renewal_due()
     }
 
     pub(crate) fn ttl(&self) -> Duration {
-        lock(&self.state).lease.ttl()
+        lock(&self.state).time.ttl()
     }
 
     pub(crate) fn holds(&self) -> u32 {
@@ -142,7 +143,7 @@ impl Held {
 
     /// Whether it is neither unlocked nor known to be lost; its validity may be over all the same.
     pub(crate) fn is_held(&self) -> bool {
-        lock(&self.state).phase == Phase::Held
+        lock(&self.state).phase == LeasePhase::Active
     }
 
     /// `Ok` while the lease is certainly valid.
@@ -155,7 +156,7 @@ impl Held {
         let state = lock(&self.state);
         match state.loss_at(now) {
             Some(_) => Duration::ZERO,
-            None => state.lease.valid_until().saturating_duration_since(now),
+            None => state.time.valid_until().saturating_duration_since(now),
         }
     }
 
@@ -173,13 +174,13 @@ impl Held {
         self.changed.notified()
     }
 
-    /// Leaves the held phase as lost, if it is held. The caller that gets `true` has to submit the
-    /// unlock.
+    /// Leaves the active phase as lost, if it is active. The caller that gets `true` has to submit
+    /// the unlock.
     pub(crate) fn lose(&self, reason: LossReason) -> bool {
         let mut state = lock(&self.state);
-        let was_held = state.phase == Phase::Held;
+        let was_held = state.phase == LeasePhase::Active;
         if was_held {
-            state.phase = Phase::Lost(reason);
+            state.phase = LeasePhase::Lost(reason);
         }
         drop(state);
         if was_held {
@@ -199,18 +200,18 @@ impl Held {
         is_entered
     }
 
-    /// One hold less. With the last one the lease leaves the held phase as unlocked: the caller
-    /// that gets [`Left::Unlocked`] has to submit the unlock.
-    pub(crate) fn leave(&self) -> Left {
+    /// One hold less. With the last one the lease leaves the active phase as unlocked: the caller
+    /// that gets [`UnlockOutcome::Unlocked`] has to submit the unlock.
+    pub(crate) fn leave(&self) -> UnlockOutcome {
         let mut state = lock(&self.state);
         state.holds = state.holds.saturating_sub(1);
         let left = match state.phase {
-            Phase::Held if state.holds == 0 => Left::Unlocked,
-            Phase::Held => Left::Held,
-            Phase::Unlocked | Phase::Lost(_) => Left::Over,
+            LeasePhase::Active if state.holds == 0 => UnlockOutcome::Unlocked,
+            LeasePhase::Active => UnlockOutcome::Active,
+            LeasePhase::Unlocked | LeasePhase::Lost(_) => UnlockOutcome::Over,
         };
-        if left == Left::Unlocked {
-            state.phase = Phase::Unlocked;
+        if left == UnlockOutcome::Unlocked {
+            state.phase = LeasePhase::Unlocked;
             drop(state);
             self.changed.notify_waiters();
         }
@@ -238,20 +239,20 @@ impl Held {
             let unlock = Unlock { resources, owner, notify: true, tombstone, is_awaited };
             let executed_by = renewed_at.unwrap_or(self.since) + self.node_timeout;
             let request = Request::one(Entry::Unlock(unlock), until);
-            let request = request.blocks_until(state.lease.key_over(executed_by));
+            let request = request.blocks_until(state.time.key_over(executed_by));
             requests.push((kind, request.clone()));
             request
         };
-        let targets = nodes.iter().zip(&state.standing).enumerate();
+        let targets = nodes.iter().zip(&state.nodes).enumerate();
         let replies = targets
-            .filter(|(_, (_, standing))| standing.is_touched || standing.unanswered > 0)
-            .map(|(index, (node, standing))| {
-                let tombstone = match standing {
-                    Standing { unanswered: 0, .. } => Tombstone::Never,
-                    Standing { was_renewed: false, .. } => Tombstone::IfMissing,
-                    Standing { .. } => Tombstone::Always,
+            .filter(|(_, (_, node_state))| node_state.is_touched || node_state.unanswered > 0)
+            .map(|(index, (node, node_state))| {
+                let tombstone = match node_state {
+                    NodeLeaseState { unanswered: 0, .. } => Tombstone::Never,
+                    NodeLeaseState { was_renewed: false, .. } => Tombstone::IfMissing,
+                    NodeLeaseState { .. } => Tombstone::Always,
                 };
-                (index, node.call(unlock(tombstone, standing.renewed_at)))
+                (index, node.call(unlock(tombstone, node_state.renewed_at)))
             })
             .collect();
         drop(state);
@@ -264,22 +265,22 @@ impl Held {
         lock(&self.state).queue_node
     }
 
-    /// The renewal for one node, noted as unanswered there; `None` once the lease is not held any
+    /// The renewal for one node, noted as unanswered there; `None` once the lease is not active any
     /// more.
     pub(crate) fn begin_renewal(&self, node: usize, ttl: Duration, now: Instant) -> Option<Renew> {
         let mut state = lock(&self.state);
-        if state.phase != Phase::Held {
+        if state.phase != LeasePhase::Active {
             return None;
         }
         // Before it is overtaken: the node's answer to this is later than its answer to the lock.
         let heard = state.hear_late();
         let is_noted = !mutation::is_on(Mutation::NoTombstoneForRenewal);
-        if let Some(standing) = state.standing.get_mut(node).filter(|_| is_noted) {
-            standing.unanswered += 1;
-            standing.was_renewed = true;
+        if let Some(node_state) = state.nodes.get_mut(node).filter(|_| is_noted) {
+            node_state.unanswered += 1;
+            node_state.was_renewed = true;
             // One that is not answered yet may still be executed, whatever becomes of this one.
-            standing.sent_at = standing.renewed_at;
-            standing.renewed_at = Some(now);
+            node_state.sent_at = node_state.renewed_at;
+            node_state.renewed_at = Some(now);
         }
         let holds = state.holds;
         drop(state);
@@ -322,7 +323,7 @@ impl Held {
         let mut state = lock(&self.state);
         // Read under the mutex: with an older time, a lease that somebody has already seen over
         // could be extended.
-        let counts = state.phase == Phase::Held && state.lease.renew(start, clock.now());
+        let counts = state.phase == LeasePhase::Active && state.time.renew(start, clock.now());
         drop(state);
         if counts {
             self.changed.notify_waiters();
@@ -334,7 +335,7 @@ impl Held {
     pub(crate) fn votes(&self, core: &Core) -> Votes {
         let mut state = lock(&self.state);
         let heard = state.hear_late();
-        let votes = core.votes(state.standing.iter().map(|standing| standing.vote.clone()));
+        let votes = core.votes(state.nodes.iter().map(|node_state| node_state.vote.clone()));
         drop(state);
         self.tell(heard);
         votes

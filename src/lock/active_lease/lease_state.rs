@@ -1,4 +1,4 @@
-//! What a lease has come to.
+//! The state of a lease, as a whole and at each node.
 
 use futures::FutureExt;
 
@@ -11,14 +11,14 @@ use crate::{
     vote::Vote,
 };
 
-/// What changes of a lease while it is held, and how it ends.
+/// What changes of a lease while it is active, and how it ends.
 #[derive(Debug)]
-pub(super) struct State {
-    pub(super) phase: Phase,
-    pub(super) lease: LeaseTime,
+pub(super) struct LeaseState {
+    pub(super) phase: LeasePhase,
+    pub(super) time: LeaseTime,
     pub(super) holds: u32,
     /// By node.
-    pub(super) standing: Vec<Standing>,
+    pub(super) nodes: Vec<NodeLeaseState>,
     /// Replies to the lock, to renewals and to changes of holds that nobody waits for.
     pub(super) late: Vec<(usize, Question, Reply)>,
     /// The queue node, and what it said of it.
@@ -26,8 +26,8 @@ pub(super) struct State {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
-    Held,
+pub(super) enum LeasePhase {
+    Active,
     Unlocked,
     Lost(LossReason),
 }
@@ -35,9 +35,9 @@ pub(super) enum Phase {
 /// An answer that came after nobody waited for it any more.
 pub(super) type Late = (usize, Question, Answer);
 
-/// What a node has to do with the lease.
+/// The state of a lease at one node.
 #[derive(Clone, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct NodeLeaseState {
     /// Its last word on it.
     pub(crate) vote: Vote,
     /// Whether anything of the lease may have reached it.
@@ -55,13 +55,13 @@ pub(crate) struct Standing {
     pub(crate) sent_at: Option<Instant>,
 }
 
-impl State {
+impl LeaseState {
     pub(super) fn loss_at(&self, now: Instant) -> Option<LossReason> {
         match self.phase {
-            Phase::Lost(reason) => Some(reason),
-            Phase::Unlocked => Some(LossReason::Unlocked),
-            _ if self.lease.is_valid(now) => None,
-            _ if self.lease.is_at_its_longest() => Some(LossReason::MaxHold),
+            LeasePhase::Lost(reason) => Some(reason),
+            LeasePhase::Unlocked => Some(LossReason::Unlocked),
+            _ if self.time.is_valid(now) => None,
+            _ if self.time.is_at_its_longest() => Some(LossReason::MaxHold),
             _ => Some(LossReason::Expired),
         }
     }
@@ -87,18 +87,18 @@ impl State {
             self.queue_node.note(node, is_awaited);
         }
         let answer = answer.told();
-        let Some(standing) = self.standing.get_mut(node) else { return };
-        standing.vote = Vote::of(answer);
+        let Some(node_state) = self.nodes.get_mut(node) else { return };
+        node_state.vote = Vote::of(answer);
         match answer {
             Answer::Fault(fault) if fault.is_unsent() => {
-                standing.unanswered = standing.unanswered.saturating_sub(1);
-                standing.renewed_at = standing.sent_at;
+                node_state.unanswered = node_state.unanswered.saturating_sub(1);
+                node_state.renewed_at = node_state.sent_at;
                 return;
             }
             Answer::Fault(fault) if fault.may_land_yet() => {}
-            _ => standing.unanswered = standing.unanswered.saturating_sub(1),
+            _ => node_state.unanswered = node_state.unanswered.saturating_sub(1),
         }
-        standing.is_touched = true;
-        standing.sent_at = standing.renewed_at;
+        node_state.is_touched = true;
+        node_state.sent_at = node_state.renewed_at;
     }
 }
