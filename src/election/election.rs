@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     config::RetryPolicy,
-    election::{Leader, Leadership, Observation, canvass, value::Value},
+    election::{Leader, Leadership, Observation, leader_query, value::Value},
     error::{ConfigError, LockError, ProclaimError},
     lock::{
         LockGuard, Quorum,
@@ -188,7 +188,7 @@ impl Election {
     ///
     /// It changes nothing.
     pub async fn leader(&self) -> Result<Option<Leader>, LockError> {
-        let view = canvass::ask(self.core(), &self.request.checked_to_read()?).await?;
+        let view = leader_query::ask(self.core(), &self.request.checked_to_read()?).await?;
         Ok(view.leader.as_ref().map(Leader::new))
     }
 

@@ -8,7 +8,7 @@ use crate::{
     algorithm::fencing::FencingToken,
     clock::Instant,
     election::{
-        proclaimer::{Proclaimer, Repeating},
+        publisher::{Publisher, Repeating},
         value::Value,
     },
     error::{LeaseLost, ProclaimError, UnlockError},
@@ -32,7 +32,7 @@ pub struct Leadership {
     // Before the task, because fields are dropped in this order: what is said is of no use without
     // the lock.
     guard: LockGuard,
-    proclaimer: Arc<Proclaimer>,
+    publisher: Arc<Publisher>,
     _repeating: Repeating,
     core: Arc<Core>,
 }
@@ -40,14 +40,14 @@ pub struct Leadership {
 impl Leadership {
     /// The leadership of the lock's holder. Nobody knows of it yet.
     pub(super) fn begin(core: &Arc<Core>, guard: LockGuard, value: Value) -> Self {
-        let proclaimer = Arc::new(Proclaimer::new(core, Arc::clone(guard.active_lease()), value));
-        let repeating = proclaimer.repeat(core);
-        Self { guard, proclaimer, _repeating: repeating, core: Arc::clone(core) }
+        let publisher = Arc::new(Publisher::new(core, Arc::clone(guard.active_lease()), value));
+        let repeating = publisher.repeat(core);
+        Self { guard, publisher, _repeating: repeating, core: Arc::clone(core) }
     }
 
     /// Shows the value of now to those who observe.
     pub(super) async fn show(&self) -> Result<(), ProclaimError> {
-        self.proclaimer.proclaim(&self.core).await
+        self.publisher.proclaim(&self.core).await
     }
 
     /// The term: a fencing token, larger than that of every leader before, as long as the nodes
@@ -129,7 +129,7 @@ impl Leadership {
     pub async fn proclaim(&self, value: impl AsRef<[u8]>) -> Result<(), ProclaimError> {
         let value = Value::new(value.as_ref())?;
         self.ensure()?;
-        self.proclaimer.set(value);
+        self.publisher.set(value);
         self.show().await
     }
 

@@ -13,13 +13,13 @@
 //! The leader is the holder of the lock on the election's name, and its term is the lock's fencing
 //! token: all that is true of locks is true of leaders. What is added is the value.
 
-mod canvass;
 #[expect(clippy::module_inception, reason = "a file is named after its type")]
 mod election;
 mod leader;
+mod leader_query;
 mod leadership;
 mod observation;
-mod proclaimer;
+mod publisher;
 #[cfg(test)]
 mod tests;
 mod value;

@@ -18,7 +18,7 @@ use crate::{
     clock::Instant,
     election::{
         Leader,
-        canvass::{self, View},
+        leader_query::{self, LeaderView},
     },
     lock::{
         core::{Client, Core},
@@ -148,7 +148,7 @@ impl Observer {
             let asked = tokio::select! {
                 biased;
                 () = self.core().closed() => return None,
-                asked = canvass::ask(self.core(), &self.checked) => asked,
+                asked = leader_query::ask(self.core(), &self.checked) => asked,
             };
             let shown = match asked {
                 Ok(view) => self.see(view),
@@ -176,7 +176,7 @@ impl Observer {
     }
 
     /// What is new in it.
-    fn see(&mut self, view: View) -> Option<Proclamation> {
+    fn see(&mut self, view: LeaderView) -> Option<Proclamation> {
         let now = view.leader.as_ref().map(|said| (said.term, said.number));
         let is_new = now > self.last || (mutation::is_on(Mutation::ObserveBackwards) && now != self.last);
         if is_new {

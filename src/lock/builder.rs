@@ -11,7 +11,7 @@ use crate::{
     config::{CheckedQuorum, QuorumSettings},
     error::{AdmissionError, ConfigError, ConnectError},
     lock::{
-        Initialized, admission, connecting,
+        Initialized, admin, connecting,
         core::{Client, Surroundings},
         observer::{Observer, Unobserved},
         quorum::Quorum,
@@ -268,7 +268,7 @@ impl QuorumBuilder {
     /// Nodes that were admitted stay so.
     pub async fn init(self) -> Result<(), AdmissionError> {
         let settings = self.settings_to_change()?;
-        admission::init(&*self.start(settings, None, unobserved)?).await
+        admin::init(&*self.start(settings, None, unobserved)?).await
     }
 
     /// As [`init`](Self::init), but nothing is wrong with nodes that are this quorum already: for
@@ -289,7 +289,7 @@ impl QuorumBuilder {
     /// Nodes that were admitted or registered stay so.
     pub async fn init_if_needed(self) -> Result<Initialized, AdmissionError> {
         let settings = self.settings_to_change()?;
-        admission::init_if_needed(&*self.start(settings, None, unobserved)?).await
+        admin::init_if_needed(&*self.start(settings, None, unobserved)?).await
     }
 
     /// Moves a quorum to these nodes and settings, from those of `old`: other nodes, another number
@@ -309,7 +309,7 @@ impl QuorumBuilder {
     pub async fn reconfigure(self, old: Self) -> Result<(), AdmissionError> {
         let new = self.start(self.settings_to_change()?, None, unobserved)?;
         let old = old.start(old.settings_to_change()?, None, unobserved)?;
-        admission::reconfigure(&old, &new).await
+        admin::reconfigure(&old, &new).await
     }
 
     /// The settings of a client that makes or remakes a quorum.

@@ -4,7 +4,7 @@
 //! unlocking) is submitted on the spot, from `Drop` too, and needs no task to survive for it.
 
 pub(crate) mod active_lease;
-mod admission;
+mod admin;
 pub(crate) mod builder;
 mod closure;
 mod connecting;
@@ -39,7 +39,7 @@ mod waiting;
 mod watchdog;
 
 pub use self::{
-    admission::Initialized,
+    admin::Initialized,
     builder::QuorumBuilder,
     closure::{Done, Lease},
     guard::{LockGuard, Verification},

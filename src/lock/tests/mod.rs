@@ -9,7 +9,7 @@ use crate::{
     node::memory::{Behaviour, MemoryServer},
 };
 
-mod admission;
+mod admin;
 mod cancellation;
 mod connecting;
 mod expiring;

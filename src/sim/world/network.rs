@@ -7,7 +7,7 @@ use std::{
     task::Waker,
 };
 
-use super::{State, aftermath::Aftermath, event::Event, server::Admission};
+use super::{State, aftermath::Aftermath, event::Event, server::Readiness};
 use crate::{
     node::{
         Answer, Entry, Fault, QuorumParameters, names,
@@ -214,13 +214,13 @@ impl State {
         let Some(connection) = self.connections.get(delivery.connection) else { return };
         let Some(server) = self.servers.get_mut(connection.node) else { return };
         match server.admit(now) {
-            Admission::Down => self.refuse(&delivery),
-            Admission::Hung => server.backlog.push_back(delivery),
-            Admission::Busy { until } => {
+            Readiness::Down => self.refuse(&delivery),
+            Readiness::Hung => server.backlog.push_back(delivery),
+            Readiness::Busy { until } => {
                 self.network.under_way += 1;
                 self.at(until, Event::Execute(delivery));
             }
-            Admission::Ready => {
+            Readiness::Ready => {
                 self.network.under_way += 1;
                 self.execute(delivery);
             }

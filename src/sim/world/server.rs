@@ -44,7 +44,7 @@ pub(crate) struct Server {
 }
 
 /// What a node does with a message.
-pub(super) enum Admission {
+pub(super) enum Readiness {
     Down,
     Hung,
     Busy { until: u64 },
@@ -75,17 +75,17 @@ impl Server {
     }
 
     /// What becomes of a message that arrives now. A node does one thing after the other.
-    pub(super) fn admit(&mut self, now: u64) -> Admission {
+    pub(super) fn admit(&mut self, now: u64) -> Readiness {
         if self.down > 0 {
-            Admission::Down
+            Readiness::Down
         } else if self.hung > 0 {
-            Admission::Hung
+            Readiness::Hung
         } else if !self.slowness.is_empty() || self.busy_until > now {
             let from = self.busy_until.max(now);
             self.busy_until = self.slowness.iter().fold(from, |until, by| until.saturating_add(*by));
-            Admission::Busy { until: self.busy_until }
+            Readiness::Busy { until: self.busy_until }
         } else {
-            Admission::Ready
+            Readiness::Ready
         }
     }
 

@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use crate::{
     AdmissionError, ConfigError, Election, Fault, LockError, MemoryCluster, Quorum, Vote,
     lock::{
-        admission::{Initialized, init, init_if_needed},
+        admin::{Initialized, init, init_if_needed},
         core::{Client, Surroundings},
         observer::Unobserved,
     },

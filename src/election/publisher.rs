@@ -27,7 +27,7 @@ use crate::{
 /// What one leader says of itself, and tells the nodes again and again: so those regain it that
 /// lost it.
 #[derive(Debug)]
-pub(super) struct Proclaimer {
+pub(super) struct Publisher {
     lease: Arc<ActiveLease>,
     /// Its time of day when it was elected, since the epoch, in whole milliseconds as nodes keep
     /// it.
@@ -46,7 +46,7 @@ struct Latest {
 #[derive(Debug)]
 pub(super) struct Repeating(AbortHandle);
 
-impl Proclaimer {
+impl Publisher {
     pub(super) fn new(core: &Core, lease: Arc<ActiveLease>, value: Value) -> Self {
         let since = core.clock.time_of_day().as_millis();
         let since = Duration::from_millis(u64::try_from(since).unwrap_or(u64::MAX));
@@ -109,8 +109,8 @@ impl Proclaimer {
 
 /// Each time just after the watchdog's renewal, which began to count earlier: where that heals a
 /// node that lost the lock, this comes behind it.
-async fn repeat(core: Arc<Core>, proclaimer: Arc<Proclaimer>) {
-    let lease = &proclaimer.lease;
+async fn repeat(core: Arc<Core>, publisher: Arc<Publisher>) {
+    let lease = &publisher.lease;
     loop {
         let next = core.now() + lease.ttl() / 3;
         tokio::select! {
@@ -119,7 +119,7 @@ async fn repeat(core: Arc<Core>, proclaimer: Arc<Proclaimer>) {
             () = core.clock.sleep_until(next) => {}
         }
         // Nobody needs the answers: what a node did not take, it is told again.
-        drop(proclaimer.submit(&core, core.now() + lease.node_timeout));
+        drop(publisher.submit(&core, core.now() + lease.node_timeout));
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{
 
 /// Who leads, as a quorum of nodes sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct View {
+pub(super) struct LeaderView {
     /// What the leader said last; `None` if nobody leads, or somebody who has said nothing yet.
     pub(super) leader: Option<Proclamation>,
     /// How long a quorum keeps the holder's lock, unless it is renewed.
@@ -30,7 +30,7 @@ pub(super) struct View {
 /// The leader is the owner that q nodes name as the holder. A value is proclaimed when q nodes keep
 /// it, and two quorums share a node: so among any q nodes that name the holder one has its last
 /// value, or one that it said since.
-struct Canvass {
+struct LeaderQuery {
     electorate: Electorate,
     answers: Vec<Answer>,
     /// Nodes that may answer yet.
@@ -42,28 +42,28 @@ struct Canvass {
 /// # Cancel safety
 ///
 /// It changes nothing.
-pub(super) async fn ask(core: &Core, checked: &CheckedRequest) -> Result<View, LockError> {
+pub(super) async fn ask(core: &Core, checked: &CheckedRequest) -> Result<LeaderView, LockError> {
     let deadline = core.now() + checked.settings.node_timeout;
     let request = Request::one(Entry::Observe(Observe { resource: checked.resource.clone() }), deadline);
     let replies = core.nodes.iter().map(|node| node.call(request.clone())).enumerate().collect();
     let mut fanout = Fanout::of(replies);
-    let mut canvass = Canvass::new(core.settings.electorate);
+    let mut query = LeaderQuery::new(core.settings.electorate);
     loop {
-        if let Some(view) = canvass.view() {
+        if let Some(view) = query.view() {
             return Ok(view);
         }
-        if canvass.open == 0 {
+        if query.open == 0 {
             break;
         }
         let Heard::Answer { node, answer, .. } = fanout.next(&*core.clock, deadline).await else { break };
-        canvass.hear(node, answer);
+        query.hear(node, answer);
     }
     let (resource, needed) = (checked.resource.clone(), core.settings.electorate.needed());
-    let votes = core.votes(canvass.answers.iter().map(Vote::of));
+    let votes = core.votes(query.answers.iter().map(Vote::of));
     Err(LockError::NoQuorum { resource, needed, votes })
 }
 
-impl Canvass {
+impl LeaderQuery {
     fn new(electorate: Electorate) -> Self {
         let nodes = electorate.nodes();
         Self { electorate, answers: vec![Answer::Fault(Fault::TimedOut); nodes], open: nodes }
@@ -77,7 +77,7 @@ impl Canvass {
     }
 
     /// What a quorum sees, once it is decided. Nodes that do not answer may be of one mind.
-    fn view(&self) -> Option<View> {
+    fn view(&self) -> Option<LeaderView> {
         let needed = self.electorate.needed();
         let seen = || {
             self.answers.iter().filter_map(|answer| match answer {
@@ -97,12 +97,12 @@ impl Canvass {
             let leader = said.max_by_key(|said| (said.term, said.number)).cloned();
             let mut remaining: Vec<_> = supporters(holder).filter_map(|seen| seen.remaining).collect();
             remaining.sort_unstable_by(|one, other| other.cmp(one));
-            return Some(View { leader, remaining: remaining.into_iter().nth(needed - 1) });
+            return Some(LeaderView { leader, remaining: remaining.into_iter().nth(needed - 1) });
         }
         let answered = seen().count();
         let most = seen().map(count).max().unwrap_or(0);
         let is_vacant = answered >= needed && most + (self.electorate.nodes() - answered) < needed;
-        is_vacant.then_some(View { leader: None, remaining: None })
+        is_vacant.then_some(LeaderView { leader: None, remaining: None })
     }
 }
 
@@ -114,9 +114,9 @@ mod tests {
     /// One word a node: the holder's letter or `-`, the letter of the candidate that proclaimed
     /// there or `-`, and the number of what it said; `?` for a node that has not answered, `!` for
     /// one that has failed.
-    fn canvass(nodes: &str) -> Canvass {
+    fn leader_query(nodes: &str) -> LeaderQuery {
         let nodes: Vec<&str> = nodes.split(' ').collect();
-        let mut canvass = Canvass::new(Electorate::new(nodes.len(), Electorate::majority(nodes.len())));
+        let mut query = LeaderQuery::new(Electorate::new(nodes.len(), Electorate::majority(nodes.len())));
         for (node, word) in nodes.iter().enumerate().filter(|(_, word)| **word != "?") {
             let holder = word.get(..1).filter(|holder| *holder != "-").map(owner);
             let leader = word.get(1..2).filter(|leader| *leader != "-");
@@ -128,17 +128,17 @@ mod tests {
             };
             let answer =
                 if *word == "!" { Answer::Fault(Fault::ReadOnly) } else { Answer::Observed(observed) };
-            canvass.hear(node, answer);
+            query.hear(node, answer);
         }
-        canvass
+        query
     }
 
     /// Leader and number of the view, `-` for a vacancy, nothing if it is undecided.
     fn shown(nodes: &str) -> String {
-        match canvass(nodes).view() {
+        match leader_query(nodes).view() {
             None => String::new(),
-            Some(View { leader: None, .. }) => "-".into(),
-            Some(View { leader: Some(said), .. }) => format!("{}{}", said.owner, said.number),
+            Some(LeaderView { leader: None, .. }) => "-".into(),
+            Some(LeaderView { leader: Some(said), .. }) => format!("{}{}", said.owner, said.number),
         }
     }
 
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn the_lock_lasts_as_long_as_a_quorum_keeps_it() {
-        let view = canvass("aa9 aa3 aa5 aa7 --").view().unwrap();
+        let view = leader_query("aa9 aa3 aa5 aa7 --").view().unwrap();
         assert_eq!(view.remaining, Some(Duration::from_secs(5)));
     }
 }
