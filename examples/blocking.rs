@@ -53,7 +53,7 @@ fn work(name: &str, quorum: &Quorum, count: &AtomicU64) -> anyhow::Result<()> {
             Ok::<_, LeaseLost>(())
         })?;
         done.value?;
-        done.release?;
+        done.unlock?;
     }
     Ok(())
 }

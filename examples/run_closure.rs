@@ -24,7 +24,7 @@ async fn main() -> anyhow::Result<()> {
         })
         .await?;
     println!("imported under token {}", done.value?);
-    match done.release {
+    match done.unlock {
         Ok(unlocked) => println!("unlocked; {} nodes have confirmed so far", unlocked.confirmed.len()),
         Err(problem) => println!("imported, but the unlock is not confirmed: {problem}"),
     }

@@ -135,11 +135,11 @@ pub use crate::{
         RenewError, RunError, SameServer, UnlockError,
     },
     lock::{
-        Done, Initialized, Inspection, Lease, LockGuard, LockState, MultiLock, MultiLockGuard,
-        NodeInspection, Owner, Quorum, QuorumBuilder, RedLock, Seen, Shutdown, Unlocked, Verification,
+        Initialized, Inspection, Lease, LockGuard, LockState, MultiLock, MultiLockGuard, NodeHolder,
+        NodeInspection, Owner, Quorum, QuorumBuilder, RedLock, RunOutput, Shutdown, Unlocked, Verification,
     },
     node::{
-        Fault, Fingerprint, RestartGuard,
+        Fingerprint, NodeError, RestartGuard,
         memory::MemoryCluster,
         redis::{NodeConnector, node_urls},
     },

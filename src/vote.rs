@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
-    node::{Abstention, Answer, Fault, Fingerprint, Holder, Queued},
+    node::{Abstention, Answer, Fingerprint, Holder, NodeError, Queued},
     owner_id::OwnerId,
 };
 
@@ -23,7 +23,7 @@ pub enum Vote {
     /// No, for this reason.
     Refused(Refusal),
     /// Nothing that counts, for this reason. It may have granted.
-    Unknown(Fault),
+    Unknown(NodeError),
 }
 
 /// Why a node refused.
@@ -137,11 +137,13 @@ impl Vote {
             Answer::Abstains(abstention) | Answer::RenewedInQuarantine(abstention) => {
                 Self::Refused(Refusal::of_abstention(*abstention))
             }
-            Answer::Fault(Fault::Handshake(refused)) => match &**refused {
-                Fault::OtherQuorum(theirs) => Self::Refused(Refusal::OtherQuorum { theirs: theirs.clone() }),
-                _ => Self::Unknown(Fault::Handshake(Arc::clone(refused))),
+            Answer::Error(NodeError::Handshake(refused)) => match &**refused {
+                NodeError::OtherQuorum(theirs) => {
+                    Self::Refused(Refusal::OtherQuorum { theirs: theirs.clone() })
+                }
+                _ => Self::Unknown(NodeError::Handshake(Arc::clone(refused))),
             },
-            Answer::Fault(fault) => Self::Unknown(fault.clone()),
+            Answer::Error(error) => Self::Unknown(error.clone()),
         }
     }
 }
@@ -164,7 +166,7 @@ impl fmt::Display for Vote {
             Self::Connected => f.write_str("connected"),
             Self::Granted => f.write_str("granted"),
             Self::Refused(refusal) => refusal.fmt(f),
-            Self::Unknown(fault) => fault.fmt(f),
+            Self::Unknown(error) => error.fmt(f),
         }
     }
 }

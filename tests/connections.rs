@@ -13,7 +13,7 @@ mod connections {
 
     use std::time::Duration;
 
-    use redquorum::{Fault, LockGuard, Quorum, QuorumBuilder, Vote};
+    use redquorum::{LockGuard, NodeError, Quorum, QuorumBuilder, Vote};
 
     /// Far longer than anything here takes on a machine under load.
     const SOON: Duration = Duration::from_secs(15);
@@ -32,9 +32,9 @@ mod connections {
     }
 
     /// Why a handshake came to nothing.
-    fn refusal(vote: &Vote) -> Option<&Fault> {
+    fn refusal(vote: &Vote) -> Option<&NodeError> {
         match vote {
-            Vote::Unknown(Fault::Handshake(fault)) => Some(fault),
+            Vote::Unknown(NodeError::Handshake(error)) => Some(error),
             _ => None,
         }
     }

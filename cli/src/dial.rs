@@ -3,7 +3,7 @@
 use std::{net::IpAddr, time::Duration};
 
 use redquorum::{
-    Fault, NodeConnector,
+    NodeConnector, NodeError,
     redis::{AsyncConnectionConfig, Cmd, FromRedisValue, PushInfo, RedisError, aio::MultiplexedConnection},
 };
 use tokio::{net::lookup_host, sync::mpsc};
@@ -23,12 +23,12 @@ pub(crate) struct Gone {
     pub(crate) why: String,
     /// What connecting failed with; `None` where nothing was said for too long, or a connection
     /// broke.
-    pub(crate) fault: Option<Fault>,
+    pub(crate) error: Option<NodeError>,
 }
 
 impl Gone {
     fn silent(patience: Duration) -> Self {
-        Self { why: format!("no answer within {patience:?}"), fault: None }
+        Self { why: format!("no answer within {patience:?}"), error: None }
     }
 }
 
@@ -49,7 +49,7 @@ impl Line {
             .set_push_sender(sender);
         match node.connect(config, patience).await {
             Ok(connection) => Ok(Self { connection, pushes, patience }),
-            Err(fault) => Err(Gone { why: fault.to_string(), fault: Some(fault) }),
+            Err(node_error) => Err(Gone { why: node_error.to_string(), error: Some(node_error) }),
         }
     }
 
@@ -84,7 +84,7 @@ fn told<T>(patience: Duration, answer: Option<Result<T, RedisError>>) -> Result<
         None => Err(Gone::silent(patience)),
         Some(Ok(value)) => Ok(Ok(value)),
         Some(Err(error)) if error.is_unrecoverable_error() || error.is_io_error() => {
-            Err(Gone { why: error.to_string(), fault: None })
+            Err(Gone { why: error.to_string(), error: None })
         }
         Some(Err(error)) => Ok(Err(words(&error))),
     }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use redquorum::{Fault, Inspection, LockError, Refusal, Seen, Vote, Votes};
+use redquorum::{Inspection, LockError, NodeError, NodeHolder, Refusal, Vote, Votes};
 
 use crate::counted::some_of;
 
@@ -35,7 +35,7 @@ enum Kind {
     Silent,
     Quarantined,
     Refused(Discriminant<Refusal>),
-    Faulty(Discriminant<Fault>),
+    Faulty(Discriminant<NodeError>),
 }
 
 impl Shortage {
@@ -45,7 +45,7 @@ impl Shortage {
         match found {
             Ok(found) => {
                 let missing = found.answers().filter_map(|node| match (node.seen(), node.abstention()) {
-                    (Seen::Unknown(fault), _) => Some(Missing::faulty(node.address(), fault)),
+                    (NodeHolder::Unknown(error), _) => Some(Missing::faulty(node.address(), error)),
                     (_, Some(refusal)) => Some(Missing::refusing(node.address(), refusal)),
                     (_, None) => None,
                 });
@@ -59,7 +59,7 @@ impl Shortage {
     fn of_votes(votes: &Votes, needed: usize) -> Option<Self> {
         let missing = votes.iter().filter_map(|(node, vote)| match vote {
             Vote::Refused(refusal) => Some(Missing::refusing(node, refusal)),
-            Vote::Unknown(fault) => Some(Missing::faulty(node, fault)),
+            Vote::Unknown(error) => Some(Missing::faulty(node, error)),
             _ => None,
         });
         Self::of(votes.nodes(), needed, "vote", missing.collect())
@@ -100,17 +100,17 @@ impl Missing {
         Self { node: node.to_owned(), kind, why }
     }
 
-    fn faulty(node: &str, fault: &Fault) -> Self {
+    fn faulty(node: &str, error: &NodeError) -> Self {
         let is_silent = matches!(
-            fault,
-            Fault::Unreachable(_)
-                | Fault::TimedOut
-                | Fault::Unresponsive
-                | Fault::Overloaded
-                | Fault::Disconnected
+            error,
+            NodeError::Unreachable(_)
+                | NodeError::TimedOut
+                | NodeError::Unresponsive
+                | NodeError::Overloaded
+                | NodeError::Disconnected
         );
-        let kind = if is_silent { Kind::Silent } else { Kind::Faulty(discriminant(fault)) };
-        Self { node: node.to_owned(), kind, why: fault.to_string() }
+        let kind = if is_silent { Kind::Silent } else { Kind::Faulty(discriminant(error)) };
+        Self { node: node.to_owned(), kind, why: error.to_string() }
     }
 }
 
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_shortage_says_who_is_missing_and_why_and_for_how_long() {
-        let refused = Missing::faulty("a:1", &Fault::Unreachable("Connection refused".into()));
+        let refused = Missing::faulty("a:1", &NodeError::Unreachable("Connection refused".into()));
         let short = shortage(&[refused, quarantined("b:2", 57_100)]).unwrap();
         assert_eq!(
             short.to_string(),
@@ -179,15 +179,15 @@ mod tests {
     #[test]
     fn a_shortage_is_told_once_a_change_and_its_end_once() {
         let mut teller = Teller::default();
-        let silent = |fault: &Fault| Missing::faulty("a:1", fault);
+        let silent = |error: &NodeError| Missing::faulty("a:1", error);
         assert_eq!(teller.hear(None), None, "nothing is said of a quorum that was never missing");
-        let first = [silent(&Fault::TimedOut), quarantined("b:2", 9000)];
+        let first = [silent(&NodeError::TimedOut), quarantined("b:2", 9000)];
         assert!(teller.hear(shortage(&first)).unwrap().starts_with("no quorum: 3 of 5"));
-        let later = [silent(&Fault::Unresponsive), quarantined("b:2", 7000)];
+        let later = [silent(&NodeError::Unresponsive), quarantined("b:2", 7000)];
         assert_eq!(teller.hear(shortage(&later)), None, "less time, and silent in another way");
-        let more = [silent(&Fault::Unresponsive), quarantined("b:2", 7000), quarantined("c:3", 9000)];
+        let more = [silent(&NodeError::Unresponsive), quarantined("b:2", 7000), quarantined("c:3", 9000)];
         assert!(teller.hear(shortage(&more)).unwrap().starts_with("no quorum: 2 of 5"));
-        let other = [silent(&Fault::OutOfMemory), quarantined("b:2", 7000), quarantined("c:3", 9000)];
+        let other = [silent(&NodeError::OutOfMemory), quarantined("b:2", 7000), quarantined("c:3", 9000)];
         assert!(teller.hear(shortage(&other)).unwrap().contains("(OOM)"));
         assert_eq!(teller.hear(None).unwrap(), "there is a quorum again");
         assert_eq!(teller.hear(None), None);

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, ffi::OsStr, fmt, os::unix::ffi::OsStrExt};
 
-use redquorum::{Inspection, LockState, NodeInspection, Seen};
+use redquorum::{Inspection, LockState, NodeHolder, NodeInspection};
 use serde::Serialize;
 
 use crate::{
@@ -53,7 +53,7 @@ struct NodeSight {
     counter: Option<u64>,
     latency_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    fault: Option<String>,
+    error: Option<String>,
     /// Why it would not vote for a lock now.
     #[serde(skip_serializing_if = "Option::is_none")]
     abstains: Option<String>,
@@ -118,7 +118,7 @@ impl Sight {
         let mut notes = Vec::new();
         for node in &self.nodes {
             table.add_row(node.row(width.is_some()));
-            let why = node.fault.as_ref().or(node.abstains.as_ref());
+            let why = node.error.as_ref().or(node.abstains.as_ref());
             notes.extend(why.map(|why| format!("{}: {why}", node.node)));
         }
         notes.push(self.conclusion());
@@ -147,13 +147,13 @@ impl Sight {
 
 impl NodeSight {
     fn new(answer: &NodeInspection) -> Self {
-        let (state, holder, fault) = match answer.seen() {
-            Seen::Held { owner, holds, remaining, .. } => {
+        let (state, holder, error) = match answer.seen() {
+            NodeHolder::Held { owner, holds, remaining, .. } => {
                 let owner = owner.as_ref().map(ToString::to_string);
                 let holder = Holder { owner, holds: *holds, remaining_ms: remaining.map(milliseconds) };
                 (NodeState::Held, Some(holder), None)
             }
-            Seen::Free => (NodeState::Free, None, None),
+            NodeHolder::Free => (NodeState::Free, None, None),
             other => (NodeState::Unknown, None, Some(other.to_string())),
         };
         Self {
@@ -162,7 +162,7 @@ impl NodeSight {
             holder,
             counter: answer.counter(),
             latency_ms: answer.latency().map(milliseconds),
-            fault,
+            error,
             abstains: answer.abstention().map(ToString::to_string),
         }
     }
@@ -241,7 +241,7 @@ mod tests {
             state: if holder.is_some() { NodeState::Held } else { NodeState::Unknown },
             counter: holder.is_some().then_some(1_763_751_600_000_001),
             latency_ms: holder.is_some().then_some(0.412),
-            fault: holder
+            error: holder
                 .is_none()
                 .then(|| "the connection cannot be used: ".to_owned() + &"word ".repeat(20)),
             holder,

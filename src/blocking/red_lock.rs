@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     Inspection, Owner, RetryPolicy,
-    blocking::{Done, Lease, LockGuard, Unlocked, runtime::Runtime},
+    blocking::{Lease, LockGuard, RunOutput, Unlocked, runtime::Runtime},
     error::LockError,
 };
 
@@ -111,7 +111,7 @@ impl RedLock {
     /// The lease is renewed while the closure runs. **Nothing stops the closure if the lease is
     /// lost**, unlike that of
     /// [`crate::RedLock::run`]: it has to ask [`Lease::ensure`] where the validity has to be there. That it was lost stands
-    /// in [`Done::release`], beside the value. If the closure panics, the panic goes on and the
+    /// in [`RunOutput::unlock`], beside the value. If the closure panics, the panic goes on and the
     /// resource is unlocked.
     ///
     /// ```
@@ -124,7 +124,7 @@ impl RedLock {
     ///     Ok::<_, redquorum::LeaseLost>(3)
     /// })?;
     /// assert_eq!(done.value?, 3);
-    /// done.release?; // an error also if the lease was lost after the last look
+    /// done.unlock?; // an error also if the lease was lost after the last look
     /// # Ok(())
     /// # }
     /// ```
@@ -132,10 +132,10 @@ impl RedLock {
     /// # Errors
     ///
     /// As [`lock`](Self::lock), the closure not being called.
-    pub fn run<T>(&self, work: impl FnOnce(Lease) -> T) -> Result<Done<T>, LockError> {
+    pub fn run<T>(&self, work: impl FnOnce(Lease) -> T) -> Result<RunOutput<T>, LockError> {
         let guard = self.lock()?;
         let value = work(guard.lease());
-        Ok(Done { value, release: guard.unlock() })
+        Ok(RunOutput { value, unlock: guard.unlock() })
     }
 
     /// Asks every node who holds the resource, and reports the quorum's view with each node's

@@ -11,7 +11,7 @@ use crate::{
         locking::CheckedRequest,
     },
     mutation::{self, Mutation},
-    node::{Answer, Entry, Fault, Observation, Observe, Proclamation, Request},
+    node::{Answer, Entry, NodeError, Observation, Observe, Proclamation, Request},
     owner_id::OwnerId,
     vote::Vote,
 };
@@ -66,7 +66,7 @@ pub(super) async fn ask(core: &Core, checked: &CheckedRequest) -> Result<LeaderV
 impl LeaderQuery {
     fn new(electorate: Electorate) -> Self {
         let nodes = electorate.nodes();
-        Self { electorate, answers: vec![Answer::Fault(Fault::TimedOut); nodes], open: nodes }
+        Self { electorate, answers: vec![Answer::Error(NodeError::TimedOut); nodes], open: nodes }
     }
 
     fn hear(&mut self, node: usize, answer: Answer) {
@@ -127,7 +127,7 @@ mod tests {
                 said: leader.map(|leader| said(leader, 7, number, "v")),
             };
             let answer =
-                if *word == "!" { Answer::Fault(Fault::ReadOnly) } else { Answer::Observed(observed) };
+                if *word == "!" { Answer::Error(NodeError::ReadOnly) } else { Answer::Observed(observed) };
             query.hear(node, answer);
         }
         query

@@ -9,7 +9,9 @@ use crate::{
         core::{Client, Core},
         inspection::{ask_all, ask_entry, hear_all},
     },
-    node::{Answer, Entry, Fault, Fingerprint, Init, NewNodes, Reconfigure, Register, answer::Registration},
+    node::{
+        Answer, Entry, Fingerprint, Init, NewNodes, NodeError, Reconfigure, Register, answer::Registration,
+    },
     resource::Resource,
     vote::{Refusal, Vote, Votes},
 };
@@ -173,7 +175,7 @@ fn init_entry(core: &Core, is_rehearsal: bool) -> Entry {
 async fn rehearse(core: &Core) -> Result<Vec<Answer>, AdmissionError> {
     let answers = ask_all_nodes(core, init_entry(core, true)).await;
     for (node, answer) in core.nodes.iter().zip(&answers) {
-        if let Answer::Fault(Fault::ClockOff(by)) = answer {
+        if let Answer::Error(NodeError::ClockOff(by)) = answer {
             return Err(AdmissionError::ClockOff { node: Arc::clone(node.address()), by: *by });
         }
     }

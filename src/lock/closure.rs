@@ -11,15 +11,15 @@ use crate::{
     lock::{active_lease::ActiveLease, core::Client, expiry, guard::LockGuard, release::Unlocked},
 };
 
-/// What came of a closure that [ran under a lock](crate::RedLock::run).
+/// The output of a closure that [ran under a lock](crate::RedLock::run).
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Done<T> {
-    /// What the closure returned. It is there whatever became of the release.
+pub struct RunOutput<T> {
+    /// What the closure returned. It is there whatever became of the unlock.
     pub value: T,
     /// What the nodes said to the unlock. [`UnlockError::LeaseLost`] means that the lease was over
     /// before it: the last that the closure did may have met another holder.
-    pub release: Result<Unlocked, UnlockError>,
+    pub unlock: Result<Unlocked, UnlockError>,
 }
 
 /// The lease as the closure of [`RedLock::run`](crate::RedLock::run) sees it.
@@ -97,7 +97,7 @@ impl Lease {
 pub(crate) async fn run<T>(
     guard: LockGuard,
     work: impl AsyncFnOnce(Lease) -> T,
-) -> Result<Done<T>, RunError> {
+) -> Result<RunOutput<T>, RunError> {
     let lease = guard.lease();
     let value = {
         let work = std::pin::pin!(work(lease));
@@ -108,5 +108,5 @@ pub(crate) async fn run<T>(
             Either::Right((lost, _)) => return Err(RunError::LeaseLost(lost)),
         }
     };
-    Ok(Done { value, release: guard.unlock().await })
+    Ok(RunOutput { value, unlock: guard.unlock().await })
 }

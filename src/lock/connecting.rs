@@ -10,7 +10,7 @@ use crate::{
         fanout::Heard,
         inspection::{ask, ask_node},
     },
-    node::{Answer, Fault, Incarnation, RestartGuard},
+    node::{Answer, Incarnation, NodeError, RestartGuard},
     resource::Resource,
     vote::Vote,
 };
@@ -55,7 +55,7 @@ pub(super) async fn gather(core: &Core, resource: Resource, next: impl Fn(&Gathe
     let start = core.now();
     let deadline = start + core.settings.connect_timeout;
     let mut asked = ask(core, &resource, deadline);
-    let answers = vec![Answer::Fault(Fault::TimedOut); core.nodes.len()];
+    let answers = vec![Answer::Error(NodeError::TimedOut); core.nodes.len()];
     let mut gathered = Gathered { answers, heard: NodeSet::EMPTY };
     let (mut failed, mut again_at, mut end_of_grace) = (NodeSet::EMPTY, None, None);
     loop {
@@ -156,22 +156,22 @@ fn fitting(core: &Core, answers: &[Answer]) -> usize {
 /// Whether a node was not asked for a reason that does not pass by itself. A server that is still
 /// starting refuses connections, or loads its data.
 pub(super) fn is_lasting(answer: &Answer) -> bool {
-    let Answer::Fault(fault) = answer else { return false };
-    let fault = if let Fault::Handshake(fault) = fault { fault } else { fault };
-    if let Fault::Server(said) = fault {
+    let Answer::Error(error) = answer else { return false };
+    let error = if let NodeError::Handshake(error) = error { error } else { error };
+    if let NodeError::Server(said) = error {
         return said.starts_with("ERR") && !said.contains("max number of clients");
     }
     matches!(
-        fault,
-        Fault::NoAuth(_)
-            | Fault::NoPermission(_)
-            | Fault::RunIdForbidden
-            | Fault::Tls(_)
-            | Fault::Protocol(_)
-            | Fault::ClusterMode
-            | Fault::SentinelMode
-            | Fault::ClockOff(_)
-            | Fault::OtherQuorum(_)
+        error,
+        NodeError::NoAuth(_)
+            | NodeError::NoPermission(_)
+            | NodeError::RunIdForbidden
+            | NodeError::Tls(_)
+            | NodeError::Protocol(_)
+            | NodeError::ClusterMode
+            | NodeError::SentinelMode
+            | NodeError::ClockOff(_)
+            | NodeError::OtherQuorum(_)
     )
 }
 
@@ -189,12 +189,12 @@ fn misfit(core: &Core, node: usize, answer: &Answer) -> Option<ConnectError> {
             Some(theirs) if theirs != ours => other_quorum(node, theirs),
             _ => None,
         },
-        Answer::Fault(Fault::Handshake(fault)) => match &**fault {
-            Fault::RunIdForbidden => Some(ConnectError::RunIdForbidden { node }),
-            Fault::ClockOff(by) => Some(ConnectError::ClockOff { node, by: *by }),
-            Fault::OtherQuorum(theirs) => other_quorum(node, theirs),
-            Fault::ClusterMode => Some(ConnectError::ClusterMode { node }),
-            Fault::SentinelMode => Some(ConnectError::SentinelMode { node }),
+        Answer::Error(NodeError::Handshake(error)) => match &**error {
+            NodeError::RunIdForbidden => Some(ConnectError::RunIdForbidden { node }),
+            NodeError::ClockOff(by) => Some(ConnectError::ClockOff { node, by: *by }),
+            NodeError::OtherQuorum(theirs) => other_quorum(node, theirs),
+            NodeError::ClusterMode => Some(ConnectError::ClusterMode { node }),
+            NodeError::SentinelMode => Some(ConnectError::SentinelMode { node }),
             _ => None,
         },
         _ => None,
@@ -215,8 +215,8 @@ pub(super) fn refuse_same_server(core: &Core, answers: &[Answer]) -> Result<(), 
                 };
                 (*first, incarnation)
             }
-            Answer::Fault(Fault::Handshake(fault)) => match &**fault {
-                Fault::SameServer { other, incarnation } => (other, incarnation),
+            Answer::Error(NodeError::Handshake(error)) => match &**error {
+                NodeError::SameServer { other, incarnation } => (other, incarnation),
                 _ => continue,
             },
             _ => continue,

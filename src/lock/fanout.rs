@@ -10,7 +10,7 @@ use futures::future::{BoxFuture, poll_fn};
 
 use crate::{
     clock::{Clock, Instant},
-    node::{Answer, Fault, Node, Reply, Request},
+    node::{Answer, Node, NodeError, Reply, Request},
 };
 
 /// Requests under way, each to one node, and the answers as they come. Every round of every
@@ -84,7 +84,7 @@ impl<Tag: Copy> Fanout<Tag> {
         let mut answered = None;
         for (at, (node, tag, reply)) in self.pending.iter_mut().enumerate() {
             if let Poll::Ready(answers) = Pin::new(reply).poll(context) {
-                let missing = || Answer::Fault(Fault::Protocol("no answer to an entry".into()));
+                let missing = || Answer::Error(NodeError::Protocol("no answer to an entry".into()));
                 let answer = answers.into_iter().next().unwrap_or_else(missing);
                 answered = Some((at, Heard::Answer { node: *node, tag: *tag, answer }));
                 break;

@@ -11,7 +11,7 @@ use crate::{
         locking::CheckedRequest,
         node_inspection::NodeInspection,
     },
-    node::{Answer, Entry, Fault, Inspect, Inspection as Inspected, Request},
+    node::{Answer, Entry, Inspect, Inspection as Inspected, NodeError, Request},
     owner_id::OwnerId,
     resource::Resource,
     vote::{Refusal, Vote},
@@ -31,7 +31,7 @@ pub struct Inspection {
 /// A resource as one node has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Seen {
+pub enum NodeHolder {
     /// Nobody holds it there.
     Free,
     /// Somebody holds it there.
@@ -44,7 +44,7 @@ pub enum Seen {
         remaining: Option<Duration>,
     },
     /// The node did not say.
-    Unknown(Fault),
+    Unknown(NodeError),
 }
 
 /// The quorum's view of a resource.
@@ -87,15 +87,15 @@ impl Inspection {
     #[must_use]
     pub fn owner(&self) -> Option<&OwnerId> {
         match self.holder()? {
-            Seen::Held { owner, .. } => owner.as_ref(),
-            Seen::Free | Seen::Unknown(_) => None,
+            NodeHolder::Held { owner, .. } => owner.as_ref(),
+            NodeHolder::Free | NodeHolder::Unknown(_) => None,
         }
     }
 
     /// How many holds the owner has: the most that a quorum agrees on; 0 if nobody is named.
     #[must_use]
     pub fn hold_count(&self) -> u32 {
-        let holds = |seen: &Seen| if let Seen::Held { holds, .. } = seen { *holds } else { 0 };
+        let holds = |seen: &NodeHolder| if let NodeHolder::Held { holds, .. } = seen { *holds } else { 0 };
         self.agreed(holds).unwrap_or(0)
     }
 
@@ -103,8 +103,8 @@ impl Inspection {
     #[must_use]
     pub fn remaining_ttl(&self) -> Option<Duration> {
         self.agreed(|seen| match seen {
-            Seen::Held { remaining, .. } => remaining.unwrap_or(Duration::MAX),
-            Seen::Free | Seen::Unknown(_) => Duration::ZERO,
+            NodeHolder::Held { remaining, .. } => remaining.unwrap_or(Duration::MAX),
+            NodeHolder::Free | NodeHolder::Unknown(_) => Duration::ZERO,
         })
     }
 
@@ -115,7 +115,7 @@ impl Inspection {
     }
 
     /// Each node's address and answer.
-    pub fn nodes(&self) -> impl Iterator<Item = (&str, &Seen)> {
+    pub fn nodes(&self) -> impl Iterator<Item = (&str, &NodeHolder)> {
         self.nodes.iter().map(|node| (node.address(), node.seen()))
     }
 
@@ -125,26 +125,26 @@ impl Inspection {
         self.nodes.iter()
     }
 
-    fn seen(&self) -> impl Iterator<Item = &Seen> {
+    fn seen(&self) -> impl Iterator<Item = &NodeHolder> {
         self.nodes.iter().map(NodeInspection::seen)
     }
 
     /// What a quorum sees at least: the q-th largest among the owner's nodes.
-    fn agreed<T: Ord>(&self, of: impl Fn(&Seen) -> T) -> Option<T> {
+    fn agreed<T: Ord>(&self, of: impl Fn(&NodeHolder) -> T) -> Option<T> {
         let mut seen: Vec<T> = self.supporters(self.holder()?).map(of).collect();
         seen.sort_unstable_by(|one, other| other.cmp(one));
         seen.into_iter().nth(self.needed - 1)
     }
 
     /// What one of the nodes that agree on a holder sees.
-    fn holder(&self) -> Option<&Seen> {
+    fn holder(&self) -> Option<&NodeHolder> {
         self.seen().find(|seen| self.supporters(seen).count() >= self.needed)
     }
 
     /// What the nodes see that name the same owner as `one`.
-    fn supporters<'a>(&'a self, one: &'a Seen) -> impl Iterator<Item = &'a Seen> {
+    fn supporters<'a>(&'a self, one: &'a NodeHolder) -> impl Iterator<Item = &'a NodeHolder> {
         self.seen().filter(move |other| match (one, other) {
-            (Seen::Held { owner: one, .. }, Seen::Held { owner: other, .. }) => one == other,
+            (NodeHolder::Held { owner: one, .. }, NodeHolder::Held { owner: other, .. }) => one == other,
             _ => false,
         })
     }
@@ -172,7 +172,7 @@ impl fmt::Display for Remaining {
     }
 }
 
-impl fmt::Display for Seen {
+impl fmt::Display for NodeHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Free => f.write_str("free"),
@@ -182,7 +182,7 @@ impl fmt::Display for Seen {
             Self::Held { owner: None, remaining, .. } => {
                 write!(f, "held by a lock of another kind, {}", Remaining(*remaining))
             }
-            Self::Unknown(fault) => fault.fmt(f),
+            Self::Unknown(error) => error.fmt(f),
         }
     }
 }
@@ -260,7 +260,7 @@ async fn hear_with_times(
     mut asked: Fanout<()>,
     deadline: Instant,
 ) -> Vec<(Answer, Option<Instant>)> {
-    let mut heard = vec![(Answer::Fault(Fault::TimedOut), None); core.nodes.len()];
+    let mut heard = vec![(Answer::Error(NodeError::TimedOut), None); core.nodes.len()];
     let mut open = core.nodes.len();
     while open > 0 {
         let Heard::Answer { node, answer, .. } = asked.next(&*core.clock, deadline).await else { break };
@@ -298,7 +298,7 @@ mod tests {
         let answer = |word: &str| match word {
             "-" => inspected(None, None),
             "q" => inspected(None, Some(quarantined)),
-            "?" => Answer::Fault(Fault::TimedOut),
+            "?" => Answer::Error(NodeError::TimedOut),
             word => inspected(Some(held(word)), None),
         };
         let node = |word| NodeInspection::new("node".into(), answer(word), None);

@@ -22,7 +22,7 @@ use crate::{
         queue_node::QueueNode,
     },
     mutation::{self, Mutation},
-    node::{Answer, Entry, Fault, Lock, Request, Resources, Tombstone, Unlock, WriteBack},
+    node::{Answer, Entry, Lock, NodeError, Request, Resources, Tombstone, Unlock, WriteBack},
     owner_id::OwnerId,
     resource::Resource,
     vote::{Vote, Votes},
@@ -253,8 +253,8 @@ impl<'a> AttemptPerformer<'a> {
         let pending = self.attempt.pending();
         for (node, vote) in self.votes.iter_mut().enumerate() {
             if *vote == Vote::Pending && !pending.contains(node) {
-                self.core.observer.answered(node, Question::Lock, &Answer::Fault(Fault::TimedOut));
-                *vote = Vote::Unknown(Fault::TimedOut);
+                self.core.observer.answered(node, Question::Lock, &Answer::Error(NodeError::TimedOut));
+                *vote = Vote::Unknown(NodeError::TimedOut);
             }
         }
     }

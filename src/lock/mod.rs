@@ -41,9 +41,9 @@ mod watchdog;
 pub use self::{
     admin::Initialized,
     builder::QuorumBuilder,
-    closure::{Done, Lease},
+    closure::{Lease, RunOutput},
     guard::{LockGuard, Verification},
-    inspection::{Inspection, LockState, Seen},
+    inspection::{Inspection, LockState, NodeHolder},
     multi_guard::MultiLockGuard,
     multi_lock::MultiLock,
     node_inspection::NodeInspection,

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    lock::inspection::Seen,
-    node::{Answer, Fault},
+    lock::inspection::NodeHolder,
+    node::{Answer, NodeError},
     vote::Refusal,
 };
 
@@ -13,7 +13,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeInspection {
     address: Arc<str>,
-    seen: Seen,
+    seen: NodeHolder,
     counter: Option<u64>,
     abstention: Option<Refusal>,
     latency: Option<Duration>,
@@ -28,7 +28,7 @@ impl NodeInspection {
             ),
             _ => (None, None),
         };
-        let has_answered = !matches!(&answer, Answer::Fault(fault) if !fault.is_answer());
+        let has_answered = !matches!(&answer, Answer::Error(error) if !error.is_answer());
         Self { address, seen: seen(answer), counter, abstention, latency: latency.filter(|_| has_answered) }
     }
 
@@ -40,7 +40,7 @@ impl NodeInspection {
 
     /// Who holds the resource there.
     #[must_use]
-    pub fn seen(&self) -> &Seen {
+    pub fn seen(&self) -> &NodeHolder {
         &self.seen
     }
 
@@ -65,7 +65,7 @@ impl NodeInspection {
         // A node to which no client has written metadata yet knows of no lock either, so an empty
         // one counts as free.
         let has_forgotten = matches!(self.abstention, Some(Refusal::Quarantined { remaining: Some(_) }));
-        matches!(self.seen, Seen::Unknown(_)) || (has_forgotten && self.seen == Seen::Free)
+        matches!(self.seen, NodeHolder::Unknown(_)) || (has_forgotten && self.seen == NodeHolder::Free)
     }
 
     /// From the question to the node's answer: a round trip, what waited before it on the
@@ -77,14 +77,16 @@ impl NodeInspection {
     }
 }
 
-fn seen(answer: Answer) -> Seen {
+fn seen(answer: Answer) -> NodeHolder {
     match answer {
         Answer::Inspected(inspection) => match inspection.held {
-            Some(held) => Seen::Held { owner: held.owner, holds: held.holds, remaining: held.remaining },
-            None => Seen::Free,
+            Some(held) => {
+                NodeHolder::Held { owner: held.owner, holds: held.holds, remaining: held.remaining }
+            }
+            None => NodeHolder::Free,
         },
-        Answer::Fault(fault) => Seen::Unknown(fault),
-        other => Seen::Unknown(Fault::Protocol(format!("{other:?} is no inspection").into())),
+        Answer::Error(error) => NodeHolder::Unknown(error),
+        other => NodeHolder::Unknown(NodeError::Protocol(format!("{other:?} is no inspection").into())),
     }
 }
 
@@ -103,12 +105,15 @@ mod tests {
             Inspection { held: None, counter: 7, incarnation: None, fingerprint: None, abstention: None };
         let answered = of(Answer::Inspected(inspection));
         assert_eq!((answered.counter(), answered.latency()), (Some(7), Some(Duration::from_millis(3))));
-        let refused = of(Answer::Fault(Fault::Busy));
+        let refused = of(Answer::Error(NodeError::Busy));
         assert_eq!((refused.counter(), refused.latency()), (None, Some(Duration::from_millis(3))));
-        for fault in
-            [Fault::TimedOut, Fault::Unresponsive, Fault::Disconnected, Fault::Unreachable("dead".into())]
-        {
-            assert_eq!(of(Answer::Fault(fault)).latency(), None);
+        for error in [
+            NodeError::TimedOut,
+            NodeError::Unresponsive,
+            NodeError::Disconnected,
+            NodeError::Unreachable("dead".into()),
+        ] {
+            assert_eq!(of(Answer::Error(error)).latency(), None);
         }
     }
 }

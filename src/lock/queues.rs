@@ -130,7 +130,7 @@ mod tests {
     use super::*;
     use crate::{
         clock::TokioClock,
-        node::{Answer, Fault, entries::resources},
+        node::{Answer, NodeError, entries::resources},
     };
 
     const PATIENCE: Duration = Duration::from_millis(125);
@@ -177,7 +177,7 @@ mod tests {
         for (answer, known) in [
             (Answer::Unlocked { deleted: 1 }, None),
             (Answer::Unlocked { deleted: 1 }.awaited(true), Some(0)),
-            (Answer::Fault(Fault::Disconnected), None),
+            (Answer::Error(NodeError::Disconnected), None),
         ] {
             let queues = Queues::default();
             let (responder, reply) = Reply::channel(1);

@@ -6,7 +6,7 @@ use crate::{
     config::RetryPolicy,
     error::{ConfigError, LockError, RunError},
     lock::{
-        closure::{self, Done, Lease},
+        closure::{self, Lease, RunOutput},
         core::Client,
         guard::LockGuard,
         inspection::{self, Inspection},
@@ -62,7 +62,7 @@ impl RedLock {
     }
 
     /// How long one node's answer is waited for (default: a tenth of the ttl, at most 1 s; or the
-    /// quorum's). Only a deciding vote is ever waited for. Too short makes faults of slow nodes. A
+    /// quorum's). Only a deciding vote is ever waited for. Too short makes errors of slow nodes. A
     /// node that leaves a call unanswered for the *quorum's* node timeout gets no new ones until it
     /// answers, whatever is set here.
     pub fn node_timeout(mut self, node_timeout: Duration) -> Self {
@@ -162,7 +162,7 @@ impl RedLock {
     /// # let quorum = redquorum::Quorum::in_memory(3)?;
     /// let done = quorum.red_lock("report").run(async |lease| lease.fencing_token().as_u64()).await?;
     /// assert!(done.value > 0);
-    /// done.release?; // if it matters
+    /// done.unlock?; // if it matters
     /// # Ok(())
     /// # }
     /// ```
@@ -175,7 +175,7 @@ impl RedLock {
     /// # Cancel safety
     ///
     /// Dropping it drops the closure where it is, and unlocks.
-    pub async fn run<T>(&self, work: impl AsyncFnOnce(Lease) -> T) -> Result<Done<T>, RunError> {
+    pub async fn run<T>(&self, work: impl AsyncFnOnce(Lease) -> T) -> Result<RunOutput<T>, RunError> {
         closure::run(self.lock().await?, work).await
     }
 

@@ -15,7 +15,7 @@ use crate::{
         observer::LeaseEnd,
         renewal::{Purpose, renew_now},
     },
-    node::{Answer, Entry, Fault, ForceUnlock, Reply, Request, Tombstone, Unlock},
+    node::{Answer, Entry, ForceUnlock, NodeError, Reply, Request, Tombstone, Unlock},
     owner_id::OwnerId,
     vote::{Vote, Votes},
 };
@@ -208,7 +208,7 @@ impl Release {
     /// A node that has not answered by now is not waited for any longer.
     fn time_out(&mut self) {
         for vote in self.votes.iter_mut().filter(|vote| **vote == Vote::Pending) {
-            *vote = Vote::Unknown(Fault::TimedOut);
+            *vote = Vote::Unknown(NodeError::TimedOut);
         }
     }
 

@@ -15,7 +15,7 @@ use crate::{
         fanout::{Fanout, Heard},
         observer::Renewed,
     },
-    node::{Answer, Entry, Fault, Request},
+    node::{Answer, Entry, NodeError, Request},
     owner_id::OwnerId,
 };
 
@@ -194,7 +194,7 @@ pub(crate) async fn renew_now(
             }
             Heard::Silence => {
                 for node in renewal.tally.open().iter() {
-                    let silent = Answer::Fault(Fault::TimedOut);
+                    let silent = Answer::Error(NodeError::TimedOut);
                     outcome = renewal.hear(node, &silent, &*core.clock).or(outcome);
                 }
             }

@@ -21,7 +21,7 @@ use crate::{
     },
     mutation::{self, Mutation},
     mutex::lock,
-    node::{Answer, Entry, Fault, Reply, Request, request::Load},
+    node::{Answer, Entry, NodeError, Reply, Request, request::Load},
 };
 
 /// Leases due within this share of a ttl travel together.
@@ -146,7 +146,7 @@ impl Lane {
                 let reply = if now < batch.stale_at {
                     to.call(Request::new(entries, deadline))
                 } else {
-                    Reply::fault(entries.len(), &Fault::Unresponsive)
+                    Reply::error(entries.len(), &NodeError::Unresponsive)
                 };
                 self.in_flight = Some(CallInFlight { batch, sent, reply, deadline });
             }
@@ -160,7 +160,7 @@ impl Lane {
     /// Stops waiting for what is overdue; it may still be executed.
     fn give_up(&mut self, core: &Core, node: usize) {
         if self.deadline().is_some_and(|deadline| deadline <= core.now()) {
-            self.end(core, node, |entries| vec![Answer::Fault(Fault::TimedOut); entries]);
+            self.end(core, node, |entries| vec![Answer::Error(NodeError::TimedOut); entries]);
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     node::{
-        fault::Fault,
+        error::NodeError,
         parameters::{Fingerprint, Incarnation},
         proclamation::Proclamation,
     },
@@ -61,7 +61,7 @@ pub(crate) enum Answer {
     /// Initialisation: the node has metadata already.
     AlreadyRegistered { fingerprint: Fingerprint },
     /// Not answered, or answered with an error: never evidence that the resource is held.
-    Fault(Fault),
+    Error(NodeError),
 }
 
 impl Answer {

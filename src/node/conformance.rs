@@ -11,7 +11,7 @@ use crate::{
     clock::Clock,
     mutex,
     node::{
-        Answer, Entry, Fault, Listener, Node, Notice, Request,
+        Answer, Entry, Listener, Node, NodeError, Notice, Request,
         entries::{
             enqueue, inspect, lock, observe, owner, proclaim, renew, resource, said, take, unlock, withdraw,
             write_back,
@@ -201,5 +201,5 @@ async fn a_release_wakes_the_first_in_the_queue_that_listens_and_nobody_else(sub
 
 async fn a_closed_node_takes_no_locks(subject: &Subject) {
     subject.node.close().await;
-    assert_eq!(subject.ask(lock("closed", "1", 30_000, 0)).await, Answer::Fault(Fault::Closed));
+    assert_eq!(subject.ask(lock("closed", "1", 30_000, 0)).await, Answer::Error(NodeError::Closed));
 }

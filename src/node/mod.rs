@@ -12,7 +12,7 @@ pub(crate) mod answer;
 pub(crate) mod conformance;
 #[cfg(test)]
 pub(crate) mod entries;
-pub(crate) mod fault;
+pub(crate) mod error;
 pub(crate) mod memory;
 pub(crate) mod names;
 pub(crate) mod outbox;
@@ -39,7 +39,7 @@ pub(crate) use self::{
     },
 };
 pub use self::{
-    fault::Fault,
+    error::NodeError,
     parameters::{Fingerprint, RestartGuard},
 };
 use crate::resource::Resource;
@@ -58,7 +58,7 @@ pub(crate) trait Node: fmt::Debug + Send + Sync {
     ///    is over first or the connection breaks; an unlock and a withdrawal survive even that,
     ///    until their time is over.
     /// 3. Neither of those is ever refused for want of room.
-    /// 4. Every reply resolves: with an answer, or with a fault at the latest when the quorum is
+    /// 4. Every reply resolves: with an answer, or with an error at the latest when the quorum is
     ///    shut down. It does *not* resolve for a node that is silent: the asker has the deadlines.
     fn call(&self, request: Request) -> Reply;
 

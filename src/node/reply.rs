@@ -7,7 +7,7 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use crate::node::{answer::Answer, fault::Fault};
+use crate::node::{answer::Answer, error::NodeError};
 
 /// The answers to one request, one for each of its entries, once they are there.
 ///
@@ -34,10 +34,10 @@ impl Reply {
         (Responder { sender, entries }, Self { receiver, entries })
     }
 
-    /// A reply that is there already: the same fault for each entry.
-    pub(crate) fn fault(entries: usize, fault: &Fault) -> Self {
+    /// A reply that is there already: the same error for each entry.
+    pub(crate) fn error(entries: usize, error: &NodeError) -> Self {
         let (responder, reply) = Self::channel(entries);
-        responder.fault(fault);
+        responder.error(error);
         reply
     }
 }
@@ -47,9 +47,9 @@ impl Future for Reply {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Vec<Answer>> {
         let this = self.get_mut();
-        Pin::new(&mut this.receiver)
-            .poll(context)
-            .map(|answers| answers.unwrap_or_else(|_| vec![Answer::Fault(Fault::Disconnected); this.entries]))
+        Pin::new(&mut this.receiver).poll(context).map(|answers| {
+            answers.unwrap_or_else(|_| vec![Answer::Error(NodeError::Disconnected); this.entries])
+        })
     }
 }
 
@@ -60,14 +60,14 @@ impl Responder {
             answers
         } else {
             let problem = format!("{} answers to {} entries", answers.len(), self.entries);
-            vec![Answer::Fault(Fault::Protocol(problem.into())); self.entries]
+            vec![Answer::Error(NodeError::Protocol(problem.into())); self.entries]
         };
         drop(self.sender.send(answers));
     }
 
-    /// Answers every entry with the same fault.
-    pub(crate) fn fault(self, fault: &Fault) {
-        let answers = vec![Answer::Fault(fault.clone()); self.entries];
+    /// Answers every entry with the same error.
+    pub(crate) fn error(self, error: &NodeError) {
+        let answers = vec![Answer::Error(error.clone()); self.entries];
         self.answer(answers);
     }
 

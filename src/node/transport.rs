@@ -11,17 +11,17 @@ use std::{
 use futures::future::BoxFuture;
 
 use crate::{
-    node::{answer::Answer, fault::Fault, parameters::Incarnation, request::Entry},
+    node::{answer::Answer, error::NodeError, parameters::Incarnation, request::Entry},
     resource::Resource,
 };
 
 /// Makes connections to one node.
 pub(crate) trait Transport: fmt::Debug + Send + Sync {
     /// Connects and shakes hands: what comes back is ready for calls. Dropping the future gives up.
-    fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Link>, Fault>>;
+    fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Link>, NodeError>>;
 
     /// Why a dial that was given up after some time came to nothing.
-    fn late(&self, patience: Duration) -> Fault {
+    fn late(&self, patience: Duration) -> NodeError {
         late(patience)
     }
 
@@ -33,8 +33,8 @@ pub(crate) trait Transport: fmt::Debug + Send + Sync {
 }
 
 /// What there is to say of a dial of which nobody knows more than that it took too long.
-pub(crate) fn late(patience: Duration) -> Fault {
-    Fault::Unreachable(format!("no connection within {patience:?}").into())
+pub(crate) fn late(patience: Duration) -> NodeError {
+    NodeError::Unreachable(format!("no connection within {patience:?}").into())
 }
 
 /// A connection that has shaken hands. Dropping it closes it, without waiting.
@@ -84,5 +84,5 @@ pub(crate) enum LinkEvent {
     /// A release notice.
     Released(Resource),
     /// The connection is broken.
-    Closed(Fault),
+    Closed(NodeError),
 }

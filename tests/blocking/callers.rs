@@ -36,7 +36,7 @@ fn everything() {
     drop(held);
 
     let done = lock.run(|lease| lease.fencing_token().as_u64()).unwrap();
-    assert!(done.value > 0 && done.release.is_ok());
+    assert!(done.value > 0 && done.unlock.is_ok());
 
     let group = quorum.multi_lock(["a", "b"]).try_lock_for(Duration::from_secs(1)).unwrap();
     group.renew().unwrap();

@@ -117,7 +117,7 @@ fn a_closure_is_not_stopped_by_a_loss_and_the_loss_stands_beside_its_value() {
         });
         let done = done.unwrap();
         assert_eq!(done.value, 7);
-        assert!(matches!(done.release, Err(UnlockError::LeaseLost { .. })), "{:?}", done.release);
+        assert!(matches!(done.unlock, Err(UnlockError::LeaseLost { .. })), "{:?}", done.unlock);
     });
 }
 

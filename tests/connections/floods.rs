@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redquorum::{ConnectError, Fault, Quorum, RedLock};
+use redquorum::{ConnectError, NodeError, Quorum, RedLock};
 use redquorum_tests::{Cluster, eventually};
 use tokio::{
     io::{AsyncWrite, AsyncWriteExt, copy, sink},
@@ -75,13 +75,13 @@ impl Flood {
 
     /// Whether the client tells it as what it is. Some of it is no RESP3, and some answers what was
     /// asked, but not as a node does.
-    fn is_told(self, fault: &Fault) -> bool {
+    fn is_told(self, node_error: &NodeError) -> bool {
         match self {
             Self::Replies | Self::Confirmations => {
-                matches!(fault, Fault::Flooded { .. } | Fault::Protocol(_))
+                matches!(node_error, NodeError::Flooded { .. } | NodeError::Protocol(_))
             }
-            Self::Nesting | Self::Garbage => matches!(fault, Fault::Protocol(_)),
-            _ => matches!(fault, Fault::Flooded { .. }),
+            Self::Nesting | Self::Garbage => matches!(node_error, NodeError::Protocol(_)),
+            _ => matches!(node_error, NodeError::Flooded { .. }),
         }
     }
 }

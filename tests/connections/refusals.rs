@@ -1,6 +1,6 @@
 //! Servers that are of no use as nodes.
 
-use redquorum::{ConnectError, Fault, Quorum, RestartGuard};
+use redquorum::{ConnectError, NodeError, Quorum, RestartGuard};
 use redquorum_tests::{Cluster, Kind, Sentinel, Server, ServerOptions, eventually};
 
 use super::{SOON, refusal, works};
@@ -40,7 +40,7 @@ async fn a_quorum_of_others_does_without_a_server_of_a_redis_cluster() {
     let quorum = Quorum::builder().nodes(urls).admit_new_nodes().connect().await.unwrap();
     let guard = works(&quorum).await;
     eventually(SOON, "the third node's vote tells why", async || {
-        guard.votes().iter().last().is_some_and(|(_, vote)| refusal(vote) == Some(&Fault::ClusterMode))
+        guard.votes().iter().last().is_some_and(|(_, vote)| refusal(vote) == Some(&NodeError::ClusterMode))
     })
     .await;
     assert!(bad.server(0).keys().await.is_empty());
@@ -73,7 +73,7 @@ async fn what_is_no_sentinel_or_does_not_know_the_name_is_told() {
     let error = Quorum::builder().nodes([url]).connect().await.unwrap_err();
     let ConnectError::NoQuorum { votes, .. } = &error else { panic!("{error}") };
     let (_, vote) = votes.iter().next().unwrap();
-    assert!(matches!(refusal(vote), Some(Fault::NoMaster(_))), "{vote}");
+    assert!(matches!(refusal(vote), Some(NodeError::NoMaster(_))), "{vote}");
     for hint in ["unknown command", "watches no master by the name of other"] {
         assert!(error.to_string().to_ascii_lowercase().contains(hint), "{error}");
     }

@@ -150,7 +150,7 @@ async fn what_sentinels_name_is_not_taken_for_a_master_if_it_is_a_replica() {
     scene.master().command(&["REPLICAOF", "127.0.0.1", &scene.replica().port().to_string()]).await;
     eventually(SOON, "the node is not asked any more", async || {
         let vote = vote_of_the_set(&quorum).await;
-        super::refusal(&vote) == Some(&redquorum::Fault::ReadOnly)
+        super::refusal(&vote) == Some(&redquorum::NodeError::ReadOnly)
     })
     .await;
 }
@@ -171,7 +171,7 @@ async fn a_master_that_was_replaced_unseen_stops_voting_when_it_must_have_a_repl
     scene.replica().command(&["REPLICAOF", "NO", "ONE"]).await;
     eventually(SOON, "the old master refuses", async || {
         let vote = vote_of_the_set(&quorum).await;
-        matches!(vote, Vote::Unknown(redquorum::Fault::Server(why)) if why.contains("NOREPLICAS"))
+        matches!(vote, Vote::Unknown(redquorum::NodeError::Server(why)) if why.contains("NOREPLICAS"))
     })
     .await;
 }
@@ -197,7 +197,7 @@ async fn a_sentinel_that_names_a_dead_master_does_not_keep_the_node_from_the_liv
     eventually(SOON, "the master that lives answers", async || {
         let inspection = quorum.red_lock("looked-at").inspect().await;
         inspection.is_ok_and(|inspection| {
-            inspection.nodes().all(|(_, seen)| !matches!(seen, redquorum::Seen::Unknown(_)))
+            inspection.nodes().all(|(_, seen)| !matches!(seen, redquorum::NodeHolder::Unknown(_)))
         })
     })
     .await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use redis::{AsyncConnectionConfig, Client, TlsCertificates};
-use redquorum::{ConfigError, ConnectError, Fault, Quorum, QuorumBuilder, Tls};
+use redquorum::{ConfigError, ConnectError, NodeError, Quorum, QuorumBuilder, Tls};
 use redquorum_tests::{Cluster, Kind, Port, ServerOptions};
 
 use super::{made, refusal, works};
@@ -108,7 +108,7 @@ impl Scene {
 }
 
 /// Why the first node could not be connected.
-async fn reason(builder: QuorumBuilder) -> Fault {
+async fn reason(builder: QuorumBuilder) -> NodeError {
     let error = builder.connect().await.unwrap_err();
     let ConnectError::NoQuorum { votes, .. } = &error else { panic!("{error}") };
     let (_, vote) = votes.iter().next().unwrap();
@@ -127,7 +127,7 @@ async fn a_quorum_behind_tls_locks_with_passwords_and_databases() {
     let keyspace = scene.cluster.server(0).info("keyspace").await;
     assert!(keyspace.contains("db2:") && !keyspace.contains("db0:"), "{keyspace}");
     let wrong = Quorum::builder().nodes(scene.urls(":other@", "localhost")).tls(scene.trusting());
-    assert!(matches!(reason(wrong).await, Fault::NoAuth(_)));
+    assert!(matches!(reason(wrong).await, NodeError::NoAuth(_)));
 }
 
 #[tokio::test]
@@ -146,16 +146,16 @@ async fn a_port_that_is_taken_for_one_with_tls_or_without_is_told_with_the_schem
 async fn a_server_whose_certificate_nobody_vouches_for_is_refused() {
     let scene = Scene::start(1, false, ServerOptions::default()).await;
     let other = Tls::new().ca(&Authority::new().pem).unwrap();
-    let fault = reason(scene.builder().tls(other)).await;
-    assert!(matches!(&fault, Fault::Tls(why) if why.contains("UnknownIssuer")), "{fault}");
+    let node_error = reason(scene.builder().tls(other)).await;
+    assert!(matches!(&node_error, NodeError::Tls(why) if why.contains("UnknownIssuer")), "{node_error}");
     // The system's, if it has any.
     match scene.builder().connect().await.unwrap_err() {
         ConnectError::Config(ConfigError::NoSystemCas { .. }) => {}
         error => assert!(error.to_string().contains("UnknownIssuer"), "{error}"),
     }
     let named_otherwise = Quorum::builder().nodes(scene.urls("", "127.0.0.1")).tls(scene.trusting());
-    let fault = reason(named_otherwise).await;
-    assert!(matches!(&fault, Fault::Tls(why) if why.contains("not valid for name")), "{fault}");
+    let node_error = reason(named_otherwise).await;
+    assert!(matches!(&node_error, NodeError::Tls(why) if why.contains("not valid for name")), "{node_error}");
     assert!(scene.cluster.server(0).keys().await.is_empty());
     // Of several authorities, one is enough.
     let either = Tls::new().ca(&Authority::new().pem).unwrap().ca(&scene.authority.pem).unwrap();
@@ -173,10 +173,10 @@ async fn a_server_that_shows_the_certificate_of_a_ca_is_refused_in_words() {
     });
     let server = scene.cluster.server(0);
     server.command(&["CONFIG", "SET", "tls-cert-file", &chain, "tls-key-file", &key]).await;
-    let fault = reason(scene.builder().tls(scene.trusting())).await;
+    let node_error = reason(scene.builder().tls(scene.trusting())).await;
     let words = "TLS failed: the certificate is that of a CA, and a server needs one of its own that is none \
                  (CaUsedAsEndEntity)";
-    assert_eq!(fault.to_string(), words);
+    assert_eq!(node_error.to_string(), words);
 }
 
 #[tokio::test]
@@ -185,8 +185,8 @@ async fn a_server_that_wants_a_certificate_is_shown_one() {
     let none = reason(scene.builder().tls(scene.trusting())).await;
     let Certificate { chain, key } = Authority::new().certify("somebody");
     let strange = reason(scene.builder().tls(scene.trusting().client_certificate(chain, key).unwrap())).await;
-    for fault in [none, strange] {
-        assert!(matches!(fault, Fault::Tls(_)), "{fault}");
+    for node_error in [none, strange] {
+        assert!(matches!(node_error, NodeError::Tls(_)), "{node_error}");
     }
     let Certificate { chain, key } = scene.authority.certify("somebody");
     let tls = scene.trusting().client_certificate(chain, key).unwrap();

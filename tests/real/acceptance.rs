@@ -7,7 +7,7 @@ use std::sync::{
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use redquorum::{Fault, Vote};
+use redquorum::{NodeError, Vote};
 use redquorum_tests::{Cluster, eventually};
 
 use super::behaviours::{
@@ -64,7 +64,7 @@ async fn with_three_of_five_frozen_try_lock_fails_within_two_node_timeouts_and_l
     let begin = Instant::now();
     let votes = votes_of(lock.try_lock().await.unwrap_err());
     assert!(begin.elapsed() <= node_timeout * 2, "{:?}", begin.elapsed());
-    let frozen = Vote::Unknown(Fault::TimedOut);
+    let frozen = Vote::Unknown(NodeError::TimedOut);
     assert_eq!(in_order(&votes), [frozen.clone(), frozen.clone(), frozen, Vote::Granted, Vote::Granted]);
     // Soon they are not even asked, and one that still is, is not waited for.
     let is_unasked = async || {
@@ -72,7 +72,7 @@ async fn with_three_of_five_frozen_try_lock_fails_within_two_node_timeouts_and_l
         let votes = in_order(&votes_of(lock.try_lock().await.unwrap_err()));
         assert!(begin.elapsed() <= node_timeout * 2, "{:?}", begin.elapsed());
         assert!(votes[3..].iter().all(|vote| matches!(vote, Vote::Granted | Vote::Pending)), "{votes:?}");
-        votes[..3].iter().all(|vote| *vote == Vote::Unknown(Fault::Unresponsive))
+        votes[..3].iter().all(|vote| *vote == Vote::Unknown(NodeError::Unresponsive))
     };
     eventually(SOON, "the frozen nodes are known not to answer", is_unasked).await;
     let thawed = Instant::now();

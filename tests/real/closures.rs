@@ -38,7 +38,7 @@ async fn the_value_of_a_closure_comes_back_and_the_resource_is_free() {
         .await
         .unwrap();
     assert!(done.value.as_u64() > 0);
-    assert!(done.release.unwrap().confirmed.len() >= 2);
+    assert!(done.unlock.unwrap().confirmed.len() >= 2);
     have_holds(cluster.servers(), "r", 0).await;
 }
 
@@ -56,7 +56,7 @@ async fn the_value_of_a_closure_comes_back_though_no_server_confirms_its_unlock(
     });
     let done = done.await.unwrap();
     assert_eq!(done.value, "the value");
-    let Err(UnlockError::NoQuorum { open, .. }) = done.release else { panic!("{:?}", done.release) };
+    let Err(UnlockError::NoQuorum { open, .. }) = done.unlock else { panic!("{:?}", done.unlock) };
     assert_eq!(open.len(), 3);
     for server in cluster.servers() {
         server.thaw().await;
@@ -73,7 +73,7 @@ async fn the_value_of_a_closure_that_saw_its_lease_end_comes_back_with_the_loss_
     let lock = quorum.red_lock("r");
     let done = lock.run(async |_| lock.force_unlock().await.unwrap().confirmed.len()).await.unwrap();
     assert_eq!(done.value, 1);
-    let Err(UnlockError::LeaseLost { lost, .. }) = done.release else { panic!("{:?}", done.release) };
+    let Err(UnlockError::LeaseLost { lost, .. }) = done.unlock else { panic!("{:?}", done.unlock) };
     assert_eq!(lost.reason, LossReason::TakenAway);
 }
 
@@ -174,7 +174,7 @@ async fn closures_run_in_spawned_tasks_one_at_a_time() {
                         tokio::task::yield_now().await;
                         count.store(before + 1, Ordering::Relaxed);
                     };
-                    lock.run(increment).await.unwrap().release.unwrap();
+                    lock.run(increment).await.unwrap().unlock.unwrap();
                 }
             })
         })

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use redquorum::{Fault, Inspection, LockError, LockState, Owner, Quorum, RestartGuard, Seen, Verification};
+use redquorum::{
+    Inspection, LockError, LockState, NodeError, NodeHolder, Owner, Quorum, RestartGuard, Verification,
+};
 use redquorum_tests::{Cluster, eventually};
 
 use super::servers::{builder, client, have_holds, have_waiters, holds, put_owner, without_polls};
@@ -31,7 +33,9 @@ async fn inspection_tells_the_owner_the_holds_and_the_remaining_ttl_with_every_n
     let ports = cluster.servers().iter().map(|server| server.port().to_string());
     assert!(addresses.iter().zip(ports).all(|(address, port)| address.contains(&port)), "{addresses:?}");
     for (_, seen) in held.nodes() {
-        let Seen::Held { owner, holds: 2, remaining: Some(remaining), .. } = seen else { panic!("{seen}") };
+        let NodeHolder::Held { owner, holds: 2, remaining: Some(remaining), .. } = seen else {
+            panic!("{seen}")
+        };
         assert!(owner.as_ref() == Some(outer.owner()) && *remaining <= TTL);
     }
     for answer in held.answers() {
@@ -106,7 +110,7 @@ async fn inspection_tells_free_held_and_unclear_apart() {
     assert_eq!(held.owner().map(ToString::to_string), Some("a:1".to_owned()));
     assert!(held.remaining_ttl().unwrap() <= TTL / 2, "a quorum lasts as long as the shortest of it");
     let last = held.nodes().last().map(|(_, seen)| seen.clone());
-    assert_eq!(last, Some(Seen::Unknown(Fault::WrongType)));
+    assert_eq!(last, Some(NodeHolder::Unknown(NodeError::WrongType)));
 
     cluster.server(0).kill().await;
     let unclear = inspect(&quorum).await;
@@ -181,5 +185,5 @@ async fn inspect(quorum: &Quorum) -> Inspection {
 /// The numbers of the nodes that did not say.
 fn silent(inspection: &Inspection) -> Vec<usize> {
     let nodes = inspection.nodes().enumerate();
-    nodes.filter(|(_, (_, seen))| matches!(seen, Seen::Unknown(_))).map(|(number, _)| number).collect()
+    nodes.filter(|(_, (_, seen))| matches!(seen, NodeHolder::Unknown(_))).map(|(number, _)| number).collect()
 }

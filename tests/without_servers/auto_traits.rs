@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use redquorum::{
-    ConfigError, ConnectError, Done, Election, Fault, FencingToken, Fingerprint, Inspection, Instant, Leader,
-    Leadership, Lease, LeaseLost, LockError, LockGuard, LockState, LossReason, MemoryCluster, MultiLock,
-    MultiLockGuard, Observation, Owner, OwnerId, ProclaimError, Quorum, QuorumBuilder, RedLock, Refusal,
-    RenewError, Resource, RetryPolicy, RunError, Seen, UnlockError, Unlocked, Verification, Vote, Votes,
+    ConfigError, ConnectError, Election, FencingToken, Fingerprint, Inspection, Instant, Leader, Leadership,
+    Lease, LeaseLost, LockError, LockGuard, LockState, LossReason, MemoryCluster, MultiLock, MultiLockGuard,
+    NodeError, NodeHolder, Observation, Owner, OwnerId, ProclaimError, Quorum, QuorumBuilder, RedLock,
+    Refusal, RenewError, Resource, RetryPolicy, RunError, RunOutput, UnlockError, Unlocked, Verification,
+    Vote, Votes,
 };
 
 fn is_send_and_sync<T: Send + Sync + 'static>() {}
@@ -20,9 +21,9 @@ fn all_public_types_are_send_and_sync() {
     is_send_and_sync::<(Quorum, QuorumBuilder, RedLock, LockGuard, MemoryCluster)>();
     is_send_and_sync::<(ConfigError, ConnectError, LockError, RenewError, UnlockError, LeaseLost, LossReason)>(
     );
-    is_send_and_sync::<(Vote, Votes, Refusal, Fault, Fingerprint, Unlocked, Verification)>();
-    is_send_and_sync::<(MultiLock, MultiLockGuard, Owner, Lease, Done<u8>, RunError)>();
-    is_send_and_sync::<(Inspection, LockState, Seen)>();
+    is_send_and_sync::<(Vote, Votes, Refusal, NodeError, Fingerprint, Unlocked, Verification)>();
+    is_send_and_sync::<(MultiLock, MultiLockGuard, Owner, Lease, RunOutput<u8>, RunError)>();
+    is_send_and_sync::<(Inspection, LockState, NodeHolder)>();
     is_send_and_sync::<(Election, Leader, Leadership, Observation, ProclaimError)>();
     is_send_and_sync::<(FencingToken, Instant, OwnerId, Resource, RetryPolicy)>();
 }

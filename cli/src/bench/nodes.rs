@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redquorum::{Quorum, Seen};
+use redquorum::{NodeHolder, Quorum};
 use tokio::sync::watch;
 
 use super::histogram::LatencyHistogram;
@@ -40,7 +40,7 @@ pub(crate) async fn watch(
                 }
                 let Some(node) = nodes.get_mut(index) else { continue };
                 match (answer.seen(), answer.latency()) {
-                    (Seen::Unknown(_), _) | (_, None) => node.silences += 1,
+                    (NodeHolder::Unknown(_), _) | (_, None) => node.silences += 1,
                     (_, Some(latency)) => node.answers.note(latency),
                 }
             }

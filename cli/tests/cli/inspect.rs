@@ -39,7 +39,7 @@ async fn a_lock_is_shown_node_by_node_with_the_quorums_verdict_below() {
 }
 
 #[tokio::test]
-async fn as_json_a_lock_is_one_object_and_a_dead_node_has_a_fault_in_it() {
+async fn as_json_a_lock_is_one_object_and_a_dead_node_has_an_error_in_it() {
     let cluster = Cluster::start(3).await;
     let guard = client(&cluster).await.red_lock("job").lock().await.unwrap();
     cluster.server(2).kill().await;
@@ -56,7 +56,7 @@ async fn as_json_a_lock_is_one_object_and_a_dead_node_has_a_fault_in_it() {
     assert_eq!(states, ["held", "held", "unknown"]);
     assert_eq!(seen["nodes"][0]["counter"], guard.fencing_token().as_u64());
     assert!(seen["nodes"][0]["latency_ms"].as_f64().unwrap() > 0.0);
-    assert!(seen["nodes"][2]["fault"].as_str().unwrap().contains("unreachable"), "{seen}");
+    assert!(seen["nodes"][2]["error"].as_str().unwrap().contains("unreachable"), "{seen}");
 }
 
 #[tokio::test]

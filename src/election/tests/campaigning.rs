@@ -6,7 +6,7 @@ use futures::FutureExt;
 
 use super::{NONE, TTL, all_behave, candidate, client, leading, locked_nodes, pass, thaw_all};
 use crate::{
-    ConfigError, Election, Fault, LockError, MemoryCluster, Owner,
+    ConfigError, Election, LockError, MemoryCluster, NodeError, Owner,
     node::{Entry, memory::Behaviour},
 };
 
@@ -166,7 +166,7 @@ async fn without_a_quorum_there_is_an_error_and_never_nobody() {
     let cluster = MemoryCluster::new(3);
     let election = candidate(&cluster, "host-1");
     for node in 0..2 {
-        cluster.servers()[node].behave(Behaviour::Failing(Fault::ReadOnly));
+        cluster.servers()[node].behave(Behaviour::Failing(NodeError::ReadOnly));
     }
     assert!(matches!(election.leader().await, Err(LockError::NoQuorum { .. })));
     assert!(matches!(election.try_campaign().await, Err(LockError::NoQuorum { .. })));

@@ -6,7 +6,7 @@ use futures::FutureExt;
 
 use super::{NONE, TTL, all_behave, candidate, client, leading, locked_nodes, pass, server, thaw_all};
 use crate::{
-    Election, Fault, LossReason, MemoryCluster, ProclaimError, UnlockError,
+    Election, LossReason, MemoryCluster, NodeError, ProclaimError, UnlockError,
     mutation::{Mutation, break_rule},
     node::{Entry, memory::Behaviour},
 };
@@ -20,7 +20,7 @@ async fn a_leader_leads_on_while_a_minority_is_gone() {
     let election = candidate(&cluster, "host-1");
     let leadership = election.campaign().await.unwrap();
     server(&cluster, 0).behave(Behaviour::Hanging);
-    server(&cluster, 3).behave(Behaviour::Failing(Fault::OutOfMemory));
+    server(&cluster, 3).behave(Behaviour::Failing(NodeError::OutOfMemory));
     for _ in 0..20 {
         pass(TTL).await;
         let leader = election.leader().await.unwrap().unwrap();
@@ -89,7 +89,7 @@ async fn a_value_that_no_quorum_keeps_is_said_to_be_so_and_is_told_again() {
     let cluster = MemoryCluster::new(3);
     let election = candidate(&cluster, "old");
     let leadership = election.campaign().await.unwrap();
-    (0..2).for_each(|node| server(&cluster, node).behave(Behaviour::Failing(Fault::OutOfMemory)));
+    (0..2).for_each(|node| server(&cluster, node).behave(Behaviour::Failing(NodeError::OutOfMemory)));
     let Err(ProclaimError::NoQuorum { votes, .. }) = leadership.proclaim("new").await else {
         panic!("it was kept");
     };

@@ -6,7 +6,7 @@ use futures::{FutureExt, StreamExt};
 
 use super::{TTL, all_behave, candidate, client, server, thaw_all};
 use crate::{
-    Election, Fault, Leader, LockError, MemoryCluster, Observation,
+    Election, Leader, LockError, MemoryCluster, NodeError, Observation,
     mutation::{Mutation, break_rule},
     node::{Entry, memory::Behaviour},
 };
@@ -65,7 +65,7 @@ async fn an_observation_ends_with_the_shutdown_and_with_nothing_else() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     let mut leaders = Election::new(&quorum, "e", "").observe().unwrap();
-    for behaviour in [Behaviour::Hanging, Behaviour::Failing(Fault::ReadOnly)] {
+    for behaviour in [Behaviour::Hanging, Behaviour::Failing(NodeError::ReadOnly)] {
         all_behave(&cluster, &behaviour);
         is_quiet(&mut leaders).await;
     }
@@ -86,7 +86,7 @@ async fn what_no_notice_told_is_seen_at_the_next_poll() {
     assert!(leaders.next().now_or_never().is_none());
     // The notices come while nothing can be asked, and are of no use.
     let leadership = candidate(&cluster, "host-1").campaign().await.unwrap();
-    all_behave(&cluster, &Behaviour::Failing(Fault::Loading));
+    all_behave(&cluster, &Behaviour::Failing(NodeError::Loading));
     assert!(tokio::time::timeout(TTL / 2, leaders.next()).await.is_err());
     thaw_all(&cluster);
     let poll = Duration::from_secs(8);
@@ -117,11 +117,11 @@ async fn asks_while_a_value_is_under_way(leaders: &mut Observation, cluster: &Me
     let leadership = election.campaign().await.unwrap();
     let mut seen = vec![next(leaders).await.value_str().into_owned()];
     // Only node 0 takes the new one.
-    (1..3).for_each(|node| server(cluster, node).behave(Behaviour::Failing(Fault::OutOfMemory)));
+    (1..3).for_each(|node| server(cluster, node).behave(Behaviour::Failing(NodeError::OutOfMemory)));
     assert!(leadership.proclaim("2").await.is_err());
     (1..3).for_each(|node| server(cluster, node).behave(Behaviour::Granting));
     for silent in [1, 0] {
-        server(cluster, silent).behave(Behaviour::Failing(Fault::OutOfMemory));
+        server(cluster, silent).behave(Behaviour::Failing(NodeError::OutOfMemory));
         let more = tokio::time::timeout(Duration::from_secs(8), leaders.next()).await;
         seen.extend(more.into_iter().flatten().map(|leader| leader.value_str().into_owned()));
         server(cluster, silent).behave(Behaviour::Granting);

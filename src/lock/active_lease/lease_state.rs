@@ -90,12 +90,12 @@ impl LeaseState {
         let Some(node_state) = self.nodes.get_mut(node) else { return };
         node_state.vote = Vote::of(answer);
         match answer {
-            Answer::Fault(fault) if fault.is_unsent() => {
+            Answer::Error(error) if error.is_unsent() => {
                 node_state.unanswered = node_state.unanswered.saturating_sub(1);
                 node_state.renewed_at = node_state.sent_at;
                 return;
             }
-            Answer::Fault(fault) if fault.may_land_yet() => {}
+            Answer::Error(error) if error.may_land_yet() => {}
             _ => node_state.unanswered = node_state.unanswered.saturating_sub(1),
         }
         node_state.is_touched = true;

@@ -63,8 +63,8 @@ impl AttemptPerformer<'_> {
                 let lock_vote = if asks_turn { LockVote::Refused } else { self.hear_put_off(node, queued) };
                 (lock_vote, seen)
             }
-            Answer::Fault(fault) if fault.is_unsent() => (LockVote::Unsent, NodeView::Unknown),
-            Answer::Fault(fault) if fault.may_land_yet() => (LockVote::Silent, NodeView::Unknown),
+            Answer::Error(error) if error.is_unsent() => (LockVote::Unsent, NodeView::Unknown),
+            Answer::Error(error) if error.may_land_yet() => (LockVote::Silent, NodeView::Unknown),
             _ => (LockVote::Failed, NodeView::Unknown),
         };
         self.attempt.on_lock(node, lock_vote);

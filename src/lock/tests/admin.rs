@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 
 use crate::{
-    AdmissionError, ConfigError, Election, Fault, LockError, MemoryCluster, Quorum, Vote,
+    AdmissionError, ConfigError, Election, LockError, MemoryCluster, NodeError, Quorum, Vote,
     lock::{
         admin::{Initialized, init, init_if_needed},
         core::{Client, Surroundings},
@@ -37,7 +37,7 @@ impl Node for Strange {
 
     fn call(&self, request: Request) -> Reply {
         match (&self.1, &request.entries[..]) {
-            (Strangeness::Late, [Entry::Init(_)]) => return Reply::fault(1, &Fault::ClockOff(OFF)),
+            (Strangeness::Late, [Entry::Init(_)]) => return Reply::error(1, &NodeError::ClockOff(OFF)),
             (Strangeness::Overtaken, [Entry::Init(init)]) if !init.is_rehearsal => {
                 drop(self.0.call(request.clone()));
             }

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{all_behave, pass, server};
 use crate::{
-    ConnectError, Fault, MemoryCluster, Quorum, QuorumBuilder, RestartGuard,
+    ConnectError, MemoryCluster, NodeError, Quorum, QuorumBuilder, RestartGuard,
     lock::connecting::wait_for_quorum, node::memory::Behaviour,
 };
 
@@ -16,7 +16,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const LONGEST_GRACE: Duration = Duration::from_millis(125);
 
 fn refused() -> Behaviour {
-    Behaviour::Failing(Fault::Unreachable("connection refused".into()))
+    Behaviour::Failing(NodeError::Unreachable("connection refused".into()))
 }
 
 async fn connected(builder: QuorumBuilder, cluster: &MemoryCluster) -> (Result<(), ConnectError>, Duration) {
@@ -61,7 +61,7 @@ async fn nodes_that_are_about_to_start_are_waited_for_and_found_at_once() {
         let cluster = cluster.clone();
         async move {
             pass(Duration::from_secs(2)).await;
-            server(&cluster, 0).behave(Behaviour::Failing(Fault::Loading));
+            server(&cluster, 0).behave(Behaviour::Failing(NodeError::Loading));
             pass(Duration::from_secs(1)).await;
             all_behave(&cluster, &Behaviour::Granting);
         }
@@ -84,13 +84,13 @@ async fn nodes_that_do_not_come_are_given_up_after_the_connect_timeout() {
 #[tokio::test(start_paused = true)]
 async fn what_does_not_pass_by_itself_is_said_at_once_unless_the_others_may_do_without() {
     let cluster = MemoryCluster::new(3);
-    for fault in [
-        Fault::NoAuth("WRONGPASS".into()),
-        Fault::NoPermission("evalsha".into()),
-        Fault::Tls("unknown CA".into()),
-        Fault::Handshake(std::sync::Arc::new(Fault::Server("ERR DB index is out of range".into()))),
+    for error in [
+        NodeError::NoAuth("WRONGPASS".into()),
+        NodeError::NoPermission("evalsha".into()),
+        NodeError::Tls("unknown CA".into()),
+        NodeError::Handshake(std::sync::Arc::new(NodeError::Server("ERR DB index is out of range".into()))),
     ] {
-        let lasting = Behaviour::Failing(fault);
+        let lasting = Behaviour::Failing(error);
         all_behave(&cluster, &lasting);
         let (outcome, took) = connected(Quorum::builder(), &cluster).await;
         assert!(matches!(outcome, Err(ConnectError::NoQuorum { .. })), "{outcome:?}");
@@ -101,7 +101,7 @@ async fn what_does_not_pass_by_itself_is_said_at_once_unless_the_others_may_do_w
         assert_eq!(took, CONNECT_TIMEOUT, "two others may come");
     }
     all_behave(&cluster, &refused());
-    let clock_off = Fault::Handshake(std::sync::Arc::new(Fault::ClockOff(Duration::from_secs(7200))));
+    let clock_off = NodeError::Handshake(std::sync::Arc::new(NodeError::ClockOff(Duration::from_secs(7200))));
     server(&cluster, 0).behave(Behaviour::Failing(clock_off));
     let (outcome, took) = connected(Quorum::builder(), &cluster).await;
     assert!(matches!(outcome, Err(ConnectError::ClockOff { .. })), "{outcome:?}");

@@ -3,7 +3,7 @@
 use std::{sync::Mutex, time::Duration};
 
 use super::*;
-use crate::{Fault, LockError, LockGuard, Quorum, node::Entry};
+use crate::{LockError, LockGuard, NodeError, Quorum, node::Entry};
 use tokio::task::JoinHandle;
 
 const R: &str = "r";
@@ -223,7 +223,7 @@ async fn a_shutdown_leaves_the_queue() {
 async fn a_node_that_fails_hands_the_queue_to_the_next() {
     for failing in 0..5 {
         let cluster = MemoryCluster::new(5);
-        server(&cluster, failing).behave(Behaviour::Failing(Fault::OutOfMemory));
+        server(&cluster, failing).behave(Behaviour::Failing(NodeError::OutOfMemory));
         let guard = client(&cluster).red_lock(R).lock().await.unwrap();
         let waiting = wait(&client(&cluster));
         settle().await;

@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 
 use super::{NONE, all_behave, client, locked_nodes, pass, server, thaw_all};
 use crate::{
-    Fault, LossReason, MemoryCluster, Quorum, RenewError, UnlockError, Verification, Vote,
+    LossReason, MemoryCluster, NodeError, Quorum, RenewError, UnlockError, Verification, Vote,
     lock::{
         active_lease::ActiveLease,
         core::{Client, Surroundings},
@@ -94,7 +94,7 @@ async fn a_failed_renewal_leaves_the_lease_as_it_is_and_is_tried_again() {
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock("r").ttl(TTL).lock().await.unwrap();
     for node in 0..3 {
-        server(&cluster, node).behave(Behaviour::Failing(Fault::ReadOnly));
+        server(&cluster, node).behave(Behaviour::Failing(NodeError::ReadOnly));
     }
     pass(TTL * 2 / 3).await;
     assert!(guard.is_valid());
@@ -109,12 +109,12 @@ async fn a_minority_that_hangs_or_fails_never_costs_the_lease() {
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock("r").ttl(TTL).lock().await.unwrap();
     server(&cluster, 0).behave(Behaviour::Hanging);
-    server(&cluster, 3).behave(Behaviour::Failing(Fault::OutOfMemory));
+    server(&cluster, 3).behave(Behaviour::Failing(NodeError::OutOfMemory));
     pass(TTL * 10).await;
     assert!(guard.is_valid());
     let votes = guard.votes();
     assert_eq!(votes.granted(), 3, "{votes}");
-    assert!(votes.iter().any(|(_, vote)| *vote == Vote::Unknown(Fault::OutOfMemory)), "{votes}");
+    assert!(votes.iter().any(|(_, vote)| *vote == Vote::Unknown(NodeError::OutOfMemory)), "{votes}");
 }
 
 /// Row Y: a renewal heals nodes that lost the key.
@@ -257,7 +257,7 @@ async fn renewals_that_a_slow_node_has_not_come_to_are_dropped_instead_of_piling
 #[tokio::test(start_paused = true)]
 async fn an_unlock_by_force_reaches_a_lease_whose_nodes_the_operator_mostly_cannot_reach() {
     let cluster = MemoryCluster::new(5);
-    let down = Behaviour::Failing(Fault::Unreachable("down".into()));
+    let down = Behaviour::Failing(NodeError::Unreachable("down".into()));
     let all_down = |nodes: [usize; 2]| nodes.map(|node| server(&cluster, node).behave(down.clone()));
     all_down([3, 4]);
     let guard = client(&cluster).red_lock("r").ttl(TTL).lock().await.unwrap();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{NONE, client, locked_nodes, thaw_all};
-use crate::{Fault, LockError, MemoryCluster, algorithm::tally::Electorate, node::memory::Behaviour};
+use crate::{LockError, MemoryCluster, NodeError, algorithm::tally::Electorate, node::memory::Behaviour};
 
 const NODE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -12,7 +12,7 @@ fn mask(nodes: usize, number: usize) -> Vec<Behaviour> {
     let behaviour = |node| match number >> (2 * node) & 3 {
         0 => Behaviour::Granting,
         1 => Behaviour::Refusing,
-        2 => Behaviour::Failing(Fault::ReadOnly),
+        2 => Behaviour::Failing(NodeError::ReadOnly),
         _ => Behaviour::Hanging,
     };
     (0..nodes).map(behaviour).collect()

@@ -266,7 +266,7 @@ async fn a_closure_runs_under_the_lock_and_its_value_comes_back_with_the_release
     });
     let done = task.await.unwrap().unwrap();
     assert!(done.value.as_u64() > 0);
-    assert!(matches!(done.release, Err(crate::UnlockError::NoQuorum { .. })), "{:?}", done.release);
+    assert!(matches!(done.unlock, Err(crate::UnlockError::NoQuorum { .. })), "{:?}", done.unlock);
     thaw_all(&cluster);
     assert_eq!(locked_nodes(&cluster), NONE);
 }
@@ -275,7 +275,7 @@ async fn a_closure_runs_under_the_lock_and_its_value_comes_back_with_the_release
 async fn a_lease_that_is_kept_for_longer_than_its_closure_is_not_valid() {
     let cluster = MemoryCluster::new(3);
     let done = client(&cluster).red_lock("r").run(async |lease| lease).await.unwrap();
-    assert!(done.release.is_ok());
+    assert!(done.unlock.is_ok());
     assert_eq!(done.value.ensure().unwrap_err().reason, crate::LossReason::Unlocked);
     assert_eq!(done.value.lost().await.reason, crate::LossReason::Unlocked);
     assert_eq!(done.value.remaining(), Duration::ZERO);

@@ -24,7 +24,7 @@ use tracing_subscriber::{
 };
 
 use super::{all_behave, client, pass, server};
-use crate::{Fault, LockGuard, LossReason, MemoryCluster, mutex, node::memory::Behaviour};
+use crate::{LockGuard, LossReason, MemoryCluster, NodeError, mutex, node::memory::Behaviour};
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -207,8 +207,8 @@ async fn a_lost_attempt_traces_the_vote_of_every_node_and_its_rollback() {
     let traces = Traces::begin();
     let cluster = MemoryCluster::new(5);
     server(&cluster, 1).behave(Behaviour::Refusing);
-    server(&cluster, 2).behave(Behaviour::Failing(Fault::ReadOnly));
-    server(&cluster, 3).behave(Behaviour::Failing(Fault::OutOfMemory));
+    server(&cluster, 2).behave(Behaviour::Failing(NodeError::ReadOnly));
+    server(&cluster, 3).behave(Behaviour::Failing(NodeError::OutOfMemory));
     server(&cluster, 4).behave(Behaviour::Hanging);
     drop(client(&cluster).red_lock("r").try_lock().await.unwrap_err());
     let (failed, rollback) = (traces.one("failed"), traces.one("rollback"));
@@ -222,8 +222,8 @@ async fn a_lost_attempt_traces_the_vote_of_every_node_and_its_rollback() {
     assert_eq!(votes.len(), 5, "{votes:?}");
     assert_eq!(votes[0], "memory:0: granted");
     assert!(votes[1].starts_with("memory:1: held by somebody:else"), "{votes:?}");
-    assert_eq!(votes[2], format!("memory:2: {}", Fault::ReadOnly));
-    assert_eq!(votes[3], format!("memory:3: {}", Fault::OutOfMemory));
+    assert_eq!(votes[2], format!("memory:2: {}", NodeError::ReadOnly));
+    assert_eq!(votes[3], format!("memory:3: {}", NodeError::OutOfMemory));
     assert!(votes[4].starts_with("memory:4: ") && !votes[4].ends_with("granted"), "{votes:?}");
     assert!(!rollback.field("nodes").is_empty());
     assert!(traces.of("acquired").is_empty());
@@ -239,7 +239,7 @@ async fn every_renewal_by_the_watchdog_is_traced_with_its_outcome() {
     assert_eq!(renewal.level, Level::DEBUG);
     renewal.names(&guard);
     assert_eq!(renewal.field("outcome"), "Renewed");
-    all_behave(&cluster, &Behaviour::Failing(Fault::ReadOnly));
+    all_behave(&cluster, &Behaviour::Failing(NodeError::ReadOnly));
     pass(TTL / 6 + Duration::from_millis(100)).await;
     let renewals = traces.of("renewal");
     assert_eq!(renewals.len(), 2, "{renewals:?}");

@@ -8,7 +8,7 @@ use std::{
 
 use super::{all_behave, client, locked_nodes, pass, server, thaw_all};
 use crate::{
-    Fault, LockError, MemoryCluster, Quorum,
+    LockError, MemoryCluster, NodeError, Quorum,
     node::{Entry, memory::Behaviour},
 };
 
@@ -92,7 +92,7 @@ async fn lock_waits_without_limit_for_what_is_held() {
 
 #[tokio::test(start_paused = true)]
 async fn lock_gives_up_when_no_quorum_could_be_asked_for_its_patience() {
-    for behaviour in [Behaviour::Hanging, Behaviour::Failing(Fault::Busy)] {
+    for behaviour in [Behaviour::Hanging, Behaviour::Failing(NodeError::Busy)] {
         let cluster = MemoryCluster::new(3);
         all_behave(&cluster, &behaviour);
         let start = tokio::time::Instant::now();
@@ -109,7 +109,7 @@ async fn lock_gives_up_when_no_quorum_could_be_asked_for_its_patience() {
 #[tokio::test(start_paused = true)]
 async fn nodes_that_fail_at_once_do_not_make_a_busy_loop() {
     let cluster = MemoryCluster::new(3);
-    all_behave(&cluster, &Behaviour::Failing(Fault::Loading));
+    all_behave(&cluster, &Behaviour::Failing(NodeError::Loading));
     drop(client(&cluster).red_lock("r").try_lock_for(Duration::from_secs(10)).await);
     let is_attempt = |entry: &&Entry| matches!(entry, Entry::Lock(_) | Entry::Enqueue(_));
     let asked = server(&cluster, 0).take_log().iter().filter(is_attempt).count();
@@ -166,7 +166,7 @@ async fn one_failure_after_a_long_wait_does_not_exhaust_the_patience() {
     let waiting = tokio::spawn(async move { lock.lock().await.map(drop) });
     pass(Duration::from_secs(60)).await;
     // Polls are up to 7.5 s apart by now; whichever falls into this fails.
-    all_behave(&cluster, &Behaviour::Failing(Fault::Busy));
+    all_behave(&cluster, &Behaviour::Failing(NodeError::Busy));
     pass(Duration::from_secs(1)).await;
     while !server(&cluster, 0).take_log().iter().any(|entry| matches!(entry, Entry::Lock(_))) {
         pass(Duration::from_millis(100)).await;
@@ -199,7 +199,7 @@ async fn without_a_patience_of_its_own_a_lock_waits_out_the_quarantine_of_nodes_
     all_behave(&cluster, &Behaviour::Granting);
     server(&cluster, 0).forget();
     server(&cluster, 1).forget();
-    server(&cluster, 2).behave(Behaviour::Failing(Fault::Unreachable("gone".into())));
+    server(&cluster, 2).behave(Behaviour::Failing(NodeError::Unreachable("gone".into())));
     let start = tokio::time::Instant::now();
     drop(quorum.red_lock("s").lock().await.unwrap());
     assert!(start.elapsed() <= quarantine + late, "{:?}", start.elapsed());

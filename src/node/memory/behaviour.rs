@@ -9,7 +9,7 @@ use std::{
 use crate::{
     mutex,
     node::{
-        Answer, Entry, Fault, HeldBy, Holder, Inspection, Observation, Queued, QuorumParameters, Request,
+        Answer, Entry, HeldBy, Holder, Inspection, NodeError, Observation, Queued, QuorumParameters, Request,
         Responder, answer::Registration, memory::MemoryServer,
     },
     owner_id::OwnerId,
@@ -23,8 +23,8 @@ pub(crate) enum Behaviour {
     Granting,
     /// Says that somebody else holds everything.
     Refusing,
-    /// Answers everything with this fault, and executes nothing.
-    Failing(Fault),
+    /// Answers everything with this error, and executes nothing.
+    Failing(NodeError),
     /// Takes requests and does nothing, until it thaws.
     Hanging,
 }
@@ -59,7 +59,7 @@ impl Switch {
         let behaviour = state.behaviour.clone();
         drop(state);
         match behaviour {
-            Behaviour::Failing(fault) => responder.fault(&fault),
+            Behaviour::Failing(error) => responder.error(&error),
             Behaviour::Refusing => {
                 responder
                     .answer(request.entries.iter().map(|entry| refusal(entry, parameters.max_ttl)).collect());

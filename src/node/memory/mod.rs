@@ -15,7 +15,7 @@ use crate::{
     clock::Clock,
     mutex,
     node::{
-        Answer, Entry, Fault, Listener, NewNodes, Node, Notice, Owed, QuorumParameters, Register, Reply,
+        Answer, Entry, Listener, NewNodes, Node, NodeError, Notice, Owed, QuorumParameters, Register, Reply,
         Request, Responder, RestartGuard, Subscription,
         memory::listeners::Listeners,
         state::{NodeState, NodeTime},
@@ -143,7 +143,7 @@ impl Node for MemoryNode {
     fn call(&self, request: Request) -> Reply {
         let entries = request.entries.len();
         if self.is_closed.load(Ordering::Acquire) && !request.entries.iter().all(Entry::is_owed) {
-            return Reply::fault(entries, &Fault::Closed);
+            return Reply::error(entries, &NodeError::Closed);
         }
         let (responder, reply) = Reply::channel(entries);
         self.server.take(&self.parameters, request, responder);

@@ -11,7 +11,7 @@ use crate::{
     clock::{Clock, Instant, VIRTUAL_EPOCH},
     mutex,
     node::{
-        Answer, Entry, Fault, Listener, NewNodes, Node, Notice, Reply, Request, Subscription,
+        Answer, Entry, Listener, NewNodes, Node, NodeError, Notice, Reply, Request, Subscription,
         conformance::{Subject, conforms},
         entries::{inspect, lock, parameters, resource, take, unlock},
         memory::{Behaviour, MemoryNode, MemoryServer, SWEEP_AFTER},
@@ -86,7 +86,7 @@ fn clients_share_a_server_and_not_its_fate() {
     answer(&*node, lock("a", "1", 5000, 0));
     assert!(matches!(answer(&other, lock("a", "2", 5000, 0)), Answer::Held(_)));
     node.close().now_or_never().expect("nothing is owed");
-    assert_eq!(answer(&*node, lock("b", "1", 5000, 0)), Answer::Fault(Fault::Closed));
+    assert_eq!(answer(&*node, lock("b", "1", 5000, 0)), Answer::Error(NodeError::Closed));
     assert_eq!(answer(&*node, unlock("a", "1", true, false)), Answer::Unlocked { deleted: 1 });
     assert!(matches!(answer(&other, take("a", "2", 5000)), Answer::Granted { .. }));
 }
@@ -149,8 +149,8 @@ fn a_refusing_or_failing_server_executes_nothing() {
     let Fixture { server, node, .. } = fixture();
     server.behave(Behaviour::Refusing);
     assert!(matches!(answer(&*node, lock("a", "1", 5000, 0)), Answer::Held(_)));
-    server.behave(Behaviour::Failing(Fault::OutOfMemory));
-    assert_eq!(answer(&*node, lock("a", "1", 5000, 0)), Answer::Fault(Fault::OutOfMemory));
+    server.behave(Behaviour::Failing(NodeError::OutOfMemory));
+    assert_eq!(answer(&*node, lock("a", "1", 5000, 0)), Answer::Error(NodeError::OutOfMemory));
     server.behave(Behaviour::Granting);
     assert!(matches!(answer(&*node, lock("a", "2", 5000, 0)), Answer::Granted { .. }));
     assert_eq!(server.take_log().len(), 3);

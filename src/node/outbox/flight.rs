@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use crate::{
     clock::Instant,
-    node::{answer::Answer, fault::Fault, outbox::item::Item, request::Entry, transport::BatchId},
+    node::{answer::Answer, error::NodeError, outbox::item::Item, request::Entry, transport::BatchId},
 };
 
 /// Where a request stands in the order of submission.
@@ -78,7 +78,7 @@ impl Batch {
         let asked: usize = self.items.iter().map(|(_, item)| item.entries.len()).sum();
         if answers.len() != asked {
             let problem = format!("{} answers to {asked} entries", answers.len());
-            answers = vec![Answer::Fault(Fault::Protocol(problem.into())); asked];
+            answers = vec![Answer::Error(NodeError::Protocol(problem.into())); asked];
         }
         let mut answers = answers.into_iter();
         let mut owed = Vec::new();

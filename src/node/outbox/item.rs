@@ -6,7 +6,7 @@ use crate::{
     clock::Instant,
     node::{
         answer::Answer,
-        fault::Fault,
+        error::NodeError,
         reply::{Reply, Responder},
         request::{Entry, Owed, Request, Unlock, Withdraw},
     },
@@ -120,7 +120,7 @@ impl Item {
     /// always refuse them. Nobody waits for it any more.
     pub(super) fn still_owed(&self, answers: &[Answer]) -> Option<Self> {
         let owed = self.owed.as_ref()?;
-        let refused = |answer: &Answer| matches!(answer, Answer::Fault(fault) if !fault.is_for_good());
+        let refused = |answer: &Answer| matches!(answer, Answer::Error(error) if !error.is_for_good());
         if !answers.iter().any(refused) {
             return None;
         }
@@ -138,15 +138,15 @@ impl Item {
         REST.saturating_mul(1 << self.refusals.saturating_sub(1).min(6)).min(LONGEST_REST)
     }
 
-    pub(super) fn fault(self, fault: &Fault) {
-        self.responder.fault(fault);
+    pub(super) fn error(self, error: &NodeError) {
+        self.responder.error(error);
     }
 
-    /// Answers what is not sent (any more): with this fault, unless a connection broke over it
+    /// Answers what is not sent (any more): with this error, unless a connection broke over it
     /// before.
-    pub(super) fn refuse(self, fault: &Fault) {
-        let fault = if self.was_sent { &Fault::Disconnected } else { fault };
-        self.fault(fault);
+    pub(super) fn refuse(self, error: &NodeError) {
+        let error = if self.was_sent { &NodeError::Disconnected } else { error };
+        self.error(error);
     }
 }
 

@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use super::{Line, Outbox, Stage, flight::Place, item::Item};
 use crate::{
     clock::Instant,
-    node::{fault::Fault, transport::BatchId},
+    node::{error::NodeError, transport::BatchId},
     owner_id::OwnerId,
 };
 
@@ -17,11 +17,11 @@ impl Outbox {
     }
 
     /// No connection could be had. What waits is refused, except unlocks.
-    pub(crate) fn dial_failed(&mut self, fault: Fault) {
-        let fault = unreachable(fault);
-        self.line = Line::Down(fault.clone());
+    pub(crate) fn dial_failed(&mut self, error: NodeError) {
+        let error = unreachable(error);
+        self.line = Line::Down(error.clone());
         self.wanted = false;
-        self.drop_unsent(&fault);
+        self.drop_unsent(&error);
     }
 
     /// The connection is broken, or given up. Unlocks go back to their places; whatever else was
@@ -29,27 +29,27 @@ impl Outbox {
     ///
     /// A node that was mute before, or has sent what it must not, is taken for down until it is
     /// heard of again; otherwise calls wait for the next connection.
-    pub(crate) fn disconnected(&mut self, fault: Fault, now: Instant) {
-        let is_violation = fault.is_violation();
-        let fault = unreachable(fault);
+    pub(crate) fn disconnected(&mut self, error: NodeError, now: Instant) {
+        let is_violation = error.is_violation();
+        let error = unreachable(error);
         self.line = if self.mute {
-            Line::Down(Fault::Unresponsive)
+            Line::Down(NodeError::Unresponsive)
         } else if is_violation {
-            Line::Down(fault.clone())
+            Line::Down(error.clone())
         } else {
             Line::Dialling
         };
         self.mute = false;
         self.loading = None;
         self.wanted = false;
-        self.drop_unsent(&fault);
+        self.drop_unsent(&error);
         for (place, mut item) in self.flight.take_all() {
             if item.is_owed() && !item.is_over(now) {
                 item.was_sent = true;
                 self.enqueue(place, item);
             } else {
                 self.weight -= item.weight();
-                item.fault(&Fault::Disconnected);
+                item.error(&NodeError::Disconnected);
             }
         }
     }
@@ -62,7 +62,7 @@ impl Outbox {
         self.loading.get_or_insert(now);
         let items = batch.into_items();
         let last = self.superseding(&items);
-        let fault = Fault::Unreachable("not executed: the node had lost the script".into());
+        let error = NodeError::Unreachable("not executed: the node had lost the script".into());
         for (place, item) in items {
             let is_past = item.takers().any(|owner| last.get(owner).is_some_and(|last| *last > place));
             let resend = item.is_owed() || !(item.is_abandoned() || is_past);
@@ -70,7 +70,7 @@ impl Outbox {
                 self.enqueue(place, item);
             } else {
                 self.weight -= item.weight();
-                item.fault(&fault);
+                item.error(&error);
             }
         }
         starts
@@ -86,10 +86,10 @@ impl Outbox {
     pub(crate) fn end(&mut self) {
         self.stage = Stage::Ended;
         for (_, item) in self.flight.take_all() {
-            item.fault(&Fault::Disconnected);
+            item.error(&NodeError::Disconnected);
         }
         for item in self.queue.take_if(|_| true) {
-            item.refuse(&Fault::Closed);
+            item.refuse(&NodeError::Closed);
         }
         self.resting.clear();
         self.loading = None;
@@ -98,20 +98,20 @@ impl Outbox {
     }
 
     /// Refuses what waits to be sent, except unlocks.
-    pub(super) fn drop_unsent(&mut self, fault: &Fault) {
-        self.drop_queued(fault, |item| !item.is_owed());
+    pub(super) fn drop_unsent(&mut self, error: &NodeError) {
+        self.drop_queued(error, |item| !item.is_owed());
     }
 
     /// Drops what waits and is of no use any more.
     pub(super) fn drop_over(&mut self, now: Instant) {
-        let fault = self.unsent();
-        self.drop_queued(&fault, |item| item.is_over(now));
+        let error = self.unsent();
+        self.drop_queued(&error, |item| item.is_over(now));
     }
 
-    fn drop_queued(&mut self, fault: &Fault, is_dropped: impl Fn(&Item) -> bool) {
+    fn drop_queued(&mut self, error: &NodeError, is_dropped: impl Fn(&Item) -> bool) {
         for item in self.queue.take_if(is_dropped) {
             self.weight -= item.weight();
-            item.refuse(fault);
+            item.refuse(error);
         }
         self.earliest = self.queue.iter().map(|(_, item)| item.until).min();
     }
@@ -134,11 +134,11 @@ impl Outbox {
     }
 }
 
-/// Any cause of having no connection, as a fault that says that nothing was sent.
-fn unreachable(fault: Fault) -> Fault {
-    match fault {
-        fault if fault.is_unsent() => fault,
-        fault if fault.is_answer() => Fault::Handshake(Arc::new(fault)),
-        fault => Fault::Unreachable(fault.to_string().into()),
+/// Any cause of having no connection, as an error that says that nothing was sent.
+fn unreachable(error: NodeError) -> NodeError {
+    match error {
+        error if error.is_unsent() => error,
+        error if error.is_answer() => NodeError::Handshake(Arc::new(error)),
+        error => NodeError::Unreachable(error.to_string().into()),
     }
 }

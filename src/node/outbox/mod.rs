@@ -18,7 +18,7 @@ use crate::{
     clock::Instant,
     node::{
         answer::Answer,
-        fault::Fault,
+        error::NodeError,
         reply::Reply,
         request::{Entry, Load, Owed, Request},
         transport::BatchId,
@@ -97,7 +97,7 @@ enum Line {
     Dialling,
     Up,
     /// None, and this is why: calls are refused with it.
-    Down(Fault),
+    Down(NodeError),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,12 +128,12 @@ impl Outbox {
         }
     }
 
-    /// Accepts a request, or refuses it with a fault that says it was not sent.
+    /// Accepts a request, or refuses it with an error that says it was not sent.
     pub(crate) fn submit(&mut self, request: Request) -> Reply {
         self.wanted = true;
         let entries = request.entries.len();
-        if let Some(fault) = self.refusal(is_owed(&request.entries), entries) {
-            return Reply::fault(entries, &fault);
+        if let Some(error) = self.refusal(is_owed(&request.entries), entries) {
+            return Reply::error(entries, &error);
         }
         let (responder, reply) = Reply::channel(entries);
         let place = self.next;
@@ -184,7 +184,7 @@ impl Outbox {
     pub(crate) fn tick(&mut self, now: Instant) {
         if !self.mute && self.oldest().is_some_and(|oldest| oldest + self.node_timeout <= now) {
             self.mute = true;
-            self.drop_unsent(&Fault::Unresponsive);
+            self.drop_unsent(&NodeError::Unresponsive);
         }
         self.wake_rested(now);
         if self.earliest.is_some_and(|earliest| earliest <= now) {
@@ -256,14 +256,14 @@ impl Outbox {
         self.queue.iter().map(|(_, item)| item).chain(in_flight).chain(self.resting.values())
     }
 
-    fn refusal(&self, owed: bool, entries: usize) -> Option<Fault> {
+    fn refusal(&self, owed: bool, entries: usize) -> Option<NodeError> {
         match (self.stage, &self.line) {
-            (Stage::Ended, _) => Some(Fault::Closed),
+            (Stage::Ended, _) => Some(NodeError::Closed),
             _ if owed => None,
-            (Stage::Closing, _) => Some(Fault::Closed),
-            (Stage::Open, Line::Down(fault)) => Some(fault.clone()),
-            _ if self.mute => Some(Fault::Unresponsive),
-            _ if self.weight + entries > MOST_WAITING => Some(Fault::Overloaded),
+            (Stage::Closing, _) => Some(NodeError::Closed),
+            (Stage::Open, Line::Down(error)) => Some(error.clone()),
+            _ if self.mute => Some(NodeError::Unresponsive),
+            _ if self.weight + entries > MOST_WAITING => Some(NodeError::Overloaded),
             _ => None,
         }
     }
@@ -277,12 +277,12 @@ impl Outbox {
     }
 
     /// What to say of a request that was never sent.
-    fn unsent(&self) -> Fault {
+    fn unsent(&self) -> NodeError {
         match &self.line {
-            Line::Down(fault) => fault.clone(),
-            Line::Dialling => Fault::Unreachable("no connection yet".into()),
-            Line::Up if self.mute => Fault::Unresponsive,
-            Line::Up => Fault::Overloaded,
+            Line::Down(error) => error.clone(),
+            Line::Dialling => NodeError::Unreachable("no connection yet".into()),
+            Line::Up if self.mute => NodeError::Unresponsive,
+            Line::Up => NodeError::Overloaded,
         }
     }
 

@@ -2,67 +2,67 @@
 
 use redis::{ErrorKind, RedisError};
 
-use crate::node::fault::Fault;
+use crate::node::error::NodeError;
 
-/// The fault behind an error of the `redis` crate.
+/// The error behind an error of the `redis` crate.
 ///
 /// A connection that was refused never carried the call. Any other break may have come after the
 /// call was sent.
-pub(crate) fn classify(error: &RedisError) -> Fault {
+pub(crate) fn classify(error: &RedisError) -> NodeError {
     if let Some(code) = error.code() {
         return classify_code(code, error.detail().unwrap_or_default());
     }
     if error.is_connection_refusal() {
-        return Fault::Unreachable(error.to_string().into());
+        return NodeError::Unreachable(error.to_string().into());
     }
     if error.is_timeout() {
-        return Fault::TimedOut;
+        return NodeError::TimedOut;
     }
     match error.kind() {
-        ErrorKind::AuthenticationFailed => Fault::NoAuth(error.to_string().into()),
-        ErrorKind::Io => Fault::Disconnected,
-        _ if error.is_connection_dropped() => Fault::Disconnected,
-        _ => Fault::Protocol(error.to_string().into()),
+        ErrorKind::AuthenticationFailed => NodeError::NoAuth(error.to_string().into()),
+        ErrorKind::Io => NodeError::Disconnected,
+        _ if error.is_connection_dropped() => NodeError::Disconnected,
+        _ => NodeError::Protocol(error.to_string().into()),
     }
 }
 
-/// The fault behind an error that came instead of all answers to a call.
-pub(super) fn classify_call(error: &RedisError) -> Fault {
+/// The error behind an error that came instead of all answers to a call.
+pub(super) fn classify_call(error: &RedisError) -> NodeError {
     match classify(error) {
-        Fault::Server(said) => Fault::CallFailed(said),
-        fault => fault,
+        NodeError::Server(said) => NodeError::CallFailed(said),
+        node_error => node_error,
     }
 }
 
-/// The fault behind an error reply: its first word is the code.
-pub(crate) fn classify_code(code: &str, detail: &str) -> Fault {
+/// The error behind an error reply: its first word is the code.
+pub(crate) fn classify_code(code: &str, detail: &str) -> NodeError {
     match code {
-        "WRONGTYPE" => Fault::WrongType,
-        "NOAUTH" | "WRONGPASS" => Fault::NoAuth(detail.into()),
-        "READONLY" => Fault::ReadOnly,
-        "OOM" => Fault::OutOfMemory,
-        "LOADING" => Fault::Loading,
-        "NOPERM" => Fault::NoPermission(detail.into()),
-        "MISCONF" => Fault::CannotPersist,
-        "BUSY" => Fault::Busy,
-        "ERR" if missing_permission(detail).is_some() => Fault::NoPermission(detail.into()),
-        _ if detail.is_empty() => Fault::Server(code.into()),
-        _ => Fault::Server(format!("{code} {detail}").into()),
+        "WRONGTYPE" => NodeError::WrongType,
+        "NOAUTH" | "WRONGPASS" => NodeError::NoAuth(detail.into()),
+        "READONLY" => NodeError::ReadOnly,
+        "OOM" => NodeError::OutOfMemory,
+        "LOADING" => NodeError::Loading,
+        "NOPERM" => NodeError::NoPermission(detail.into()),
+        "MISCONF" => NodeError::CannotPersist,
+        "BUSY" => NodeError::Busy,
+        "ERR" if missing_permission(detail).is_some() => NodeError::NoPermission(detail.into()),
+        _ if detail.is_empty() => NodeError::Server(code.into()),
+        _ => NodeError::Server(format!("{code} {detail}").into()),
     }
 }
 
-/// The fault behind an error that a script caught.
+/// The error behind an error that a script caught.
 ///
 /// Servers before 7 put the place in the script before it and leave a `-` before the code, or leave
 /// the code out.
-pub(crate) fn classify_caught(text: &str) -> Fault {
+pub(crate) fn classify_caught(text: &str) -> NodeError {
     let text = match text.strip_prefix("@user_script: ").and_then(|rest| rest.split_once(": ")) {
         Some((line, rest)) if line.bytes().all(|byte| byte.is_ascii_digit()) => rest,
         _ => text,
     };
     let text = text.strip_prefix('-').unwrap_or(text).trim_end();
     if let Some(words) = missing_permission(text) {
-        return Fault::NoPermission(words.into());
+        return NodeError::NoPermission(words.into());
     }
     let (code, detail) = text.split_once(' ').unwrap_or((text, ""));
     classify_code(code, detail)
@@ -86,17 +86,17 @@ mod tests {
     #[test]
     fn error_replies_are_told_apart_by_their_code() {
         let told = |code: &str| classify_code(code, "why");
-        assert_eq!(told("WRONGTYPE"), Fault::WrongType);
-        assert_eq!(told("NOAUTH"), Fault::NoAuth("why".into()));
-        assert_eq!(told("WRONGPASS"), Fault::NoAuth("why".into()));
-        assert_eq!(told("READONLY"), Fault::ReadOnly);
-        assert_eq!(told("OOM"), Fault::OutOfMemory);
-        assert_eq!(told("LOADING"), Fault::Loading);
-        assert_eq!(told("NOPERM"), Fault::NoPermission("why".into()));
-        assert_eq!(told("MISCONF"), Fault::CannotPersist);
-        assert_eq!(told("BUSY"), Fault::Busy);
-        assert_eq!(told("NOREPLICAS"), Fault::Server("NOREPLICAS why".into()));
-        assert_eq!(classify_code("ERR", ""), Fault::Server("ERR".into()));
+        assert_eq!(told("WRONGTYPE"), NodeError::WrongType);
+        assert_eq!(told("NOAUTH"), NodeError::NoAuth("why".into()));
+        assert_eq!(told("WRONGPASS"), NodeError::NoAuth("why".into()));
+        assert_eq!(told("READONLY"), NodeError::ReadOnly);
+        assert_eq!(told("OOM"), NodeError::OutOfMemory);
+        assert_eq!(told("LOADING"), NodeError::Loading);
+        assert_eq!(told("NOPERM"), NodeError::NoPermission("why".into()));
+        assert_eq!(told("MISCONF"), NodeError::CannotPersist);
+        assert_eq!(told("BUSY"), NodeError::Busy);
+        assert_eq!(told("NOREPLICAS"), NodeError::Server("NOREPLICAS why".into()));
+        assert_eq!(classify_code("ERR", ""), NodeError::Server("ERR".into()));
     }
 
     /// A script catches its own errors, so this one may be a proxy's.
@@ -113,25 +113,25 @@ mod tests {
     #[test]
     fn errors_of_the_crate_are_told_apart_by_code_and_kind() {
         let server = |kind| RedisError::from((ErrorKind::Server(kind), "text", "why".to_owned()));
-        assert_eq!(classify(&server(ServerErrorKind::ReadOnly)), Fault::ReadOnly);
-        assert_eq!(classify(&server(ServerErrorKind::NoPerm)), Fault::NoPermission("why".into()));
+        assert_eq!(classify(&server(ServerErrorKind::ReadOnly)), NodeError::ReadOnly);
+        assert_eq!(classify(&server(ServerErrorKind::NoPerm)), NodeError::NoPermission("why".into()));
         let io = |kind: io::ErrorKind| RedisError::from(io::Error::from(kind));
-        assert!(matches!(classify(&io(io::ErrorKind::ConnectionRefused)), Fault::Unreachable(_)));
-        assert_eq!(classify(&io(io::ErrorKind::BrokenPipe)), Fault::Disconnected);
-        assert_eq!(classify(&io(io::ErrorKind::UnexpectedEof)), Fault::Disconnected);
-        assert_eq!(classify(&io(io::ErrorKind::TimedOut)), Fault::TimedOut);
+        assert!(matches!(classify(&io(io::ErrorKind::ConnectionRefused)), NodeError::Unreachable(_)));
+        assert_eq!(classify(&io(io::ErrorKind::BrokenPipe)), NodeError::Disconnected);
+        assert_eq!(classify(&io(io::ErrorKind::UnexpectedEof)), NodeError::Disconnected);
+        assert_eq!(classify(&io(io::ErrorKind::TimedOut)), NodeError::TimedOut);
         let refused = RedisError::from((ErrorKind::AuthenticationFailed, "no"));
-        assert!(matches!(classify(&refused), Fault::NoAuth(_)));
-        assert!(matches!(classify(&RedisError::from((ErrorKind::Parse, "no"))), Fault::Protocol(_)));
+        assert!(matches!(classify(&refused), NodeError::NoAuth(_)));
+        assert!(matches!(classify(&RedisError::from((ErrorKind::Parse, "no"))), NodeError::Protocol(_)));
     }
 
     #[test]
     fn caught_errors_are_read_in_the_words_of_old_and_new_servers() {
-        assert_eq!(classify_caught("OOM command not allowed"), Fault::OutOfMemory);
-        assert_eq!(classify_caught("@user_script: 27: -READONLY You can't write\r\n"), Fault::ReadOnly);
+        assert_eq!(classify_caught("OOM command not allowed"), NodeError::OutOfMemory);
+        assert_eq!(classify_caught("@user_script: 27: -READONLY You can't write\r\n"), NodeError::ReadOnly);
         let old = "@user_script: 9: The user executing the script can't run this command or subcommand";
-        assert!(matches!(classify_caught(old), Fault::NoPermission(_)));
-        assert!(matches!(classify_caught(""), Fault::Server(_)));
+        assert!(matches!(classify_caught(old), NodeError::NoPermission(_)));
+        assert!(matches!(classify_caught(""), NodeError::Server(_)));
     }
 
     /// What Redis 6.2.5, 7.0.15 and 8.2.3 and Valkey 9.1.2 said, of a command, a key and a channel:
@@ -170,18 +170,18 @@ mod tests {
             classify_code(code, detail)
         };
         for text in direct.iter().chain(&uncaught) {
-            assert!(matches!(replied(text), Fault::NoPermission(_)), "{text}: {:?}", replied(text));
+            assert!(matches!(replied(text), NodeError::NoPermission(_)), "{text}: {:?}", replied(text));
         }
         for text in caught {
             assert!(
-                matches!(classify_caught(text), Fault::NoPermission(_)),
+                matches!(classify_caught(text), NodeError::NoPermission(_)),
                 "{text}: {:?}",
                 classify_caught(text)
             );
         }
         assert!(matches!(
             classify_caught("ERR This Redis command is not allowed from script"),
-            Fault::Server(_)
+            NodeError::Server(_)
         ));
     }
 }

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     clock::{BootClock, Clock},
-    node::fault::Fault,
+    node::error::NodeError,
 };
 
 /// Makes plain connections to one node of a quorum, for programs that look at servers: the same
@@ -69,8 +69,8 @@ impl NodeConnector {
     ///
     /// # Errors
     ///
-    /// The [`Fault`] that a lock would report of this node: it cannot be reached, does not answer,
-    /// or does not let this user in.
+    /// The [`NodeError`] that a lock would report of this node: it cannot be reached, does not
+    /// answer, or does not let this user in.
     ///
     /// # Cancel safety
     ///
@@ -79,7 +79,7 @@ impl NodeConnector {
         &self,
         config: AsyncConnectionConfig,
         timeout: Duration,
-    ) -> Result<MultiplexedConnection, Fault> {
+    ) -> Result<MultiplexedConnection, NodeError> {
         let clock = BootClock::start(&self.runtime);
         let opened = async {
             match &self.route.leads_to {
@@ -97,7 +97,7 @@ impl NodeConnector {
         &self,
         endpoint: &Endpoint,
         config: AsyncConnectionConfig,
-    ) -> Result<MultiplexedConnection, Fault> {
+    ) -> Result<MultiplexedConnection, NodeError> {
         let intake = Arc::new(Intake::new());
         let (mut connection, driver) = endpoint.open(config, &intake).await?;
         intake.lift();

@@ -29,7 +29,7 @@ use super::{
     intake::{Intake, Metered},
     tls::Connector,
 };
-use crate::node::{fault::Fault, transport::late};
+use crate::node::{error::NodeError, transport::late};
 
 /// Where a server is, and who speaks to it.
 #[derive(Clone, Debug)]
@@ -144,12 +144,12 @@ impl Endpoint {
 
     /// Why a connection was not there within some time. A caller that gives up leaves it to the
     /// next to find out.
-    pub(super) fn late(&self, patience: Duration) -> Fault {
+    pub(super) fn late(&self, patience: Duration) -> NodeError {
         if self.is_securing.swap(false, Ordering::Relaxed) {
             let why = format!(
                 "no answer within {patience:?}: if the port has no TLS, write redis:// instead of rediss://"
             );
-            return Fault::Unreachable(why.into());
+            return NodeError::Unreachable(why.into());
         }
         late(patience)
     }
@@ -160,16 +160,16 @@ impl Endpoint {
         &self,
         config: AsyncConnectionConfig,
         intake: &Arc<Intake>,
-    ) -> Result<Opened, Fault> {
+    ) -> Result<Opened, NodeError> {
         let opened = self.open_anyhow(config, intake).await;
-        opened.map_err(|fault| intake.fault().unwrap_or(fault))
+        opened.map_err(|node_error| intake.node_error().unwrap_or(node_error))
     }
 
     async fn open_anyhow(
         &self,
         config: AsyncConnectionConfig,
         intake: &Arc<Intake>,
-    ) -> Result<Opened, Fault> {
+    ) -> Result<Opened, NodeError> {
         match &self.place {
             Place::Tcp { host, port, connector } => {
                 let stream = connect(host, *port).await.map_err(|error| unreachable(&error))?;
@@ -195,7 +195,7 @@ impl Endpoint {
                 let opening = client.get_multiplexed_async_connection_with_config(&config);
                 let opened = AssertUnwindSafe(opening).catch_unwind().await;
                 let opened = opened.map_err(|_| {
-                    Fault::Tls(
+                    NodeError::Tls(
                         "the redis crate panicked: has the process a crypto provider for rustls?".into(),
                     )
                 })?;
@@ -230,44 +230,44 @@ async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-fn unreachable(error: &io::Error) -> Fault {
-    Fault::Unreachable(Arc::from(error.to_string()))
+fn unreachable(error: &io::Error) -> NodeError {
+    NodeError::Unreachable(Arc::from(error.to_string()))
 }
 
 /// Why a handshake failed, where the likeliest reason deserves better words than the server's.
-fn handshake(error: &RedisError) -> Fault {
+fn handshake(error: &RedisError) -> NodeError {
     let refuses_hello = error.kind() == ErrorKind::RESP3NotSupported
         || error.code() == Some("NOPROTO")
         || error.detail().is_some_and(|detail| detail.to_ascii_lowercase().contains("hello"));
     if refuses_hello && error.code() != Some("NOAUTH") && error.code() != Some("WRONGPASS") {
-        return Fault::Protocol(
+        return NodeError::Protocol(
             "the server does not speak RESP3 (HELLO 3): Redis 6 or later is required".into(),
         );
     }
     if error.code() == Some("NOAUTH") {
-        return Fault::NoAuth("the server wants a password: write redis://:PASSWORD@HOST:PORT".into());
+        return NodeError::NoAuth("the server wants a password: write redis://:PASSWORD@HOST:PORT".into());
     }
     if error.kind() == ErrorKind::Parse {
-        return Fault::Protocol("the server does not speak the protocol of Redis".into());
+        return NodeError::Protocol("the server does not speak the protocol of Redis".into());
     }
     classify(error)
 }
 
 /// The same of a connection without TLS, to a server that may want it.
-fn in_the_clear(error: &RedisError) -> Fault {
+fn in_the_clear(error: &RedisError) -> NodeError {
     if error.kind() == ErrorKind::Io || error.is_connection_dropped() {
         let why =
             "the server closed the connection instead of answering: if the port has TLS, write rediss://";
-        return Fault::Unreachable(why.into());
+        return NodeError::Unreachable(why.into());
     }
     handshake(error)
 }
 
 /// With TLS 1.3, a client hears only now that its certificate is wanted or not trusted: mostly as
 /// an alert, sometimes as a connection that breaks.
-fn behind_tls(error: &RedisError) -> Fault {
+fn behind_tls(error: &RedisError) -> NodeError {
     if error.kind() == ErrorKind::Io {
-        return Fault::Tls(format!("the server ended the handshake: {error}").into());
+        return NodeError::Tls(format!("the server ended the handshake: {error}").into());
     }
     handshake(error)
 }

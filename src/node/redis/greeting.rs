@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use crate::node::fault::Fault;
+use crate::node::error::NodeError;
 
 /// The answer to `HELLO`: what kind of server this is. It costs a round trip at every connection,
 /// before anything is written, and no permission that the handshake does not need.
@@ -24,10 +24,10 @@ impl Greeting {
 
     /// Why the server can be no node; what says nothing, as a proxy may, is taken for a standalone
     /// server.
-    pub(super) fn refusal(&self) -> Option<Fault> {
+    pub(super) fn refusal(&self) -> Option<NodeError> {
         match self.mode.as_deref() {
-            Some("cluster") => Some(Fault::ClusterMode),
-            Some("sentinel") => Some(Fault::SentinelMode),
+            Some("cluster") => Some(NodeError::ClusterMode),
+            Some("sentinel") => Some(NodeError::SentinelMode),
             _ => None,
         }
     }
@@ -56,10 +56,13 @@ mod tests {
 
     #[test]
     fn clusters_and_sentinels_are_refused_and_nothing_else_is() {
-        assert_eq!(greeting(&[("mode", "cluster"), ("role", "master")]).refusal(), Some(Fault::ClusterMode));
+        assert_eq!(
+            greeting(&[("mode", "cluster"), ("role", "master")]).refusal(),
+            Some(NodeError::ClusterMode)
+        );
         assert_eq!(
             greeting(&[("server", "redis"), ("mode", "sentinel")]).refusal(),
-            Some(Fault::SentinelMode)
+            Some(NodeError::SentinelMode)
         );
         for mode in ["standalone", "some day"] {
             assert_eq!(greeting(&[("mode", mode)]).refusal(), None);

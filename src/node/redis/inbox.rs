@@ -14,7 +14,7 @@ use redis::{
 };
 
 use super::intake::Intake;
-use crate::{mutex, node::fault::Fault, resource::Resource};
+use crate::{mutex, node::error::NodeError, resource::Resource};
 
 /// Where pushes end: of each channel that somebody listens to, one notice waits at most, and
 /// everything else is dropped unread. So a server that pushes without an end fills no memory, even
@@ -33,7 +33,7 @@ pub(super) struct Mail {
     /// Set when nothing more will come.
     pub(super) has_ended: bool,
     /// What the server should not have sent.
-    pub(super) fault: Option<Fault>,
+    pub(super) error: Option<NodeError>,
 }
 
 #[derive(Debug)]
@@ -111,7 +111,7 @@ impl State {
                     return false;
                 }
                 let why = "a subscription was confirmed that nobody asked for";
-                self.mail.fault = Some(Fault::Protocol(why.into()));
+                self.mail.error = Some(NodeError::Protocol(why.into()));
                 true
             }
             _ => false,
@@ -197,16 +197,19 @@ mod tests {
         scene.inbox.expect(vec![b"a".into(), b"b".into()]);
         for channel in ["b", "a"] {
             scene.push(PushKind::Subscribe, channel);
-            assert_eq!(scene.mail().fault, None);
+            assert_eq!(scene.mail().error, None);
         }
         for (kind, channel) in [(PushKind::Subscribe, "a"), (PushKind::PSubscribe, "c")] {
             scene.push(kind, channel);
-            assert!(matches!(scene.mail().fault, Some(Fault::Protocol(_))));
+            assert!(matches!(scene.mail().error, Some(NodeError::Protocol(_))));
         }
         scene.inbox.expect(vec![b"a".into()]);
         scene.inbox.expect(Vec::new());
         scene.push(PushKind::Unsubscribe, "a");
-        assert!(matches!(scene.mail().fault, Some(Fault::Protocol(_))), "the command was answered before");
+        assert!(
+            matches!(scene.mail().error, Some(NodeError::Protocol(_))),
+            "the command was answered before"
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::node::{fault::Fault, proclamation::LONGEST_VALUE};
+use crate::node::{error::NodeError, proclamation::LONGEST_VALUE};
 
 /// The most bytes that may come before an answer or a notice that was asked for is complete. The
 /// longest answer of our script that shows no leader has a fifth of it. It is no more, because the
@@ -73,10 +73,10 @@ impl Intake {
     }
 
     /// Set when the server has sent too much.
-    pub(super) fn fault(&self) -> Option<Fault> {
+    pub(super) fn node_error(&self) -> Option<NodeError> {
         match self.exceeded.load(Relaxed) {
             0 => None,
-            most => Some(Fault::Flooded { most }),
+            most => Some(NodeError::Flooded { most }),
         }
     }
 
@@ -186,11 +186,11 @@ mod tests {
             intake.heard();
         }
         stream.read_exact(&mut buffer).await.unwrap();
-        assert_eq!(intake.fault(), None);
+        assert_eq!(intake.node_error(), None);
         let error = stream.read_exact(&mut buffer[..1]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
         intake.expect(1);
-        assert_eq!(intake.fault(), Some(Fault::Flooded { most: MOST }));
+        assert_eq!(intake.node_error(), Some(NodeError::Flooded { most: MOST }));
         assert!(!intake.has_ended(), "the stream has not ended by itself");
     }
 
@@ -202,7 +202,7 @@ mod tests {
         let mut buffer = vec![0; MOST + 64 * MOST_OF_LEADER];
         stream.read_exact(&mut buffer).await.unwrap();
         stream.read_exact(&mut buffer[..1]).await.unwrap_err();
-        assert_eq!(intake.fault(), Some(Fault::Flooded { most: buffer.len() }));
+        assert_eq!(intake.node_error(), Some(NodeError::Flooded { most: buffer.len() }));
     }
 
     #[tokio::test]

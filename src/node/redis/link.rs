@@ -97,13 +97,13 @@ impl RedisLink {
         // A connection that is driven elsewhere says in this way that it is broken.
         let mail = self.wire.take_mail(context);
         self.events.extend(mail.released.into_iter().map(LinkEvent::Released));
-        let fault = match outcome {
-            _ if mail.fault.is_some() => mail.fault,
-            Err(error) => Some(self.wire.fault(&error)),
-            Ok(()) if is_broken || mail.has_ended => Some(self.wire.fault(&broken())),
+        let node_error = match outcome {
+            _ if mail.error.is_some() => mail.error,
+            Err(error) => Some(self.wire.node_error(&error)),
+            Ok(()) if is_broken || mail.has_ended => Some(self.wire.node_error(&broken())),
             Ok(()) => None,
         };
-        self.events.extend(fault.map(LinkEvent::Closed));
+        self.events.extend(node_error.map(LinkEvent::Closed));
     }
 
     /// Says how long the answer may be that comes next.
@@ -225,5 +225,5 @@ fn call_event(batch: BatchId, entries: &[Entry], reply: Value) -> LinkEvent {
     if error.code() == Some("NOSCRIPT") {
         return LinkEvent::NotLoaded { batch };
     }
-    LinkEvent::Answers { batch, answers: vec![Answer::Fault(classify_call(&error)); entries.len()] }
+    LinkEvent::Answers { batch, answers: vec![Answer::Error(classify_call(&error)); entries.len()] }
 }

@@ -11,7 +11,7 @@ use self::{link::RedisLink, route::Destination, sentinel::MasterSet, wire::Wire}
 use crate::{
     clock::Clock,
     node::{
-        fault::Fault,
+        error::NodeError,
         parameters::QuorumParameters,
         remote::{RemoteNode, Setup},
         transport::{Link, Transport},
@@ -71,7 +71,7 @@ impl RedisTransport {
 
     /// Connects to the server that Sentinels name, if it says itself that it is a master: where
     /// nobody registers, nothing else would refuse a replica.
-    async fn open_master(&self, set: &MasterSet) -> Result<Wire, Fault> {
+    async fn open_master(&self, set: &MasterSet) -> Result<Wire, NodeError> {
         let master = set.master(&*self.clock, self.dial_timeout).await?;
         let share = set.share(self.dial_timeout);
         let patience = self.clock.sleep_until(self.clock.now() + share);
@@ -81,20 +81,20 @@ impl RedisTransport {
             Either::Left((opened, _)) => opened,
             Either::Right(((), _)) => {
                 let why = format!("the master {} does not answer within {share:?}", master.address());
-                Err(Fault::Unreachable(why.into()))
+                Err(NodeError::Unreachable(why.into()))
             }
         };
         let (wire, greeting) = opened.inspect_err(|_| set.doubt())?;
         if greeting.is_replica() {
             set.doubt();
-            return Err(Fault::ReadOnly);
+            return Err(NodeError::ReadOnly);
         }
         Ok(wire)
     }
 }
 
 impl Transport for RedisTransport {
-    fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Link>, Fault>> {
+    fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Link>, NodeError>> {
         async {
             let wire = match &self.route.leads_to {
                 Destination::Server(endpoint) => Wire::open_node(endpoint).await?.0,
@@ -106,7 +106,7 @@ impl Transport for RedisTransport {
         .boxed()
     }
 
-    fn late(&self, patience: Duration) -> Fault {
+    fn late(&self, patience: Duration) -> NodeError {
         self.route.late(patience)
     }
 

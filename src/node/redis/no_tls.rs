@@ -4,7 +4,7 @@ use tokio::net::TcpStream;
 
 use crate::{
     error::ConfigError,
-    node::{fault::Fault, redis::address},
+    node::{error::NodeError, redis::address},
 };
 
 /// Nothing to secure nodes with.
@@ -30,7 +30,7 @@ impl Security {
 }
 
 impl Connector {
-    pub(super) async fn secure(&self, _host: &str, _stream: TcpStream) -> Result<TcpStream, Fault> {
+    pub(super) async fn secure(&self, _host: &str, _stream: TcpStream) -> Result<TcpStream, NodeError> {
         match *self {}
     }
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{endpoint::Endpoint, sentinel::MasterSet, tls::Security, url};
 use crate::{
     error::ConfigError,
-    node::{fault::Fault, transport::late},
+    node::{error::NodeError, transport::late},
 };
 
 /// How a node is reached: one server, or whichever server Sentinels name.
@@ -53,7 +53,7 @@ impl Route {
     }
 
     /// Why a connection was not there within some time.
-    pub(super) fn late(&self, patience: Duration) -> Fault {
+    pub(super) fn late(&self, patience: Duration) -> NodeError {
         match &self.leads_to {
             Destination::Server(endpoint) => endpoint.late(patience),
             Destination::MasterSet(_) => late(patience),

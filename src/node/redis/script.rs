@@ -10,7 +10,7 @@ use redis::{Cmd, RedisWrite, ToRedisArgs, Value};
 use crate::{
     node::{
         answer::{Abstention, Answer, HeldBy, Holder, Inspection, Observation, Queued, Registration},
-        fault::Fault,
+        error::NodeError,
         parameters::{Fingerprint, Incarnation, QuarantineParameters, QuorumParameters, RestartGuard},
         proclamation::Proclamation,
         redis::classify::{classify_caught, classify_code},
@@ -197,10 +197,10 @@ impl ToRedisArgs for Joined<'_> {
     }
 }
 
-/// The answers to `entries`; whatever does not have the shape of one is a protocol fault of its
+/// The answers to `entries`; whatever does not have the shape of one is a protocol error of its
 /// entry.
 pub(crate) fn decode(entries: &[Entry], reply: Value) -> Vec<Answer> {
-    let all = |fault: Fault| vec![Answer::Fault(fault); entries.len()];
+    let all = |node_error: NodeError| vec![Answer::Error(node_error); entries.len()];
     match reply {
         Value::Array(answers) if answers.len() == entries.len() => {
             entries.iter().zip(&answers).map(|(entry, answer)| decode_one(entry, answer)).collect()
@@ -211,7 +211,7 @@ pub(crate) fn decode(entries: &[Entry], reply: Value) -> Vec<Answer> {
 }
 
 fn decode_one(entry: &Entry, answer: &Value) -> Answer {
-    parse(entry, answer).unwrap_or_else(|| Answer::Fault(misshapen(answer)))
+    parse(entry, answer).unwrap_or_else(|| Answer::Error(misshapen(answer)))
 }
 
 fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
@@ -230,9 +230,9 @@ fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
     };
     let (tag, fields) = parts.split_first()?;
     let parsed = match (entry, bytes(tag)?, fields) {
-        (_, b"fault", [text]) => Answer::Fault(classify_caught(&String::from_utf8_lossy(bytes(text)?))),
+        (_, b"error", [text]) => Answer::Error(classify_caught(&String::from_utf8_lossy(bytes(text)?))),
         (_, b"counter", [text]) => {
-            Answer::Fault(Fault::Counter(String::from_utf8_lossy(bytes(text)?).into()))
+            Answer::Error(NodeError::Counter(String::from_utf8_lossy(bytes(text)?).into()))
         }
         (_, b"awaited", [inner]) => return parse(entry, inner).map(|answer| answer.awaited(true)),
         (_, b"wrong_quorum", [fingerprint]) => {
@@ -253,9 +253,9 @@ fn parse(entry: &Entry, answer: &Value) -> Option<Answer> {
             Answer::RenewedInQuarantine(Abstention::Quarantined(Duration::from_millis(number(remaining)?)))
         }
         (Entry::Register(_) | Entry::Init(_), b"clock_off", [gap]) => {
-            Answer::Fault(Fault::ClockOff(Duration::from_millis(number(gap)?)))
+            Answer::Error(NodeError::ClockOff(Duration::from_millis(number(gap)?)))
         }
-        (Entry::Register(_) | Entry::Init(_), b"no_run_id", []) => Answer::Fault(Fault::RunIdForbidden),
+        (Entry::Register(_) | Entry::Init(_), b"no_run_id", []) => Answer::Error(NodeError::RunIdForbidden),
         (Entry::Init(_), b"already_registered", [fingerprint]) => {
             Answer::AlreadyRegistered { fingerprint: fingerprint_of(fingerprint)? }
         }
@@ -393,7 +393,7 @@ fn owner_of(value: &Value) -> Option<Option<OwnerId>> {
 }
 
 /// Shows the start of what came: a reply may be megabytes long.
-fn misshapen(value: &Value) -> Fault {
+fn misshapen(value: &Value) -> NodeError {
     let shown: String = format!("{value:?}").chars().take(200).collect();
-    Fault::Protocol(format!("not an answer: {shown}").into())
+    NodeError::Protocol(format!("not an answer: {shown}").into())
 }

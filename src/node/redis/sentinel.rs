@@ -14,7 +14,7 @@ use super::{
     tls::Connector,
     wire::Wire,
 };
-use crate::{clock::Clock, node::fault::Fault};
+use crate::{clock::Clock, node::error::NodeError};
 
 /// A master and its replicas, known to Sentinels by a name. Which of them is the master is asked
 /// anew at every dial.
@@ -49,7 +49,11 @@ impl MasterSet {
     /// The present master, as the first Sentinel says that answers.
     ///
     /// Each of them has an equal share of a dial's time, and the master one as well.
-    pub(super) async fn master(&self, clock: &dyn Clock, dial_timeout: Duration) -> Result<Endpoint, Fault> {
+    pub(super) async fn master(
+        &self,
+        clock: &dyn Clock,
+        dial_timeout: Duration,
+    ) -> Result<Endpoint, NodeError> {
         let (count, share) = (self.sentinels.len(), self.share(dial_timeout));
         let mut said = Vec::new();
         let first = self.first.load(Ordering::Relaxed);
@@ -65,7 +69,7 @@ impl MasterSet {
             }
             self.doubt();
         }
-        Err(Fault::NoMaster(said.join("; ").into()))
+        Err(NodeError::NoMaster(said.join("; ").into()))
     }
 
     /// How much of a dial's time each Sentinel has, and the master as well.
@@ -89,10 +93,10 @@ impl MasterSet {
     }
 
     async fn ask(&self, sentinel: &Endpoint) -> Result<(String, u16), String> {
-        let mut wire = Wire::open(sentinel).await.map_err(|fault| fault.to_string())?;
+        let mut wire = Wire::open(sentinel).await.map_err(|node_error| node_error.to_string())?;
         let mut command = redis::cmd("SENTINEL");
         let asked = wire.start(command.arg("GET-MASTER-ADDR-BY-NAME").arg(&*self.name).clone());
-        match wire.hear(asked).await.map_err(|fault| fault.to_string())? {
+        match wire.hear(asked).await.map_err(|node_error| node_error.to_string())? {
             Value::Nil => Err(format!("watches no master by the name of {}", self.name)),
             answer => redis::from_redis_value(answer).map_err(|error| error.to_string()),
         }

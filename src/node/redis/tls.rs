@@ -8,7 +8,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream, rustls::pki_types::ServerNam
 use crate::{
     config::{Tls, in_words},
     error::ConfigError,
-    node::{fault::Fault, redis::address},
+    node::{error::NodeError, redis::address},
 };
 
 /// What the nodes of one client are secured with. It is read when the first of them asks for it: a
@@ -45,10 +45,14 @@ impl Security {
 
 impl Connector {
     /// Shakes hands over a connection to this host.
-    pub(super) async fn secure(&self, host: &str, stream: TcpStream) -> Result<TlsStream<TcpStream>, Fault> {
+    pub(super) async fn secure(
+        &self,
+        host: &str,
+        stream: TcpStream,
+    ) -> Result<TlsStream<TcpStream>, NodeError> {
         let name = ServerName::try_from(address::plain_host(host).to_owned());
         let name =
-            name.map_err(|_| Fault::Tls(format!("{host} is no name that a certificate has").into()))?;
+            name.map_err(|_| NodeError::Tls(format!("{host} is no name that a certificate has").into()))?;
         self.0.connect(name, stream).await.map_err(|error| failed(&error))
     }
 }
@@ -59,6 +63,6 @@ impl std::fmt::Debug for Connector {
     }
 }
 
-fn failed(error: &io::Error) -> Fault {
-    Fault::Tls(in_words(error).into())
+fn failed(error: &io::Error) -> NodeError {
+    NodeError::Tls(in_words(error).into())
 }

@@ -18,7 +18,7 @@ use super::{
     inbox::{Inbox, Mail},
     intake::Intake,
 };
-use crate::node::fault::Fault;
+use crate::node::error::NodeError;
 
 /// Commands that the redis crate holds until it has written them. Sending in order relies on there
 /// being room (see [`Wire::start`]); the most that are unanswered at once are the calls in flight,
@@ -47,7 +47,7 @@ pub(super) struct Wire {
 
 impl Wire {
     /// Connects, and speaks RESP3.
-    pub(super) async fn open(endpoint: &Endpoint) -> Result<Self, Fault> {
+    pub(super) async fn open(endpoint: &Endpoint) -> Result<Self, NodeError> {
         let intake = Arc::new(Intake::new());
         let (inbox, outlet) = Inbox::new(&intake);
         let config = AsyncConnectionConfig::new()
@@ -62,7 +62,7 @@ impl Wire {
     }
 
     /// Connects to a server that may be a node, and selects the database.
-    pub(super) async fn open_node(endpoint: &Endpoint) -> Result<(Self, Greeting), Fault> {
+    pub(super) async fn open_node(endpoint: &Endpoint) -> Result<(Self, Greeting), NodeError> {
         let mut wire = Self::open(endpoint).await?;
         let mut hello = redis::cmd("HELLO");
         let hello = wire.start(hello.arg(3).clone());
@@ -82,7 +82,7 @@ impl Wire {
     }
 
     /// Waits for an answer; only before there is a link that does.
-    pub(super) async fn hear(&mut self, mut answering: Answering) -> Result<Value, Fault> {
+    pub(super) async fn hear(&mut self, mut answering: Answering) -> Result<Value, NodeError> {
         let answer = poll_fn(|context| {
             let is_broken = self.poll_drive(context).is_ready();
             match self.poll_answer(&mut answering, context) {
@@ -92,7 +92,7 @@ impl Wire {
         });
         let answer = answer.await;
         self.intake.heard();
-        answer.and_then(Value::extract_error).map_err(|error| self.fault(&error))
+        answer.and_then(Value::extract_error).map_err(|error| self.node_error(&error))
     }
 
     /// Puts a command on the wire; what comes back need not be polled for that, but the wire has to
@@ -144,14 +144,14 @@ impl Wire {
 
     /// Why the connection has ended with this error, which may only follow from what the server
     /// sent.
-    pub(super) fn fault(&self, error: &RedisError) -> Fault {
+    pub(super) fn node_error(&self, error: &RedisError) -> NodeError {
         let is_unexplained = self.is_own && self.driver.is_none() && !self.intake.has_ended();
-        match (self.intake.fault(), classify(error)) {
-            (Some(fault), _) => fault,
-            (None, Fault::Disconnected) if is_unexplained => {
-                Fault::Protocol("the server sent what is no RESP3".into())
+        match (self.intake.node_error(), classify(error)) {
+            (Some(node_error), _) => node_error,
+            (None, NodeError::Disconnected) if is_unexplained => {
+                NodeError::Protocol("the server sent what is no RESP3".into())
             }
-            (None, fault) => fault,
+            (None, node_error) => node_error,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     mutex,
-    node::{Fault, Incarnation},
+    node::{Incarnation, NodeError},
 };
 
 /// The incarnations of the servers that one client is connected to, by address.
@@ -35,14 +35,14 @@ impl Seat {
     ///
     /// # Errors
     ///
-    /// [`Fault::SameServer`] if the client is connected to it by another address: it would have two
-    /// votes.
-    pub(super) fn take(&self, incarnation: &Incarnation) -> Result<Taken, Fault> {
+    /// [`NodeError::SameServer`] if the client is connected to it by another address: it would have
+    /// two votes.
+    pub(super) fn take(&self, incarnation: &Incarnation) -> Result<Taken, NodeError> {
         let mut incarnations = mutex::lock(&self.census.incarnations);
         let other =
             incarnations.iter().find(|(address, taken)| **address != self.address && *taken == incarnation);
         if let Some((address, _)) = other {
-            return Err(Fault::SameServer {
+            return Err(NodeError::SameServer {
                 other: Arc::clone(address),
                 incarnation: Arc::clone(incarnation),
             });

@@ -29,7 +29,7 @@ use crate::{
     clock::{Clock, Instant},
     node::{
         Answer, Incarnation, Listener, NewNodes, Notice,
-        fault::Fault,
+        error::NodeError,
         transport::{LinkEvent, Transport},
     },
 };
@@ -102,15 +102,15 @@ impl Driver {
         loop {
             let link = self.connect().await?;
             let (incarnation, since) = (link.incarnation.clone(), self.clock.now());
-            let fault = self.serve(link).await?;
+            let error = self.serve(link).await?;
             let now = self.clock.now();
             self.last = incarnation.map(|incarnation| (incarnation, now));
-            tracing::debug!(node = %self.address, %fault, "the connection to a node is broken");
-            self.tell_violation(&fault);
+            tracing::debug!(node = %self.address, %error, "the connection to a node is broken");
+            self.tell_violation(&error);
             self.tell_disconnected();
-            self.redial.lasted(now.saturating_duration_since(since), &fault);
+            self.redial.lasted(now.saturating_duration_since(since), &error);
             let mut state = self.shared.lock();
-            state.outbox.disconnected(fault, now);
+            state.outbox.disconnected(error, now);
             let interrupted = state.subscriptions.disconnected();
             drop(state);
             tell(&interrupted, Notice::Interrupted);
@@ -128,18 +128,18 @@ impl Driver {
                     self.tell_connected(&link);
                     return Ok(link);
                 }
-                Err(fault) => {
-                    tracing::debug!(node = %self.address, %fault, "a node cannot be reached");
-                    self.tell_violation(&fault);
-                    self.redial.failed(&fault);
-                    self.shared.lock().outbox.dial_failed(fault);
+                Err(error) => {
+                    tracing::debug!(node = %self.address, %error, "a node cannot be reached");
+                    self.tell_violation(&error);
+                    self.redial.failed(&error);
+                    self.shared.lock().outbox.dial_failed(error);
                 }
             }
         }
     }
 
     /// Connects and registers.
-    async fn dial(&mut self) -> Result<Result<Registered, Fault>, Done> {
+    async fn dial(&mut self) -> Result<Result<Registered, NodeError>, Done> {
         let (transport, timeout) = (Arc::clone(&self.transport), self.dial_timeout);
         let (clock, registers) = (Arc::clone(&self.clock), self.registers);
         let seat = self.seat.clone();
@@ -202,7 +202,7 @@ impl Driver {
     }
 
     /// Serves calls over a connection, until it is broken or given up.
-    async fn serve(&mut self, mut link: Registered) -> Result<Fault, Done> {
+    async fn serve(&mut self, mut link: Registered) -> Result<NodeError, Done> {
         poll_fn(|context| {
             self.shared.driver.register(context.waker());
             self.poll_serve(&mut link, context)
@@ -216,7 +216,7 @@ impl Driver {
         &mut self,
         registered: &mut Registered,
         context: &mut Context<'_>,
-    ) -> Poll<Result<Fault, Done>> {
+    ) -> Poll<Result<NodeError, Done>> {
         // First, since mostly a call wakes: the one poll of the link below then writes it as well.
         // But what is overdue may be so because this process stood still, and its answer be there:
         // then that is heard first.
@@ -229,8 +229,8 @@ impl Driver {
         loop {
             while let Poll::Ready(event) = registered.link.poll_event(context) {
                 now = self.clock.now();
-                if let Some(fault) = self.take_event(registered, event, now) {
-                    return Poll::Ready(Ok(fault));
+                if let Some(error) = self.take_event(registered, event, now) {
+                    return Poll::Ready(Ok(error));
                 }
             }
             let mut state = self.shared.lock();
@@ -248,7 +248,7 @@ impl Driver {
             };
             if is_silent {
                 let silent = "given up after a long silence";
-                return Poll::Ready(Ok(Fault::Unreachable(silent.into())));
+                return Poll::Ready(Ok(NodeError::Unreachable(silent.into())));
             }
             if self.timer.poll(context, deadline).is_pending() {
                 return Poll::Pending;
@@ -257,8 +257,8 @@ impl Driver {
         }
     }
 
-    /// Deals with what a link says: the fault, if it is broken.
-    fn take_event(&self, registered: &mut Registered, event: LinkEvent, now: Instant) -> Option<Fault> {
+    /// Deals with what a link says: the error, if it is broken.
+    fn take_event(&self, registered: &mut Registered, event: LinkEvent, now: Instant) -> Option<NodeError> {
         match event {
             LinkEvent::Answers { batch, answers } => {
                 if batch == REGISTRATION {
@@ -274,7 +274,7 @@ impl Driver {
                     registered.register_again(self.registers, &*self.clock);
                 }
                 self.shared.lock().outbox.answered(batch, answers, now);
-                return is_replica.then_some(Fault::ReadOnly);
+                return is_replica.then_some(NodeError::ReadOnly);
             }
             LinkEvent::NotLoaded { batch } => {
                 if self.shared.lock().outbox.not_loaded(batch, now) {
@@ -294,7 +294,7 @@ impl Driver {
                 let listeners = self.shared.lock().subscriptions.listeners(&resource);
                 tell(&listeners, Notice::Released);
             }
-            LinkEvent::Closed(fault) => return Some(fault),
+            LinkEvent::Closed(error) => return Some(error),
         }
         None
     }
@@ -305,9 +305,9 @@ impl Driver {
         if upkeep.is_done { Err(Done) } else { Ok(upkeep.deadline) }
     }
 
-    fn tell_violation(&self, fault: &Fault) {
-        if fault.is_violation() {
-            tracing::warn!(node = %self.address, %fault, "a node has sent what it must not");
+    fn tell_violation(&self, error: &NodeError) {
+        if error.is_violation() {
+            tracing::warn!(node = %self.address, %error, "a node has sent what it must not");
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-use crate::node::fault::Fault;
+use crate::node::error::NodeError;
 
 /// The first delay after a failed dial, doubled each time.
 const SHORTEST: Duration = Duration::from_millis(20);
@@ -54,13 +54,13 @@ impl Redial {
     }
 
     /// There was no connection, for this reason.
-    pub(super) fn failed(&mut self, fault: &Fault) {
-        self.is_wary = fault.is_violation();
+    pub(super) fn failed(&mut self, error: &NodeError) {
+        self.is_wary = error.is_violation();
     }
 
     /// A connection stood for so long, and ended for this reason.
-    pub(super) fn lasted(&mut self, duration: Duration, fault: &Fault) {
-        self.failed(fault);
+    pub(super) fn lasted(&mut self, duration: Duration, error: &NodeError) {
+        self.failed(error);
         if duration >= LONGEST && !self.is_wary {
             self.next = Duration::ZERO;
         }
@@ -71,8 +71,8 @@ impl Redial {
 mod tests {
     use super::*;
 
-    fn reset() -> Fault {
-        Fault::Unreachable("reset".into())
+    fn reset() -> NodeError {
+        NodeError::Unreachable("reset".into())
     }
 
     #[test]
@@ -97,10 +97,10 @@ mod tests {
      {
         let mut redial = Redial::new(1);
         assert_eq!(redial.delay().most, Duration::ZERO);
-        for fault in [Fault::Flooded { most: 1 }, Fault::Protocol("no RESP3".into())] {
+        for error in [NodeError::Flooded { most: 1 }, NodeError::Protocol("no RESP3".into())] {
             let mut full = SHORTEST;
             for _ in 0..15 {
-                redial.lasted(LONGEST * 100, &fault);
+                redial.lasted(LONGEST * 100, &error);
                 let Delay { least, most } = redial.delay();
                 assert!(
                     least == most && most <= full && most * 2 >= full,

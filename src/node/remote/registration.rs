@@ -7,7 +7,7 @@ use futures::future::poll_fn;
 use crate::{
     clock::Clock,
     node::{
-        Answer, Entry, Fault, Incarnation, NewNodes, Register,
+        Answer, Entry, Incarnation, NewNodes, NodeError, Register,
         remote::census::{Seat, Taken},
         transport::{BatchId, Link, LinkEvent},
     },
@@ -37,7 +37,7 @@ pub(super) async fn register(
     new_nodes: Option<NewNodes>,
     seat: &Seat,
     clock: &dyn Clock,
-) -> Result<Registered, Fault> {
+) -> Result<Registered, NodeError> {
     if let Some(new_nodes) = new_nodes {
         send(&mut *link, new_nodes, clock);
     }
@@ -60,8 +60,8 @@ pub(super) async fn register(
                 registered.incarnation = incarnation;
             }
             LinkEvent::Loaded => is_loaded = true,
-            LinkEvent::Closed(fault) => return Err(fault),
-            other => return Err(Fault::Protocol(format!("not registered, but {other:?}").into())),
+            LinkEvent::Closed(error) => return Err(error),
+            other => return Err(NodeError::Protocol(format!("not registered, but {other:?}").into())),
         }
     }
     Ok(registered)
@@ -77,16 +77,16 @@ impl Registered {
         }
     }
 
-    /// Takes the node's answer. A fault if the connection is of no use any more: calls under way
+    /// Takes the node's answer. An error if the connection is of no use any more: calls under way
     /// mean another server.
-    pub(super) fn hear_again(&mut self, answers: Vec<Answer>) -> Result<(), Fault> {
+    pub(super) fn hear_again(&mut self, answers: Vec<Answer>) -> Result<(), NodeError> {
         self.is_asked = false;
         let (incarnation, is_quarantined) = hear(&mut *self.link, &self.node, answers)?;
         self.is_quarantined = Some(is_quarantined);
         if incarnation == self.incarnation {
             return Ok(());
         }
-        Err(Fault::Unreachable("another server answers on this connection".into()))
+        Err(NodeError::Unreachable("another server answers on this connection".into()))
     }
 }
 
@@ -96,21 +96,25 @@ fn send(link: &mut dyn Link, new_nodes: NewNodes, clock: &dyn Clock) {
 }
 
 /// Takes the node's answer: the incarnation that it is in, and whether in quarantine.
-fn hear(link: &mut dyn Link, node: &str, answers: Vec<Answer>) -> Result<(Option<Incarnation>, bool), Fault> {
+fn hear(
+    link: &mut dyn Link,
+    node: &str,
+    answers: Vec<Answer>,
+) -> Result<(Option<Incarnation>, bool), NodeError> {
     match answers.into_iter().next() {
         Some(Answer::Registered(registration)) => {
             tracing::debug!(%node, incarnation = ?registration.incarnation, quarantine = ?registration.quarantine, "registered");
             link.registered(registration.incarnation.clone());
             Ok((registration.incarnation, registration.quarantine.is_some()))
         }
-        Some(Answer::WrongQuorum { fingerprint }) => Err(Fault::OtherQuorum(fingerprint)),
-        Some(Answer::Fault(fault)) => Err(fault),
-        other => Err(Fault::Protocol(format!("not registered, but {other:?}").into())),
+        Some(Answer::WrongQuorum { fingerprint }) => Err(NodeError::OtherQuorum(fingerprint)),
+        Some(Answer::Error(error)) => Err(error),
+        other => Err(NodeError::Protocol(format!("not registered, but {other:?}").into())),
     }
 }
 
 /// Whether a replica speaks, which takes over the data of its master, whatever it voted before: the
 /// connection is of no use.
 pub(super) fn is_replica(answers: &[Answer]) -> bool {
-    answers.contains(&Answer::Fault(Fault::ReadOnly))
+    answers.contains(&Answer::Error(NodeError::ReadOnly))
 }

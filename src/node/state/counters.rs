@@ -4,7 +4,7 @@ use crate::{
     mutation::{self, Mutation},
     node::{
         answer::Answer,
-        fault::Fault,
+        error::NodeError,
         parameters::QuorumParameters,
         state::{Counter, NodeState, NodeTime},
     },
@@ -66,7 +66,7 @@ pub(super) fn usable(number: u64) -> Result<u64, Answer> {
 }
 
 pub(super) fn used_up(number: u64) -> Answer {
-    Answer::Fault(Fault::Counter(number.to_string().into()))
+    Answer::Error(NodeError::Counter(number.to_string().into()))
 }
 
 impl NodeState {

@@ -6,7 +6,7 @@ use crate::{
     mutation::{self, Mutation},
     node::{
         answer::{Abstention, Answer, Registration},
-        fault::Fault,
+        error::NodeError,
         parameters::{Fingerprint, Incarnation, QuorumParameters, RestartGuard},
         request::{Init, NewNodes, Reconfigure, Register},
         state::{
@@ -174,5 +174,5 @@ impl NodeState {
 /// token that is far ahead would stay.
 fn check_clock(time: Duration, now: NodeTime) -> Result<(), Answer> {
     let gap = now.since_epoch().abs_diff(time);
-    if gap > LARGEST_GAP { Err(Answer::Fault(Fault::ClockOff(gap))) } else { Ok(()) }
+    if gap > LARGEST_GAP { Err(Answer::Error(NodeError::ClockOff(gap))) } else { Ok(()) }
 }

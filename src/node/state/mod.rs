@@ -4,7 +4,7 @@
 //! (state, entry, node time)  ->  (state, answer, notices)
 //! ```
 //!
-//! In-memory nodes wrap it, the simulator puts faults round it, the model checker explores it, and
+//! In-memory nodes wrap it, the simulator puts errors round it, the model checker explores it, and
 //! the scripts that run on real servers are compared with it command by command.
 
 use std::collections::BTreeMap;

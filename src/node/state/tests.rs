@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     node::{
-        Answer, Entry, Fault, Fingerprint, HeldBy, Holder, Inspection,
+        Answer, Entry, Fingerprint, HeldBy, Holder, Inspection, NodeError,
         entries::{
             force_unlock, inspect, lock, owner, parameters, renew, resource, take, unlock, unlock_late,
             write_back,
@@ -89,7 +89,7 @@ fn granted(vote: u64) -> Answer {
 }
 
 fn used_up(value: u64) -> Answer {
-    Answer::Fault(Fault::Counter(value.to_string().into()))
+    Answer::Error(NodeError::Counter(value.to_string().into()))
 }
 
 fn held(index: usize, by: &str, remaining: u64, counter: u64) -> Answer {

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     node::{
-        Entry, Fault, QuorumParameters, names,
+        Entry, NodeError, QuorumParameters, names,
         parameters::Incarnation,
         transport::{BatchId, Link, LinkEvent, Transport},
     },
@@ -31,7 +31,7 @@ pub(crate) struct SimTransport {
 }
 
 impl Transport for SimTransport {
-    fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Link>, Fault>> {
+    fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Link>, NodeError>> {
         let number = self.world.lock().open(self.client, self.node, &self.parameters);
         Dial { link: Some(SimLink { world: self.world.clone(), number, is_loaded: false }) }.boxed()
     }
@@ -52,14 +52,14 @@ struct SimLink {
 }
 
 impl Future for Dial {
-    type Output = Result<Box<dyn Link>, Fault>;
+    type Output = Result<Box<dyn Link>, NodeError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(link) = self.link.take() else { return Poll::Pending };
         match link.poll_inbox(context) {
             Poll::Ready(Inbound::Welcome) => Poll::Ready(Ok(Box::new(link))),
             Poll::Ready(Inbound::Refused(fault)) => Poll::Ready(Err(fault)),
-            Poll::Ready(_) => Poll::Ready(Err(Fault::Unreachable("the connection broke at once".into()))),
+            Poll::Ready(_) => Poll::Ready(Err(NodeError::Unreachable("the connection broke at once".into()))),
             Poll::Pending => {
                 self.link = Some(link);
                 Poll::Pending

@@ -10,7 +10,7 @@ use std::{
 use super::{State, aftermath::Aftermath, event::Event, server::Readiness};
 use crate::{
     node::{
-        Answer, Entry, Fault, QuorumParameters, names,
+        Answer, Entry, NodeError, QuorumParameters, names,
         transport::{BatchId, LinkEvent},
     },
     resource::Resource,
@@ -64,7 +64,7 @@ pub(crate) enum Outbound {
 #[derive(Clone, Debug)]
 pub(crate) enum Inbound {
     Welcome,
-    Refused(Fault),
+    Refused(NodeError),
     Answers { batch: BatchId, answers: Vec<Answer> },
     Subscribed(Resource),
     Released(Resource),
@@ -230,7 +230,7 @@ impl State {
     /// A node that is down does nothing with a message, but its machine refuses new connections.
     pub(super) fn refuse(&mut self, delivery: &Delivery) {
         if matches!(delivery.payload, Payload::Outbound(Outbound::Hello)) {
-            let refused = Inbound::Refused(Fault::Unreachable("connection refused".into()));
+            let refused = Inbound::Refused(NodeError::Unreachable("connection refused".into()));
             self.send(delivery.connection, Payload::Inbound(refused));
         }
     }
@@ -351,7 +351,7 @@ impl Inbound {
             Self::Answers { batch, answers } => Some(LinkEvent::Answers { batch, answers }),
             Self::Subscribed(resource) => Some(LinkEvent::Subscribed(resource)),
             Self::Released(resource) => Some(LinkEvent::Released(resource)),
-            Self::Closed => Some(LinkEvent::Closed(Fault::Disconnected)),
+            Self::Closed => Some(LinkEvent::Closed(NodeError::Disconnected)),
             Self::Refused(fault) => Some(LinkEvent::Closed(fault)),
             Self::Welcome => None,
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redquorum::{ConnectError, Fault, LockError, Quorum, Vote};
+use redquorum::{ConnectError, LockError, NodeError, Quorum, Vote};
 use redquorum_tests::{Cluster, Direction, Proxy, eventually};
 
 use super::{TTL, client, hash, in_order, unlocked_everywhere, unlocked_on};
@@ -40,8 +40,8 @@ async fn a_second_address_of_a_server_that_answers_late_is_not_used() {
         let guard = quorum.red_lock("r").lock().await.unwrap();
         let vote = in_order(&guard.votes())[2].clone();
         guard.unlock().await.unwrap();
-        let Vote::Unknown(Fault::Handshake(cause)) = vote else { return false };
-        matches!(*cause, Fault::SameServer { .. })
+        let Vote::Unknown(NodeError::Handshake(cause)) = vote else { return false };
+        matches!(*cause, NodeError::SameServer { .. })
     };
     eventually(Duration::from_secs(20), "the second address is refused", is_refused).await;
 }

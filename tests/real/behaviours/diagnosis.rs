@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redquorum::{Fault, LockError, LossReason, Refusal, RenewError, UnlockError, Vote};
+use redquorum::{LockError, LossReason, NodeError, Refusal, RenewError, UnlockError, Vote};
 use redquorum_tests::Cluster;
 
 use super::{client, hold_as};
@@ -22,8 +22,11 @@ async fn a_server_that_cannot_be_asked_is_unknown_and_never_free() {
     let votes: Vec<_> = votes.iter().map(|(_, vote)| vote).collect();
     let Vote::Refused(Refusal::Held { owner, .. }) = votes[0] else { panic!("{votes:?}") };
     assert_eq!(owner.as_ref(), Some(guard.owner()));
-    assert!(matches!(votes[1], Vote::Unknown(Fault::Unreachable(_) | Fault::Disconnected)), "{votes:?}");
-    assert_eq!(*votes[2], Vote::Unknown(Fault::TimedOut));
+    assert!(
+        matches!(votes[1], Vote::Unknown(NodeError::Unreachable(_) | NodeError::Disconnected)),
+        "{votes:?}"
+    );
+    assert_eq!(*votes[2], Vote::Unknown(NodeError::TimedOut));
 }
 
 /// Row AG: an error reads as a sentence that names every node and what it said.
@@ -93,7 +96,8 @@ async fn held_unreachable_expired_and_taken_away_are_told_apart() {
     let Err(LockError::NoQuorum { votes, .. }) = outcome else { panic!("{outcome:?}") };
     // Two are enough to know; the third may not have been heard by then, which is not the same as
     // silent.
-    let gone = |vote: &Vote| matches!(vote, Vote::Unknown(Fault::Unreachable(_) | Fault::Disconnected));
+    let gone =
+        |vote: &Vote| matches!(vote, Vote::Unknown(NodeError::Unreachable(_) | NodeError::Disconnected));
     assert!(votes.iter().filter(|(_, vote)| gone(vote)).count() >= 2, "{votes}");
     assert!(votes.iter().all(|(_, vote)| gone(vote) || *vote == Vote::Pending), "{votes}");
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redquorum::{Fault, Vote};
+use redquorum::{NodeError, Vote};
 use redquorum_tests::{Cluster, Direction, ServerOptions, eventually};
 
 use super::{
@@ -22,7 +22,7 @@ async fn a_failed_attempt_is_rolled_back_on_nodes_that_granted_erred_or_stayed_s
     cluster.server(2).freeze().await;
     let lock = quorum.red_lock("r").ttl(TTL);
     let votes = votes_of(lock.try_lock().await.unwrap_err());
-    let (error, silent) = (Vote::Unknown(Fault::WrongType), Vote::Unknown(Fault::TimedOut));
+    let (error, silent) = (Vote::Unknown(NodeError::WrongType), Vote::Unknown(NodeError::TimedOut));
     assert_eq!(in_order(&votes), [error, silent.clone(), silent, Vote::Granted, Vote::Granted]);
     for server in cluster.some(3..5) {
         eventually(SOON, "a grant is taken back", async || !is_locked(server, "r").await).await;
@@ -146,7 +146,7 @@ async fn an_unlock_that_a_busy_server_refuses_is_sent_again() {
         guard.unlock().await.unwrap();
         // Its answer comes behind that to the unlock.
         let barrier = quorum.red_lock("barrier").ttl(TTL).lock().await.unwrap();
-        let refused = Vote::Unknown(Fault::Busy);
+        let refused = Vote::Unknown(NodeError::Busy);
         let is_refused = async || in_order(&barrier.votes())[0] == refused;
         eventually(SOON, "the server has refused", is_refused).await;
         server.command(&["SCRIPT", "KILL"]).await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use redquorum::{Fault, Quorum, RedLock, RestartGuard, Vote};
+use redquorum::{NodeError, Quorum, RedLock, RestartGuard, Vote};
 use redquorum_tests::{Cluster, eventually};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -19,7 +19,7 @@ async fn a_refused_connection_is_told() {
     for server in ailing(&cluster) {
         server.kill().await;
     }
-    let is_unreachable = |fault: &Fault| matches!(fault, Fault::Unreachable(_));
+    let is_unreachable = |node_error: &NodeError| matches!(node_error, NodeError::Unreachable(_));
     eventually_both(&lock, "the refused connections are told", is_unreachable).await;
     for server in ailing(&cluster) {
         server.restart_empty().await;
@@ -35,8 +35,8 @@ async fn a_server_that_does_not_answer_is_told_and_then_not_asked() {
     for server in ailing(&cluster) {
         server.freeze().await;
     }
-    assert_eq!(reasons(&lock).await, [Fault::TimedOut, Fault::TimedOut]);
-    let is_unasked = |fault: &Fault| *fault == Fault::Unresponsive;
+    assert_eq!(reasons(&lock).await, [NodeError::TimedOut, NodeError::TimedOut]);
+    let is_unasked = |node_error: &NodeError| *node_error == NodeError::Unresponsive;
     eventually_both(&lock, "the nodes are known not to answer", is_unasked).await;
     for server in ailing(&cluster) {
         server.thaw().await;
@@ -54,7 +54,7 @@ async fn too_many_calls_at_once_are_told() {
     let mut attempts: FuturesUnordered<_> = locks.iter().map(RedLock::try_lock).collect();
     let Some(Err(error)) = attempts.next().await else { panic!("all of them fit") };
     let votes = in_order(&votes_of(error));
-    let overloaded = votes.iter().filter(|vote| **vote == Vote::Unknown(Fault::Overloaded)).count();
+    let overloaded = votes.iter().filter(|vote| **vote == Vote::Unknown(NodeError::Overloaded)).count();
     assert!(overloaded >= 2, "{votes:?}");
     drop(attempts);
     for server in cluster.servers() {
@@ -67,20 +67,20 @@ async fn too_many_calls_at_once_are_told() {
 #[tokio::test]
 async fn nonsense_is_told_as_an_error_of_the_protocol() {
     let reason = reason_of_a_fool(RestartGuard::Off).await;
-    assert!(matches!(reason, Fault::Protocol(_)), "{reason:?}");
+    assert!(matches!(reason, NodeError::Protocol(_)), "{reason:?}");
 }
 
 /// A connection that does not even register is not used.
 #[tokio::test]
 async fn nonsense_in_answer_to_the_registration_is_told_as_an_error_of_the_handshake() {
     let reason = reason_of_a_fool(RestartGuard::PerConnection).await;
-    let Fault::Handshake(cause) = &reason else { panic!("{reason:?}") };
-    assert!(matches!(**cause, Fault::Protocol(_)), "{cause:?}");
+    let NodeError::Handshake(cause) = &reason else { panic!("{reason:?}") };
+    assert!(matches!(**cause, NodeError::Protocol(_)), "{cause:?}");
 }
 
 /// One real server, one dead, and one that speaks the protocol but answers every call with
 /// nonsense: what is told of that.
-async fn reason_of_a_fool(guard: RestartGuard) -> Fault {
+async fn reason_of_a_fool(guard: RestartGuard) -> NodeError {
     let cluster = Cluster::start(2).await;
     let fake = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("redis://{}", fake.local_addr().unwrap());
@@ -93,10 +93,10 @@ async fn reason_of_a_fool(guard: RestartGuard) -> Fault {
     let builder = Quorum::builder().admit_new_nodes().restart_guard(guard);
     let lock = builder.nodes(nodes).connect().await.unwrap().red_lock("r").ttl(TTL);
     cluster.server(1).kill().await;
-    let is_lasting = |fault: &Fault| !matches!(fault, Fault::Disconnected);
+    let is_lasting = |node_error: &NodeError| !matches!(node_error, NodeError::Disconnected);
     eventually_both(&lock, "the causes are told", is_lasting).await;
     let [dead, fool] = reasons(&lock).await;
-    assert!(matches!(dead, Fault::Unreachable(_)), "{dead:?}");
+    assert!(matches!(dead, NodeError::Unreachable(_)), "{dead:?}");
     fool
 }
 

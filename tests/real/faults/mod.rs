@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use redquorum::{ConnectError, Fault, Quorum, RedLock, Vote};
+use redquorum::{ConnectError, NodeError, Quorum, RedLock, Vote};
 use redquorum_tests::{Cluster, Server, ServerOptions, eventually};
 
 use super::behaviours::{SOON, TTL, builder, client, in_order, is_locked, votes_of};
@@ -21,26 +21,26 @@ fn ailing(cluster: &Cluster) -> &[Server] {
 }
 
 /// What the two ailing nodes give as their reasons; `None` if they are well enough for a lock.
-async fn reasons_if_any(lock: &RedLock) -> Option<[Fault; 2]> {
+async fn reasons_if_any(lock: &RedLock) -> Option<[NodeError; 2]> {
     let votes = match lock.try_lock().await {
         Ok(Some(_)) => return None,
-        Ok(None) => panic!("a fault was taken for a holder"),
+        Ok(None) => panic!("a node_error was taken for a holder"),
         Err(error) => in_order(&votes_of(error)),
     };
     assert!(matches!(votes[0], Vote::Granted | Vote::Pending), "{votes:?}");
     Some([1, 2].map(|node| match &votes[node] {
-        Vote::Unknown(fault) => fault.clone(),
+        Vote::Unknown(node_error) => node_error.clone(),
         other => panic!("node {node} gave a vote: {other:?}"),
     }))
 }
 
-async fn reasons(lock: &RedLock) -> [Fault; 2] {
+async fn reasons(lock: &RedLock) -> [NodeError; 2] {
     reasons_if_any(lock).await.expect("a quorum is ailing")
 }
 
 /// Waits until both give this reason, where the cause takes a moment, or breaks the connection
 /// first.
-async fn eventually_both(lock: &RedLock, what: &str, is_it: impl Fn(&Fault) -> bool) {
+async fn eventually_both(lock: &RedLock, what: &str, is_it: impl Fn(&NodeError) -> bool) {
     let told = async || reasons_if_any(lock).await.is_some_and(|reasons| reasons.iter().all(&is_it));
     eventually(SOON, what, told).await;
 }
@@ -74,7 +74,7 @@ async fn a_key_of_another_type_is_told() {
     let cluster = cluster().await;
     let lock = client(&cluster).await.red_lock("r").ttl(TTL);
     all_ailing(&cluster, &["SET", "r", "something else"]).await;
-    assert_eq!(reasons(&lock).await, [Fault::WrongType, Fault::WrongType]);
+    assert_eq!(reasons(&lock).await, [NodeError::WrongType, NodeError::WrongType]);
     all_ailing(&cluster, &["DEL", "r"]).await;
     recovers(&cluster, &lock).await;
 }
@@ -88,7 +88,7 @@ async fn credentials_that_are_not_accepted_any_more_are_told() {
     eventually_both(
         &lock,
         "the refused login is told",
-        |fault| matches!(fault, Fault::Handshake(cause) if matches!(**cause, Fault::NoAuth(_))),
+        |node_error| matches!(node_error, NodeError::Handshake(cause) if matches!(**cause, NodeError::NoAuth(_))),
     )
     .await;
     all_ailing(&cluster, &["ACL", "SETUSER", "locker", ">first"]).await;
@@ -102,8 +102,8 @@ async fn a_missing_password_is_told_when_connecting() {
     let outcome = Quorum::builder().admit_new_nodes().nodes([url]).connect().await;
     let Err(ConnectError::NoQuorum { votes, .. }) = outcome else { panic!("{outcome:?}") };
     let vote = &in_order(&votes)[0];
-    let Vote::Unknown(Fault::Handshake(cause)) = vote else { panic!("{vote:?}") };
-    assert!(matches!(**cause, Fault::NoAuth(_)), "{cause}");
+    let Vote::Unknown(NodeError::Handshake(cause)) = vote else { panic!("{vote:?}") };
+    assert!(matches!(**cause, NodeError::NoAuth(_)), "{cause}");
 }
 
 /// Told by the first call that it refuses, and then by its refusal to register. What it voted
@@ -114,9 +114,8 @@ async fn a_replica_is_told() {
     let ttl = Duration::from_secs(2);
     let lock = builder(&cluster).ttl(ttl).max_ttl(ttl).connect().await.unwrap().red_lock("r");
     all_ailing(&cluster, &["REPLICAOF", "127.0.0.1", "1"]).await;
-    assert_eq!(reasons(&lock).await, [Fault::ReadOnly, Fault::ReadOnly]);
-    let is_no_longer_asked =
-        |fault: &Fault| matches!(fault, Fault::Handshake(cause) if **cause == Fault::ReadOnly);
+    assert_eq!(reasons(&lock).await, [NodeError::ReadOnly, NodeError::ReadOnly]);
+    let is_no_longer_asked = |node_error: &NodeError| matches!(node_error, NodeError::Handshake(cause) if **cause == NodeError::ReadOnly);
     eventually_both(&lock, "the connections are given up", is_no_longer_asked).await;
     all_ailing(&cluster, &["REPLICAOF", "NO", "ONE"]).await;
     recovers(&cluster, &lock).await;
@@ -127,7 +126,7 @@ async fn a_lack_of_memory_is_told() {
     let cluster = cluster().await;
     let lock = client(&cluster).await.red_lock("r").ttl(TTL);
     all_ailing(&cluster, &["CONFIG", "SET", "maxmemory", "1"]).await;
-    assert_eq!(reasons(&lock).await, [Fault::OutOfMemory, Fault::OutOfMemory]);
+    assert_eq!(reasons(&lock).await, [NodeError::OutOfMemory, NodeError::OutOfMemory]);
     all_ailing(&cluster, &["CONFIG", "SET", "maxmemory", "0"]).await;
     recovers(&cluster, &lock).await;
 }
@@ -147,7 +146,7 @@ async fn a_server_that_is_loading_is_told() {
             let is_loading = async || server.info_field("persistence", "loading").await == "1";
             eventually(SOON, "the server is loading", is_loading).await;
         }
-        assert_eq!(reasons(&lock).await, [Fault::Loading, Fault::Loading]);
+        assert_eq!(reasons(&lock).await, [NodeError::Loading, NodeError::Loading]);
     };
     let reload = ["DEBUG", "RELOAD"];
     tokio::join!(cluster.server(1).command(&reload), cluster.server(2).command(&reload), told);
@@ -161,7 +160,7 @@ async fn a_missing_permission_is_told_outside_and_inside_of_the_script() {
     cluster.server(1).command(&["ACL", "SETUSER", "locker", "-evalsha"]).await;
     cluster.server(2).command(&["ACL", "SETUSER", "locker", "-hset"]).await;
     let reasons = reasons(&lock).await;
-    assert!(reasons.iter().all(|fault| matches!(fault, Fault::NoPermission(_))), "{reasons:?}");
+    assert!(reasons.iter().all(|node_error| matches!(node_error, NodeError::NoPermission(_))), "{reasons:?}");
     all_ailing(&cluster, &["ACL", "SETUSER", "locker", "+@all"]).await;
     recovers(&cluster, &lock).await;
 }
@@ -181,7 +180,7 @@ async fn a_server_that_cannot_persist_is_told() {
         let failed = async || server.info_field("persistence", "rdb_last_bgsave_status").await == "err";
         eventually(SOON, "the snapshot has failed", failed).await;
     }
-    assert_eq!(reasons(&lock).await, [Fault::CannotPersist, Fault::CannotPersist]);
+    assert_eq!(reasons(&lock).await, [NodeError::CannotPersist, NodeError::CannotPersist]);
     all_ailing(&cluster, &["CONFIG", "SET", "stop-writes-on-bgsave-error", "no"]).await;
     recovers(&cluster, &lock).await;
 }
@@ -198,7 +197,7 @@ async fn a_server_that_is_busy_with_a_script_is_told() {
             let is_busy = async || server.try_query::<()>(redis::cmd("GET").arg("r")).await.is_err();
             eventually(SOON, "the server is busy", is_busy).await;
         }
-        assert_eq!(reasons(&lock).await, [Fault::Busy, Fault::Busy]);
+        assert_eq!(reasons(&lock).await, [NodeError::Busy, NodeError::Busy]);
         all_ailing(&cluster, &["SCRIPT", "KILL"]).await;
     };
     let (one, other, ()) = tokio::join!(

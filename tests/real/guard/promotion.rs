@@ -1,7 +1,7 @@
 //! Replicas that take the place of their master, and masters that have been replicas: their data
 //! are another server's.
 
-use redquorum::{Fault, Refusal, RestartGuard, Vote};
+use redquorum::{NodeError, Refusal, RestartGuard, Vote};
 use redquorum_tests::eventually;
 
 use super::*;
@@ -140,7 +140,7 @@ async fn a_round_trip_to_the_own_replica_is_seen_by_a_client_that_asks_meanwhile
         let vote = trip.scene.vote_of_node_1().await;
         let abstains = matches!(vote, Vote::Refused(Refusal::Quarantined { .. }));
         assert!(
-            vote == Vote::Unknown(Fault::ReadOnly) || (abstains && guard == RestartGuard::PerVote),
+            vote == Vote::Unknown(NodeError::ReadOnly) || (abstains && guard == RestartGuard::PerVote),
             "{vote}"
         );
         trip.gets_in().await

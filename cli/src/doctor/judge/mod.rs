@@ -1,6 +1,6 @@
 //! What the facts amount to. Pure.
 
-use redquorum::{Fault, RestartGuard};
+use redquorum::{NodeError, RestartGuard};
 
 use super::{
     facts::{Expected, Facts, Node, Server},
@@ -28,11 +28,11 @@ pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
 fn of_node(expected: &Expected, node: &Node) -> Vec<Finding> {
     let mut findings = match &node.server {
         Ok(server) => of_server(expected, server, node.is_behind_sentinel),
-        Err(Gone { why, fault }) => {
-            let advice = match fault {
-                Some(Fault::NoAuth(_)) => "correct its user or password",
-                Some(Fault::Tls(_)) => "correct its url, its certificate, or the CAs in the table [tls]",
-                None | Some(Fault::Unreachable(_)) => "start it, or correct its address",
+        Err(Gone { why, error }) => {
+            let advice = match error {
+                Some(NodeError::NoAuth(_)) => "correct its user or password",
+                Some(NodeError::Tls(_)) => "correct its url, its certificate, or the CAs in the table [tls]",
+                None | Some(NodeError::Unreachable(_)) => "start it, or correct its address",
                 Some(_) => "correct its url, or the server that answers there",
             };
             vec![Finding::fail("reachable", why, advice)]

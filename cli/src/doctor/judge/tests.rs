@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use redquorum::{Fault, RestartGuard};
+use redquorum::{NodeError, RestartGuard};
 
 use super::*;
 use crate::doctor::{
@@ -92,8 +92,8 @@ fn clock(facts: &mut Facts) -> &mut ClockReading {
     server(facts).clock.as_mut().unwrap()
 }
 
-fn gone(fault: Option<Fault>) -> Result<Server, Gone> {
-    Err(Gone { why: "refused".to_owned(), fault })
+fn gone(error: Option<NodeError>) -> Result<Server, Gone> {
+    Err(Gone { why: "refused".to_owned(), error })
 }
 
 fn no() -> String {
@@ -141,13 +141,13 @@ type Change = fn(&mut Facts);
 const CASES: &[(Change, &str, Level, &str)] = &[
     (|facts| facts.nodes[1].server = gone(None), "reachable", Level::Fail, "refused; start it"),
     (
-        |facts| facts.nodes[1].server = gone(Some(Fault::NoAuth("why".into()))),
+        |facts| facts.nodes[1].server = gone(Some(NodeError::NoAuth("why".into()))),
         "reachable",
         Level::Fail,
         "refused; correct its user or password",
     ),
     (
-        |facts| facts.nodes[1].server = gone(Some(Fault::Tls("why".into()))),
+        |facts| facts.nodes[1].server = gone(Some(NodeError::Tls("why".into()))),
         "reachable",
         Level::Fail,
         "refused; certificate",

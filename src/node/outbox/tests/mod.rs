@@ -71,15 +71,15 @@ fn said(reply: &mut Reply) -> Option<Answer> {
     reply.now_or_never().map(|answers| answers[0].clone())
 }
 
-fn fault(reply: &mut Reply) -> Option<Fault> {
+fn error(reply: &mut Reply) -> Option<NodeError> {
     said(reply).map(|answer| match answer {
-        Answer::Fault(fault) => fault,
-        other => panic!("{other:?} is no fault"),
+        Answer::Error(error) => error,
+        other => panic!("{other:?} is no error"),
     })
 }
 
-fn gone() -> Fault {
-    Fault::Unreachable("reset".into())
+fn gone() -> NodeError {
+    NodeError::Unreachable("reset".into())
 }
 
 #[test]
@@ -148,10 +148,10 @@ fn before_the_first_connection_calls_wait_and_after_a_failed_dial_they_are_refus
     let mut waiting = outbox.submit(one(lock(1)));
     let mut kept = outbox.submit(owed(1));
     assert!(said(&mut waiting).is_none());
-    outbox.dial_failed(Fault::NoAuth("no".into()));
-    let refused = Fault::Handshake(Arc::new(Fault::NoAuth("no".into())));
-    assert_eq!(fault(&mut waiting), Some(refused.clone()));
-    assert_eq!(fault(&mut outbox.submit(one(lock(2)))), Some(refused));
+    outbox.dial_failed(NodeError::NoAuth("no".into()));
+    let refused = NodeError::Handshake(Arc::new(NodeError::NoAuth("no".into())));
+    assert_eq!(error(&mut waiting), Some(refused.clone()));
+    assert_eq!(error(&mut outbox.submit(one(lock(2)))), Some(refused));
     assert!(outbox.take_wanted(), "a refused call asks for a dial");
     assert!(said(&mut kept).is_none());
     outbox.connected();
@@ -169,8 +169,8 @@ fn a_frozen_node_swallows_the_calls_under_way_and_gets_no_more_until_it_answered
     let mut queued = outbox.submit(one(lock(4)));
     assert_eq!(outbox.next_deadline(), Some(at(100)));
     outbox.tick(at(100));
-    assert_eq!(fault(&mut queued), Some(Fault::Unresponsive));
-    assert_eq!(fault(&mut outbox.submit(one(inspect()))), Some(Fault::Unresponsive));
+    assert_eq!(error(&mut queued), Some(NodeError::Unresponsive));
+    assert_eq!(error(&mut outbox.submit(one(inspect()))), Some(NodeError::Unresponsive));
     let mut kept = outbox.submit(owed(1));
     outbox.answered(first, granted(2), at(0));
     assert!(outbox.next_batch(at(120)).is_none());
@@ -184,7 +184,7 @@ fn a_frozen_node_swallows_the_calls_under_way_and_gets_no_more_until_it_answered
 fn a_node_with_too_much_to_do_is_given_unlocks_only() {
     let mut outbox = up();
     let _replies: Vec<_> = (0..).take(MOST_WAITING).map(|number| outbox.submit(one(lock(number)))).collect();
-    assert_eq!(fault(&mut outbox.submit(one(lock(9999)))), Some(Fault::Overloaded));
+    assert_eq!(error(&mut outbox.submit(one(lock(9999)))), Some(NodeError::Overloaded));
     assert!(said(&mut outbox.submit(owed(9999))).is_none());
     let (id, entries) = outbox.next_batch(at(0)).unwrap();
     outbox.answered(id, granted(entries.len()), at(0));
@@ -200,8 +200,8 @@ fn a_broken_connection_answers_all_but_unlocks_which_go_first_on_the_next() {
     let mut unsent = outbox.submit(one(lock(3)));
     let mut unsent_unlock = outbox.submit(owed(1));
     outbox.disconnected(gone(), at(1));
-    assert_eq!(fault(&mut sent), Some(Fault::Disconnected));
-    assert_eq!(fault(&mut unsent), Some(gone()));
+    assert_eq!(error(&mut sent), Some(NodeError::Disconnected));
+    assert_eq!(error(&mut unsent), Some(gone()));
     let mut later = outbox.submit(one(lock(4)));
     outbox.connected();
     let (_, entries) = outbox.next_batch(at(2)).unwrap();
@@ -220,10 +220,10 @@ fn a_request_whose_time_is_over_is_not_sent_and_says_whether_it_ever_was() {
     let mut unsent = outbox.submit(Request::one(lock(2), at(40)));
     assert_eq!(outbox.next_deadline(), Some(at(40)));
     outbox.tick(at(40));
-    assert!(fault(&mut unsent).unwrap().is_unsent());
+    assert!(error(&mut unsent).unwrap().is_unsent());
     assert_eq!(outbox.next_deadline(), Some(at(50)));
     outbox.tick(at(50));
-    assert_eq!(fault(&mut sent), Some(Fault::Disconnected));
+    assert_eq!(error(&mut sent), Some(NodeError::Disconnected));
     assert_eq!(outbox.next_deadline(), None);
 }
 
@@ -252,7 +252,7 @@ fn a_lost_script_does_not_bring_back_a_lock_that_was_unlocked_or_given_up_since(
     let (late, _) = outbox.next_batch(at(0)).unwrap();
     drop(abandoned);
     outbox.not_loaded(locks, at(1));
-    assert!(fault(&mut unlocked).unwrap().is_unsent());
+    assert!(error(&mut unlocked).unwrap().is_unsent());
     outbox.answered(late, vec![Answer::Unlocked { deleted: 0 }], at(0));
     outbox.loaded();
     assert!(outbox.next_batch(at(2)).is_none());
@@ -268,7 +268,7 @@ fn a_connection_that_stays_silent_is_given_up_and_the_node_counts_as_down_until_
     assert_eq!(outbox.next_deadline(), Some(at(3000)));
     assert!(!outbox.is_silent(at(2999)) && outbox.is_silent(at(3000)));
     outbox.disconnected(gone(), at(3000));
-    assert_eq!(fault(&mut outbox.submit(one(lock(2)))), Some(Fault::Unresponsive));
+    assert_eq!(error(&mut outbox.submit(one(lock(2)))), Some(NodeError::Unresponsive));
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn closing_takes_unlocks_only_and_is_done_when_nothing_has_time_left() {
     let mut sent = outbox.submit(one(lock(1)));
     let (id, _) = outbox.next_batch(at(0)).unwrap();
     outbox.close();
-    assert_eq!(fault(&mut outbox.submit(one(lock(2)))), Some(Fault::Closed));
+    assert_eq!(error(&mut outbox.submit(one(lock(2)))), Some(NodeError::Closed));
     let mut kept = outbox.submit(owed(1));
     outbox.answered(id, granted(1), at(0));
     assert!(said(&mut sent).is_some() && !outbox.is_done(at(1)));
@@ -287,7 +287,7 @@ fn closing_takes_unlocks_only_and_is_done_when_nothing_has_time_left() {
     outbox.answered(id, vec![Answer::Unlocked { deleted: 1 }], at(0));
     assert!(said(&mut kept).is_some() && outbox.is_done(at(2)));
     outbox.end();
-    assert_eq!(fault(&mut outbox.submit(owed(3))), Some(Fault::Closed));
+    assert_eq!(error(&mut outbox.submit(owed(3))), Some(NodeError::Closed));
 }
 
 #[test]
@@ -312,26 +312,26 @@ fn wrong_answers_are_a_fault_of_the_protocol() {
     let (id, _) = outbox.next_batch(at(0)).unwrap();
     outbox.answered(id, granted(3), at(0));
     for reply in &mut replies {
-        assert!(matches!(fault(reply), Some(Fault::Protocol(_))));
+        assert!(matches!(error(reply), Some(NodeError::Protocol(_))));
     }
 }
 
 #[test]
 fn what_is_owed_is_sent_again_after_every_error_but_those_that_stay() {
     let passing = [
-        Fault::Busy,
-        Fault::Loading,
-        Fault::ReadOnly,
-        Fault::CannotPersist,
-        Fault::OutOfMemory,
-        Fault::Server("NOREPLICAS Not enough good replicas to write.".into()),
-        Fault::Protocol("no answer at all".into()),
+        NodeError::Busy,
+        NodeError::Loading,
+        NodeError::ReadOnly,
+        NodeError::CannotPersist,
+        NodeError::OutOfMemory,
+        NodeError::Server("NOREPLICAS Not enough good replicas to write.".into()),
+        NodeError::Protocol("no answer at all".into()),
     ];
     let staying = [
-        Fault::WrongType,
-        Fault::NoPermission("no".into()),
-        Fault::NoAuth("no".into()),
-        Fault::Counter("-1".into()),
+        NodeError::WrongType,
+        NodeError::NoPermission("no".into()),
+        NodeError::NoAuth("no".into()),
+        NodeError::Counter("-1".into()),
     ];
     let withdraw = Withdraw { resource: Resource::new("r").unwrap(), waiter: owner(1) };
     for entry in [Entry::Unlock(unlock(1)), Entry::Withdraw(withdraw)] {
@@ -341,8 +341,8 @@ fn what_is_owed_is_sent_again_after_every_error_but_those_that_stay() {
             let mut outbox = up();
             let mut reply = outbox.submit(one(entry.clone()));
             let (id, _) = outbox.next_batch(at(0)).unwrap();
-            outbox.answered(id, vec![Answer::Fault(said.clone())], at(0));
-            assert_eq!(fault(&mut reply).as_ref(), Some(said), "a caller that waits is told at once");
+            outbox.answered(id, vec![Answer::Error(said.clone())], at(0));
+            assert_eq!(error(&mut reply).as_ref(), Some(said), "a caller that waits is told at once");
             assert!(outbox.next_batch(at(249)).is_none());
             assert_eq!(outbox.next_deadline(), is_sent_again.then(|| at(250)), "{said}");
             assert_eq!(outbox.owed(), usize::from(is_sent_again), "{said}");
@@ -365,7 +365,7 @@ fn what_is_refused_again_and_again_rests_for_longer_each_time_and_until_its_time
     let (mut now, mut sent) = (0, Vec::new());
     while let Some((id, _)) = outbox.next_batch(at(now)) {
         sent.push(now);
-        outbox.answered(id, vec![Answer::Fault(Fault::Server("NOREPLICAS".into()))], at(now));
+        outbox.answered(id, vec![Answer::Error(NodeError::Server("NOREPLICAS".into()))], at(now));
         let Some(next) = outbox.next_deadline() else { break };
         now = u64::try_from(next.since_origin().as_millis()).unwrap();
     }
@@ -379,7 +379,7 @@ fn an_answer_of_the_wrong_length_ends_nothing_that_is_owed() {
     let mut reply = outbox.submit(owed(1));
     let (id, _) = outbox.next_batch(at(0)).unwrap();
     outbox.answered(id, Vec::new(), at(0));
-    assert!(matches!(fault(&mut reply), Some(Fault::Protocol(_))));
+    assert!(matches!(error(&mut reply), Some(NodeError::Protocol(_))));
     assert_eq!(outbox.next_batch(at(250)).unwrap().1.len(), 1);
 }
 
@@ -388,7 +388,7 @@ fn an_unlock_sent_again_that_finds_nothing_may_have_been_executed_before() {
     let mut outbox = up();
     let mut reply = outbox.submit(Request { until: at(1000), ..owed(1) });
     outbox.next_batch(at(0)).unwrap();
-    outbox.disconnected(Fault::Disconnected, at(1));
+    outbox.disconnected(NodeError::Disconnected, at(1));
     outbox.connected();
     let (id, _) = outbox.next_batch(at(2)).unwrap();
     outbox.answered(id, vec![Answer::Unlocked { deleted: 0 }], at(3));
@@ -433,7 +433,7 @@ fn what_is_owed_is_told_until_it_is_confirmed_or_over() {
     let (id, _) = outbox.next_batch(at(0)).unwrap();
     assert_eq!(owes(&outbox, 0), [Some(at(400)), None], "in flight");
     let deleted = Answer::Unlocked { deleted: 1 };
-    outbox.answered(id, vec![Answer::Granted { vote: 1 }, Answer::Fault(Fault::Busy), deleted], at(1));
+    outbox.answered(id, vec![Answer::Granted { vote: 1 }, Answer::Error(NodeError::Busy), deleted], at(1));
     assert_eq!(owes(&outbox, 1), [Some(at(400))], "refused for now");
     assert_eq!(owes(&outbox, 1000), []);
     let left = outbox.owes(at(1)).next().unwrap();

@@ -49,7 +49,7 @@ while at <= last do
       and call('EXISTS', 'redquorum:queue:{' .. resource .. '}', 'redquorum:mark:{' .. resource .. '}') ~= 0)
     if is_usual and call('HDEL', resource, owner) == 1 then
       local heard = channel and call('PUBLISH', channel, '0')
-      answer = type(heard) == 'table' and { 'fault', heard.err } or 1
+      answer = type(heard) == 'table' and { 'error', heard.err } or 1
     end
 
   elseif name == 'lock' or name == 'renew' then
@@ -79,7 +79,7 @@ while at <= last do
         if type(remaining) == 'number' and remaining < tonumber(ttl) then
           remaining = call('PEXPIRE', resource, ttl)
         end
-        answer = type(remaining) == 'table' and { 'fault', remaining.err } or 1
+        answer = type(remaining) == 'table' and { 'error', remaining.err } or 1
       end
     else
       arity = 2
@@ -100,7 +100,7 @@ while at <= last do
               call('DEL', resource)
             end
           end
-          answer = done == 1 and vote or { 'fault', type(done) == 'table' and done.err or tostring(done) }
+          answer = done == 1 and vote or { 'error', type(done) == 'table' and done.err or tostring(done) }
         elseif is_number then
           call('DECR', counter)
         end
@@ -153,7 +153,7 @@ while at <= last do
     -- Of the errors, tables are answers, unless they are those of commands; before version 7, those
     -- are texts.
     if not is_done and (type(result) ~= 'table' or result.err) then
-      result = { 'fault', type(result) == 'table' and result.err or tostring(result) }
+      result = { 'error', type(result) == 'table' and result.err or tostring(result) }
     end
     answer = result
     -- What the node is may be another by now.

@@ -1,4 +1,4 @@
--- init.lua  ARGV is_real 0|1, time  ->  registered incarnation|false [quarantine] | already_registered fingerprint | no_run_id | clock_off by | fault READONLY
+-- init.lua  ARGV is_real 0|1, time  ->  registered incarnation|false [quarantine] | already_registered fingerprint | no_run_id | clock_off by | error READONLY
 function node.init(_, is_real, time_of_client)
   local metadata = node.metadata()
   local is_in_first_quarantine = metadata.is_new == '1' and metadata.fingerprint == node.fingerprint
@@ -8,7 +8,7 @@ function node.init(_, is_real, time_of_client)
   end
   node.check_server(time_of_client)
   if is_real == '1' then
-    -- The metadata first, with the minimum token of a new node: what a fault in between leaves
+    -- The metadata first, with the minimum token of a new node: what an error in between leaves
     -- waits out its quarantine.
     node.write_metadata(0, '0')
     if redis.call('DEL', 'redquorum:quarantine') == 1 then

@@ -1,4 +1,4 @@
--- register.lua  ARGV new nodes: quarantine|admit|leave, time, quarantine, renewals after  ->  registered incarnation|false [quarantine] | no_run_id | clock_off by | fault READONLY
+-- register.lua  ARGV new nodes: quarantine|admit|leave, time, quarantine, renewals after  ->  registered incarnation|false [quarantine] | no_run_id | clock_off by | error READONLY
 function node.register(_, new_nodes, time_of_client, lasts, renewals_after)
   node.admit()
   node.check_server(time_of_client)
@@ -14,7 +14,7 @@ function node.register(_, new_nodes, time_of_client, lasts, renewals_after)
     -- minimum token of a new node stays: with votes from the next second on, they would be above
     -- the minimum token that a restart within this second sets.
     local minimum_token, is_new = node.integer(metadata.minimum_token), false
-    -- The quarantine first: what a fault in between leaves is a node that abstains for nothing.
+    -- The quarantine first: what an error in between leaves is a node that abstains for nothing.
     if not is_trusted then
       minimum_token = math.max(minimum_token, node.start() + 1000000)
       is_new = not is_known and not metadata.is_new

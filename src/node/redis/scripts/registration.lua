@@ -9,7 +9,7 @@ function node.check_server(time_of_client)
   -- still has its own data, and will have its master's.
   local replication = redis.pcall('INFO', 'replication')
   if type(replication) == 'string' and string.find(replication, 'role:slave', 1, true) then
-    node.refuse({ 'fault', 'READONLY a replica cannot register' })
+    node.refuse({ 'error', 'READONLY a replica cannot register' })
   end
   -- Before anything is written: a minimum token that is far ahead would stay.
   local gap = math.abs(node.milliseconds() - tonumber(time_of_client))

@@ -44,9 +44,9 @@ end
 -- memory, a replica or one that cannot persist refuses, it says so at a script's first write only,
 -- and it brings its own ttl. Then PEXPIRE: on a key that is missing it does nothing, but fails if
 -- the user may not call it. So the HSET that makes a key without a ttl is only reached where the
--- PEXPIRE after it is known to be allowed. What a fault in between leaves is a counter that is too
+-- PEXPIRE after it is known to be allowed. What an error in between leaves is a counter that is too
 -- high, or resources of which some are owned for the ttl: both as after a reply that was lost, and
--- the unlock that follows every fault takes the latter back.
+-- the unlock that follows every error takes the latter back.
 function node.own(resources, owner, seen, values, holds, ttl)
   for i = 1, #resources do
     node.count(seen.counters[i], values[i])

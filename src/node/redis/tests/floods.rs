@@ -38,10 +38,10 @@ async fn through_hop(server: &Server, said: Vec<u8>) -> (Wire, oneshot::Sender<(
 }
 
 /// Why a connection ends over which nothing is asked.
-async fn end(wire: &mut Wire) -> Fault {
+async fn end(wire: &mut Wire) -> NodeError {
     let end = poll_fn(|context| wire.poll_drive(context));
     tokio::time::timeout(Duration::from_secs(10), end).await.expect("the connection does not end");
-    wire.fault(&broken())
+    wire.node_error(&broken())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -50,15 +50,15 @@ async fn a_connection_over_which_nothing_is_asked_ends_with_what_was_wrong() {
     let pushes = ">3\r\n+message\r\n$5\r\nother\r\n$1\r\n0\r\n".repeat(10_000);
     let (mut wire, start) = through_hop(&server, pushes.into()).await;
     start.send(()).unwrap();
-    assert!(matches!(end(&mut wire).await, Fault::Flooded { .. }));
+    assert!(matches!(end(&mut wire).await, NodeError::Flooded { .. }));
 
     let (mut wire, start) = through_hop(&server, b"HTTP/1.1 400 Bad Request\r\n".into()).await;
     start.send(()).unwrap();
-    assert!(matches!(end(&mut wire).await, Fault::Protocol(_)));
+    assert!(matches!(end(&mut wire).await, NodeError::Protocol(_)));
 
     let (mut wire, start) = through_hop(&server, Vec::new()).await;
     drop(start);
-    assert_eq!(end(&mut wire).await, Fault::Disconnected);
+    assert_eq!(end(&mut wire).await, NodeError::Disconnected);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -22,7 +22,7 @@ use crate::{
 use futures::future::poll_fn;
 
 mod conformance;
-mod faults;
+mod errors;
 mod floods;
 mod server;
 
@@ -70,7 +70,7 @@ impl Scene {
         }))
     }
 
-    /// Locks until a lock gets through, as a lock after a fault is tried again.
+    /// Locks until a lock gets through, as a lock after an error is tried again.
     async fn lock_in_the_end(&self, resource: &Resource, owner: u32) {
         let patience = Instant::now() + Duration::from_secs(10);
         while !matches!(&*self.lock(resource, owner).await, [Answer::Granted { .. }]) {

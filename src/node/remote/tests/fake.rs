@@ -7,7 +7,7 @@ use std::{
 
 use super::*;
 use crate::node::{
-    Answer, Entry, Fault,
+    Answer, Entry, NodeError,
     answer::Registration,
     parameters::Incarnation,
     transport::{BatchId, Link, LinkEvent},
@@ -164,15 +164,15 @@ fn in_words(entry: &Entry) -> String {
 }
 
 impl Transport for Fake {
-    fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Link>, Fault>> {
+    fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Link>, NodeError>> {
         let now = self.clock.now().since_origin();
         self.inner().dials.push(now);
         let door = self.inner().door;
         async move {
             match door {
                 Door::Open => {}
-                Door::Refusing => return Err(Fault::Unreachable("refused".into())),
-                Door::Flooding => return Err(Fault::Flooded { most: 1 }),
+                Door::Refusing => return Err(NodeError::Unreachable("refused".into())),
+                Door::Flooding => return Err(NodeError::Flooded { most: 1 }),
                 Door::Hanging => futures::future::pending().await,
             }
             let mut inner = self.inner();

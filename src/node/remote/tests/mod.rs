@@ -11,7 +11,7 @@ use super::monitor::Unmonitored;
 use super::*;
 use crate::{
     clock::TokioClock,
-    node::{Answer, Entry, Fault, Lock, Tombstone, Unlock, transport::LinkEvent},
+    node::{Answer, Entry, Lock, NodeError, Tombstone, Unlock, transport::LinkEvent},
     owner_id::OwnerId,
 };
 
@@ -109,14 +109,14 @@ fn owner(number: u32) -> OwnerId {
     OwnerId::from_wire(number.to_string().as_bytes())
 }
 
-fn fault(reply: Reply) -> Fault {
+fn error(reply: Reply) -> NodeError {
     fault_of(reply.now_or_never().expect("no answer"))
 }
 
-fn fault_of(mut answers: Vec<Answer>) -> Fault {
+fn fault_of(mut answers: Vec<Answer>) -> NodeError {
     match answers.remove(0) {
-        Answer::Fault(fault) => fault,
-        other => panic!("{other:?} is no fault"),
+        Answer::Error(error) => error,
+        other => panic!("{other:?} is no error"),
     }
 }
 
@@ -125,7 +125,7 @@ async fn calls_made_before_the_connection_stands_go_out_in_order_and_together() 
     let scene = Scene::new(Door::Open);
     let replies = [scene.lock(1), scene.lock(2), scene.unlock(1)];
     for reply in replies {
-        assert!(!matches!(&*reply.await, [Answer::Fault(_)]));
+        assert!(!matches!(&*reply.await, [Answer::Error(_)]));
     }
     assert_eq!(scene.fake.told(), ["lock 1, lock 2, unlock 1"]);
 }
@@ -136,7 +136,7 @@ async fn a_dial_that_hangs_is_given_up_and_what_waited_is_refused_as_unsent() {
     let waiting = scene.lock(1);
     let owed = scene.unlock(1);
     scene.pass(1_000).await;
-    assert_eq!(fault(waiting), Fault::Unreachable("no connection within 1s".into()));
+    assert_eq!(error(waiting), NodeError::Unreachable("no connection within 1s".into()));
     scene.fake.set_door(Door::Open);
     assert_eq!(*owed.await, [Answer::Unlocked { deleted: 1 }]);
 }
@@ -147,25 +147,25 @@ async fn a_node_that_is_down_refuses_at_once_and_is_dialled_seldom_until_somebod
     scene.pass(60_000).await;
     let dials = scene.fake.dials();
     assert!((60..140).contains(&dials.len()), "{} dials in a minute", dials.len());
-    assert_eq!(fault(scene.lock(1)), Fault::Unreachable("refused".into()));
+    assert_eq!(error(scene.lock(1)), NodeError::Unreachable("refused".into()));
     scene.fake.set_door(Door::Open);
     scene.pass(PROMPT_AT_MOST).await;
     assert_eq!(scene.fake.links(), 1);
-    assert!(!matches!(&*scene.lock(2).await, [Answer::Fault(_)]));
+    assert!(!matches!(&*scene.lock(2).await, [Answer::Error(_)]));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_floods_is_dialled_less_and_less_often_and_refuses_every_call_with_the_reason() {
     let scene = Scene::at(Door::Open).await;
     scene.fake.set_door(Door::Flooding);
-    let flooded = Fault::Flooded { most: 1 };
-    let refused = Fault::Handshake(Arc::new(flooded.clone()));
+    let flooded = NodeError::Flooded { most: 1 };
+    let refused = NodeError::Handshake(Arc::new(flooded.clone()));
     scene.pass(60_000).await;
     scene.fake.say(LinkEvent::Closed(flooded));
     tokio::task::yield_now().await;
-    assert_eq!(fault(scene.lock(1)), refused);
+    assert_eq!(error(scene.lock(1)), refused);
     for _ in 0..60_000 {
-        assert_eq!(fault(scene.lock(1)), refused);
+        assert_eq!(error(scene.lock(1)), refused);
         scene.pass(10).await;
     }
     let dials = scene.fake.dials();
@@ -186,7 +186,7 @@ async fn what_came_while_this_process_stood_still_is_heard_before_anything_is_se
     let second = scene.lock(2);
     tokio::time::advance(Duration::from_millis(150)).await;
     assert_eq!(*first.await, [Answer::Granted { vote: 1 }]);
-    assert!(!matches!(&*second.await, [Answer::Fault(_)]));
+    assert!(!matches!(&*second.await, [Answer::Error(_)]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -195,7 +195,7 @@ async fn a_frozen_node_is_mute_within_the_node_timeout_and_gets_the_unlocks_when
     scene.fake.freeze();
     let swallowed = scene.lock(1);
     scene.pass(101).await;
-    assert_eq!(fault(scene.lock(2)), Fault::Unresponsive);
+    assert_eq!(error(scene.lock(2)), NodeError::Unresponsive);
     let owed = scene.unlock(1);
     scene.pass(500).await;
     assert_eq!(scene.fake.told(), ["lock 1"]);
@@ -216,7 +216,7 @@ async fn a_connection_that_is_silent_for_long_is_replaced_and_owed_unlocks_go_ov
     scene.fake.revive();
     scene.pass(200).await;
     assert_eq!(scene.fake.dials().len(), 2);
-    assert_eq!(fault(lost), Fault::Disconnected);
+    assert_eq!(error(lost), NodeError::Disconnected);
     assert_eq!(*owed.await, [Answer::Unlocked { deleted: 1 }]);
     assert_eq!(scene.fake.told(), ["lock 1, unlock 1", "unlock 1"]);
 }
@@ -231,7 +231,7 @@ async fn a_broken_connection_is_replaced_at_once_and_listeners_hear_that_they_ma
     scene.fake.say(LinkEvent::Released(resource("r")));
     scene.pass(1).await;
     assert_eq!(ear.heard(), [Notice::Released]);
-    scene.fake.say(LinkEvent::Closed(Fault::Unreachable("reset".into())));
+    scene.fake.say(LinkEvent::Closed(NodeError::Unreachable("reset".into())));
     scene.pass(30).await;
     assert_eq!(ear.heard(), [Notice::Interrupted, Notice::Subscribed]);
     assert_eq!(scene.fake.told(), ["subscribe r", "subscribe r"]);
@@ -276,11 +276,11 @@ async fn closing_sends_what_is_owed_and_takes_no_more() {
     let scene = Scene::at(Door::Refusing).await;
     let owed = scene.unlock_for(1, Duration::from_secs(10));
     let close = scene.node.close();
-    assert_eq!(fault(scene.lock(2)), Fault::Closed);
+    assert_eq!(error(scene.lock(2)), NodeError::Closed);
     scene.fake.set_door(Door::Open);
     close.await;
     assert_eq!(*owed.await, [Answer::Unlocked { deleted: 1 }]);
-    assert_eq!(fault(scene.unlock(3)), Fault::Closed);
+    assert_eq!(error(scene.unlock(3)), NodeError::Closed);
     assert_eq!(scene.fake.links(), 0);
 }
 
@@ -292,7 +292,7 @@ async fn closing_ends_when_the_time_of_all_that_is_owed_is_over() {
     scene.node.close().await;
     let took = scene.clock.now().saturating_duration_since(start);
     assert!((10_000..10_010).contains(&took.as_millis()), "{took:?}");
-    assert!(fault(owed).is_unsent());
+    assert!(error(owed).is_unsent());
 }
 
 #[tokio::test(start_paused = true)]
@@ -315,7 +315,7 @@ async fn after_the_handle_was_dropped_everybody_is_answered_when_the_time_of_all
     scene.pass(1).await;
     let Scene { node, fake, .. } = scene;
     drop(node);
-    assert_eq!(fault_of(sent.await), Fault::Disconnected);
+    assert_eq!(fault_of(sent.await), NodeError::Disconnected);
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(fake.links(), 0);
 }
@@ -331,6 +331,6 @@ fn a_runtime_that_ends_leaves_nobody_waiting() {
     });
     drop(runtime);
     assert!(reply.now_or_never().is_some());
-    assert_eq!(fault(scene.lock(2)), Fault::Closed);
+    assert_eq!(error(scene.lock(2)), NodeError::Closed);
     assert!(scene.node.close().now_or_never().is_some());
 }

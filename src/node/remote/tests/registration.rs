@@ -28,9 +28,9 @@ impl Scene {
         Seat { census: self.census.clone(), address: address.into() }
     }
 
-    fn refusal(&self) -> Fault {
-        match fault(self.lock(1)) {
-            Fault::Handshake(refused) => (*refused).clone(),
+    fn refusal(&self) -> NodeError {
+        match error(self.lock(1)) {
+            NodeError::Handshake(refused) => (*refused).clone(),
             other => other,
         }
     }
@@ -48,16 +48,16 @@ async fn calls_wait_until_the_connection_has_registered() {
 async fn a_node_of_another_quorum_or_whose_run_is_not_to_be_known_takes_no_calls() {
     let theirs = Fingerprint::new("theirs");
     let scene = Scene::answering(Answer::WrongQuorum { fingerprint: theirs.clone() }).await;
-    assert_eq!(scene.refusal(), Fault::OtherQuorum(theirs));
-    let scene = Scene::answering(Answer::Fault(Fault::RunIdForbidden)).await;
-    assert_eq!(scene.refusal(), Fault::RunIdForbidden);
+    assert_eq!(scene.refusal(), NodeError::OtherQuorum(theirs));
+    let scene = Scene::answering(Answer::Error(NodeError::RunIdForbidden)).await;
+    assert_eq!(scene.refusal(), NodeError::RunIdForbidden);
     assert!(!scene.fake.told().contains(&"lock 1".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_whose_clock_is_off_takes_no_calls() {
-    let off = Fault::ClockOff(Duration::from_secs(7200));
-    let scene = Scene::answering(Answer::Fault(off.clone())).await;
+    let off = NodeError::ClockOff(Duration::from_secs(7200));
+    let scene = Scene::answering(Answer::Error(off.clone())).await;
     assert_eq!(scene.refusal(), off);
 }
 
@@ -67,13 +67,13 @@ async fn a_server_behind_two_addresses_of_one_client_has_one_vote() {
     let taken = scene.seat("other").take(&"first incarnation".into());
     assert_eq!(
         taken.unwrap_err(),
-        Fault::SameServer { other: "fake:1".into(), incarnation: "first incarnation".into() }
+        NodeError::SameServer { other: "fake:1".into(), incarnation: "first incarnation".into() }
     );
     let _moved = scene.seat("other").take(&"next incarnation".into()).unwrap();
     scene.fake.set_registration(registered("next incarnation"));
-    scene.fake.say(LinkEvent::Closed(Fault::Disconnected));
+    scene.fake.say(LinkEvent::Closed(NodeError::Disconnected));
     scene.pass(200).await;
-    assert!(matches!(scene.refusal(), Fault::SameServer { .. }));
+    assert!(matches!(scene.refusal(), NodeError::SameServer { .. }));
     assert!(scene.seat("other").take(&"first incarnation".into()).is_ok(), "the place is free again");
 }
 
@@ -116,7 +116,7 @@ async fn warned_of(away: Duration, answer: Answer) -> Vec<String> {
     let traces = Traces::begin();
     scene.fake.set_registration(answer);
     scene.fake.set_door(Door::Refusing);
-    scene.fake.say(LinkEvent::Closed(Fault::Disconnected));
+    scene.fake.say(LinkEvent::Closed(NodeError::Disconnected));
     tokio::time::sleep(away).await;
     scene.fake.set_door(Door::Open);
     while scene.fake.links() == 0 {
@@ -161,11 +161,11 @@ async fn a_node_that_has_lost_the_script_is_registered_again_before_anything_els
 #[tokio::test(start_paused = true)]
 async fn a_connection_to_a_replica_is_given_up() {
     let scene = Scene::registered().await;
-    scene.fake.answer_lock(Answer::Fault(Fault::ReadOnly));
-    assert_eq!(fault_of(scene.lock(1).await), Fault::ReadOnly);
-    scene.fake.set_registration(Answer::Fault(Fault::ReadOnly));
+    scene.fake.answer_lock(Answer::Error(NodeError::ReadOnly));
+    assert_eq!(fault_of(scene.lock(1).await), NodeError::ReadOnly);
+    scene.fake.set_registration(Answer::Error(NodeError::ReadOnly));
     scene.pass(200).await;
-    assert_eq!(scene.refusal(), Fault::ReadOnly);
+    assert_eq!(scene.refusal(), NodeError::ReadOnly);
     scene.fake.set_registration(registered("next incarnation"));
     scene.pass(2_000).await;
     assert_eq!(scene.lock(2).await, [Answer::Granted { vote: 1 }]);

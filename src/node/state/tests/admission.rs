@@ -191,7 +191,7 @@ fn a_node_whose_clock_is_off_by_more_than_an_hour_is_not_admitted_and_left_as_it
     let off = Duration::from_secs(7200);
     let now = node.fixture.now().since_epoch();
     for is_rehearsal in [true, false] {
-        assert_eq!(node.init_at(is_rehearsal, now + off), Answer::Fault(Fault::ClockOff(off)));
+        assert_eq!(node.init_at(is_rehearsal, now + off), Answer::Error(NodeError::ClockOff(off)));
     }
     assert_eq!(node.fixture.state, before);
 }

@@ -186,7 +186,7 @@ fn a_node_whose_clock_is_off_by_more_than_an_hour_registers_nobody_and_is_left_a
     let now = node.now().since_epoch();
     for (time, gap) in [(now + 2 * HOUR, 2 * HOUR), (now - 2 * HOUR, 2 * HOUR)] {
         let before = node.state.clone();
-        assert_eq!(node.register_at(false, time), Answer::Fault(Fault::ClockOff(gap)));
+        assert_eq!(node.register_at(false, time), Answer::Error(NodeError::ClockOff(gap)));
         assert_eq!(node.state, before, "a minimum token that is far ahead would stay");
     }
     assert!(matches!(node.register_at(false, now + HOUR), Answer::Registered(_)));

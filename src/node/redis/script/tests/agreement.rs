@@ -13,9 +13,10 @@ use redis::{Cmd, Connection, PushKind, Value};
 use self::sameness::{contents, is_near, is_same_answer};
 use crate::{
     node::{
-        Abstention, Answer, Enqueue, Entry, Fault, Fingerprint, ForceUnlock, HeldBy, Holder, Init, Inspect,
-        Inspection, Lock, NewNodes, Observation, Observe, Proclaim, Proclamation, Queued, QuorumParameters,
-        Reconfigure, Register, Renew, Resources, RestartGuard, Tombstone, Unlock, Withdraw, WriteBack,
+        Abstention, Answer, Enqueue, Entry, Fingerprint, ForceUnlock, HeldBy, Holder, Init, Inspect,
+        Inspection, Lock, NewNodes, NodeError, Observation, Observe, Proclaim, Proclamation, Queued,
+        QuorumParameters, Reconfigure, Register, Renew, Resources, RestartGuard, Tombstone, Unlock, Withdraw,
+        WriteBack,
         entries::{owner, parameters, resource},
         names,
         redis::script::tests::server::Server,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::Value;
 
 use crate::node::{
-    Answer, Fault, Observation, Queued,
+    Answer, NodeError, Observation, Queued,
     entries::{enqueue, inspect, lock, observe, owner, proclaim, renew, said, unlock, write_back},
     redis::script,
 };
@@ -21,7 +21,7 @@ fn a_reply_of_the_wrong_shape_is_a_protocol_fault_of_each_entry() {
     for reply in [Value::Nil, Value::Okay, Value::Int(1), one, Value::Array(vec![])] {
         let answers = script::decode(&entries, reply);
         assert_eq!(answers.len(), 2);
-        assert!(answers.iter().all(|answer| matches!(answer, Answer::Fault(Fault::Protocol(_)))));
+        assert!(answers.iter().all(|answer| matches!(answer, Answer::Error(NodeError::Protocol(_)))));
     }
 }
 
@@ -47,11 +47,11 @@ fn an_answer_that_does_not_belong_to_its_entry_is_a_protocol_fault_of_that_entry
     ];
     let reply = Value::Array(wrong.into_iter().map(Value::Array).collect());
     for answer in script::decode(&entries, reply) {
-        assert!(matches!(answer, Answer::Fault(Fault::Protocol(_))), "{answer:?}");
+        assert!(matches!(answer, Answer::Error(NodeError::Protocol(_))), "{answer:?}");
     }
     let numbers = Value::Array(vec![Value::Int(-1), Value::Int(1), Value::Int(2), Value::Int(-1)]);
     for answer in script::decode(&entries[..4], numbers) {
-        assert!(matches!(answer, Answer::Fault(Fault::Protocol(_))), "{answer:?}");
+        assert!(matches!(answer, Answer::Error(NodeError::Protocol(_))), "{answer:?}");
     }
 }
 
@@ -70,7 +70,7 @@ fn what_is_awaited_is_decoded_as_it_is_without() {
     );
     let written_back = || Value::Array(vec![text("written_back")]);
     for answer in answers([written_back(), written_back(), written_back()]) {
-        assert!(matches!(answer, Answer::Fault(Fault::Protocol(_))), "{answer:?}");
+        assert!(matches!(answer, Answer::Error(NodeError::Protocol(_))), "{answer:?}");
     }
 }
 
@@ -85,23 +85,26 @@ fn an_entry_in_the_queue_of_a_resource_that_was_not_asked_for_is_a_protocol_faul
     let patience = Duration::from_millis(500);
     let expected = Queued { resource: 1, ticket: 7, rank: 1, patience, holder: None };
     assert_eq!(answers[0], Answer::Queued(expected));
-    assert!(matches!(answers[1], Answer::Fault(Fault::Protocol(_))));
+    assert!(matches!(answers[1], Answer::Error(NodeError::Protocol(_))));
 }
 
 #[test]
 fn a_protocol_fault_shows_the_start_of_what_came() {
     let long = text(&"x".repeat(1_000_000));
     let answers = script::decode(&[inspect("a")], long);
-    let Answer::Fault(Fault::Protocol(problem)) = &answers[0] else { panic!("{answers:?}") };
+    let Answer::Error(NodeError::Protocol(problem)) = &answers[0] else { panic!("{answers:?}") };
     assert!(problem.len() < 1000);
 }
 
 #[test]
 fn faults_that_the_script_caught_keep_their_kind() {
     let caught = |tag: &str, error: &str| Value::Array(vec![text(tag), text(error)]);
-    let reply = Value::Array(vec![caught("fault", "OOM no"), caught("counter", "1e5")]);
+    let reply = Value::Array(vec![caught("error", "OOM no"), caught("counter", "1e5")]);
     let answers = script::decode(&[inspect("a"), inspect("b")], reply);
-    assert_eq!(answers, [Answer::Fault(Fault::OutOfMemory), Answer::Fault(Fault::Counter("1e5".into()))]);
+    assert_eq!(
+        answers,
+        [Answer::Error(NodeError::OutOfMemory), Answer::Error(NodeError::Counter("1e5".into()))]
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Servers that refuse: without memory, as a replica, without a permission.
 
 use crate::node::{
-    Answer, Entry, Fault, Unlock,
+    Answer, Entry, NodeError, Unlock,
     entries::{enqueue, force_unlock, lock, owner, parameters, proclaim, renew, resource, said, unlock},
     names,
     redis::script::tests::server::Server,
@@ -13,7 +13,7 @@ fn a_server_without_memory_refuses_locks_without_a_trace_and_still_unlocks() {
     server.one(&parameters(), &lock("held", "me", 5000, 0));
     let keys = server.keys();
     server.run("CONFIG SET maxmemory 1");
-    let out_of_memory = Answer::Fault(Fault::OutOfMemory);
+    let out_of_memory = Answer::Error(NodeError::OutOfMemory);
     assert_eq!(server.one(&parameters(), &lock("a b", "me", 5000, 0)), out_of_memory);
     assert_eq!(server.one(&parameters(), &renew("a b", "me", 1, 5000, 7)), out_of_memory);
     assert_eq!(server.keys(), keys);
@@ -36,7 +36,7 @@ fn a_replica_refuses_every_write() {
         unlock("held", "me", true, true),
         force_unlock("held"),
     ] {
-        assert_eq!(server.one(&parameters(), &entry), Answer::Fault(Fault::ReadOnly), "{entry:?}");
+        assert_eq!(server.one(&parameters(), &entry), Answer::Error(NodeError::ReadOnly), "{entry:?}");
     }
     let nothing_there = server.one(&parameters(), &unlock("held", "other", true, false));
     assert_eq!(nothing_there, Answer::Unlocked { deleted: 0 }, "what is not there is nothing that is owed");
@@ -61,7 +61,7 @@ fn a_server_without_memory_refuses_the_short_way_as_well() {
     let (mut server, vote) = registered();
     let keys = server.keys();
     server.run("CONFIG SET maxmemory 1");
-    assert_eq!(server.one(&parameters(), &lock("a", "me", 5000, 0)), Answer::Fault(Fault::OutOfMemory));
+    assert_eq!(server.one(&parameters(), &lock("a", "me", 5000, 0)), Answer::Error(NodeError::OutOfMemory));
     assert!(matches!(server.one(&parameters(), &lock("held", "other", 5000, 0)), Answer::Held(_)));
     assert_eq!(server.keys(), keys);
     // To renew and to unlock takes no memory.
@@ -81,7 +81,7 @@ fn a_replica_refuses_the_short_way_as_well() {
     for entry in
         [lock("a", "me", 5000, 0), renew("held", "me", 1, 60_000, vote), unlock("held", "me", true, false)]
     {
-        assert_eq!(server.one(&parameters(), &entry), Answer::Fault(Fault::ReadOnly), "{entry:?}");
+        assert_eq!(server.one(&parameters(), &entry), Answer::Error(NodeError::ReadOnly), "{entry:?}");
     }
     assert!(matches!(server.one(&parameters(), &lock("held", "other", 5000, 0)), Answer::Held(_)));
     assert_eq!(server.keys(), keys);
@@ -112,7 +112,7 @@ fn a_permission_that_is_missing_is_told_by_the_short_way_too() {
         server.connect_as(&format!("u{missing}"));
         for entry in entries {
             let answer = server.one(&parameters(), entry);
-            let is_denied = matches!(answer, Answer::Fault(Fault::NoPermission(_)));
+            let is_denied = matches!(answer, Answer::Error(NodeError::NoPermission(_)));
             assert!(is_denied, "{missing}: {entry:?}: {answer:?}");
         }
     }
@@ -122,7 +122,7 @@ fn a_permission_that_is_missing_is_told_by_the_short_way_too() {
     server.run("ACL SETUSER neither on >x ~* &* +@all -pexpire -hdel");
     server.connect_as("neither");
     let answer = server.one(&parameters(), &granted);
-    assert!(matches!(answer, Answer::Fault(Fault::NoPermission(_))), "{answer:?}");
+    assert!(matches!(answer, Answer::Error(NodeError::NoPermission(_))), "{answer:?}");
     server.connect();
     assert_eq!(server.holds(&resource("a"), &owner("me")), None);
 }
@@ -172,7 +172,7 @@ fn a_forced_unlock_that_may_not_tell_anybody_buries_the_owner_all_the_same() {
     server.run("ACL SETUSER mute on >x ~* &* +@all -publish");
     server.connect_as("mute");
     let answer = server.one(&parameters(), &force_unlock("held"));
-    assert!(matches!(answer, Answer::Fault(Fault::NoPermission(_))), "{answer:?}");
+    assert!(matches!(answer, Answer::Error(NodeError::NoPermission(_))), "{answer:?}");
     server.connect();
     assert_eq!(server.holds(&resource("held"), &owner("me")), None);
     assert_eq!(server.one(&parameters(), &renew("held", "me", 1, 5000, vote)), Answer::Gone);
@@ -214,7 +214,7 @@ fn whatever_permission_is_missing_no_key_stays_without_a_ttl() {
         ];
         let _listening = server.listen(std::iter::once(names::turn(&resource("d"), &owner("w"))));
         let answers = server.call(&parameters(), &entries);
-        let denied = |answer: &Answer| matches!(answer, Answer::Fault(Fault::NoPermission(_)));
+        let denied = |answer: &Answer| matches!(answer, Answer::Error(NodeError::NoPermission(_)));
         let [long, short] = [&answers[0], &answers[5]].map(denied);
         match missing {
             "pexpire" | "hset" => assert!(long && short, "{missing}: {answers:?}"),

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::node::{
-    Answer, Entry, Fault, HeldBy, Holder, Inspection, Observation, Queued, QuorumParameters,
+    Answer, Entry, HeldBy, Holder, Inspection, NodeError, Observation, Queued, QuorumParameters,
     entries::{
         enqueue, force_unlock, inspect, lock, observe, owner, parameters, proclaim, renew, resource,
         resources, said, unlock, write_back,
@@ -16,8 +16,8 @@ use crate::node::{
 /// An owner as locks of ours and of Redisson's have it.
 const OTHER: &str = "3b1d6a2e-5f0c-4c57-9d38-0e2f7a91c4b6:7";
 
-fn fault(fault: Fault) -> Answer {
-    Answer::Fault(fault)
+fn error(error: NodeError) -> Answer {
+    Answer::Error(error)
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn a_resource_of_another_type_fails_its_own_entry_and_no_other() {
     ];
     let answers = server.call(&parameters(), &entries);
     assert!(matches!(answers[0], Answer::Granted { .. }), "{answers:?}");
-    assert!(answers[1..9].iter().all(|answer| *answer == fault(Fault::WrongType)), "{answers:?}");
+    assert!(answers[1..9].iter().all(|answer| *answer == error(NodeError::WrongType)), "{answers:?}");
     assert!(matches!(answers[9], Answer::Granted { .. }), "{answers:?}");
     let text: String = server.get(redis::cmd("GET").arg("b"));
     assert_eq!(text, "text");
@@ -50,7 +50,7 @@ fn an_unlock_of_several_releases_the_others_beside_one_of_another_type() {
     let mut server = Server::start();
     server.one(&parameters(), &lock("a c", "me", 5000, 0));
     server.run("LPUSH b 1");
-    assert_eq!(server.one(&parameters(), &unlock("a b c", "me", true, false)), fault(Fault::WrongType));
+    assert_eq!(server.one(&parameters(), &unlock("a b c", "me", true, false)), error(NodeError::WrongType));
     assert_eq!(server.one(&parameters(), &inspect("a")), server.one(&parameters(), &inspect("c")));
     assert_eq!(server.holds(&resource("a"), &owner("me")), None);
 }
@@ -59,7 +59,7 @@ fn an_unlock_of_several_releases_the_others_beside_one_of_another_type() {
 fn a_counter_of_another_type_fails_the_entry_and_changes_nothing() {
     let mut server = Server::start();
     server.run("LPUSH redisson_lock_token:{a} 1");
-    assert_eq!(server.one(&parameters(), &lock("a b", "me", 5000, 0)), fault(Fault::WrongType));
+    assert_eq!(server.one(&parameters(), &lock("a b", "me", 5000, 0)), error(NodeError::WrongType));
     assert_eq!(server.keys(), vec![b"redisson_lock_token:{a}".to_vec()]);
 }
 
@@ -70,7 +70,7 @@ fn a_counter_that_is_no_canonical_integer_is_shown_and_kept() {
         ["", "-1", "+1", "07", "7e0", "0x7", "1.0", "nan", "inf", "9007199254740992", "99999999999999999999"]
     {
         server.get::<redis::Value>(redis::cmd("SET").arg("redisson_lock_token:{a}").arg(text));
-        let expected = fault(Fault::Counter(text.into()));
+        let expected = error(NodeError::Counter(text.into()));
         assert_eq!(server.one(&parameters(), &lock("a", "me", 5000, 0)), expected);
         assert_eq!(server.one(&parameters(), &renew("a", "me", 1, 5000, 7)), expected);
         assert_eq!(server.one(&parameters(), &inspect("a")), expected);
@@ -101,7 +101,7 @@ fn the_last_votes_below_the_largest_counter_are_exact() {
     );
     server.one(&parameters(), &unlock("a", "2", true, false));
     assert_eq!(server.counter(&resource("a")), Some(LARGEST_COUNTER));
-    let used_up = fault(Fault::Counter(LARGEST_COUNTER.to_string().into()));
+    let used_up = error(NodeError::Counter(LARGEST_COUNTER.to_string().into()));
     assert_eq!(server.one(&parameters(), &lock("a", "3", 5000, 0)), used_up);
     assert_eq!(server.holds(&resource("a"), &owner("3")), None);
 }
@@ -192,7 +192,7 @@ fn a_key_of_ours_without_a_ttl_gets_one() {
     for entry in [lock("a", "me", 5000, 0), renew("a", "me", 1, 5000, 7)] {
         server.run("DEL a");
         server.run("HSET a me 1");
-        assert!(!matches!(server.one(&parameters(), &entry), Answer::Fault(_)));
+        assert!(!matches!(server.one(&parameters(), &entry), Answer::Error(_)));
         assert!((4000..=5000).contains(&server.ttl(b"a")));
     }
 }
@@ -318,7 +318,7 @@ fn the_key_of_a_leader_of_another_type_fails_its_own_entry_and_is_kept() {
         unlock("a", "me", true, false),
     ];
     let answers = server.call(&parameters(), &entries);
-    assert_eq!(answers[1..3], [fault(Fault::WrongType), fault(Fault::WrongType)]);
+    assert_eq!(answers[1..3], [error(NodeError::WrongType), error(NodeError::WrongType)]);
     assert_eq!(answers[3], Answer::Unlocked { deleted: 1 });
     let text: String = server.get(redis::cmd("GET").arg("redquorum:leader:{a}"));
     assert_eq!(text, "text");
@@ -372,7 +372,7 @@ fn a_counter_above_the_largest_is_none_that_a_holder_is_told_with_or_renews() {
     let above = LARGEST_COUNTER + 1;
     server.one(&parameters(), &lock("a", "me", 5000, 0));
     server.run(&format!("SET redisson_lock_token:{{a}} {above} KEEPTTL"));
-    let unusable = fault(Fault::Counter(above.to_string().into()));
+    let unusable = error(NodeError::Counter(above.to_string().into()));
     assert_eq!(server.one(&parameters(), &lock("a", "other", 5000, 0)), unusable);
     assert_eq!(server.one(&parameters(), &renew("a", "me", 1, 5000, above)), unusable);
 }

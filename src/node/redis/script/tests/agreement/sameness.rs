@@ -131,7 +131,9 @@ pub(super) fn is_same_answer(
                 && is_near(one.quarantine.unwrap_or_default(), other.quarantine.unwrap_or_default())
                 && one.quarantine.is_some() == other.quarantine.is_some()
         }
-        (Answer::Fault(Fault::ClockOff(one)), Answer::Fault(Fault::ClockOff(other))) => is_near(*one, *other),
+        (Answer::Error(NodeError::ClockOff(one)), Answer::Error(NodeError::ClockOff(other))) => {
+            is_near(*one, *other)
+        }
         (one, other) => one == other,
     }
 }

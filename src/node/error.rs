@@ -4,10 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use crate::node::parameters::Fingerprint;
 
-/// Why a node gave no vote. A fault is never evidence that a resource is held, nor that it is free.
+/// Why a node gave no vote. An error is never evidence that a resource is held, nor that it is
+/// free.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum NodeError {
     /// No connection: refused, reset, or an unknown host.
     #[error("unreachable: {0}")]
     Unreachable(Arc<str>),
@@ -118,7 +119,7 @@ pub enum Fault {
     CallFailed(Arc<str>),
 }
 
-impl Fault {
+impl NodeError {
     /// Whether the node certainly never saw the call, so that nothing has to be taken back there.
     pub(crate) fn is_unsent(&self) -> bool {
         matches!(

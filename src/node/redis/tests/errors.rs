@@ -32,7 +32,7 @@ async fn a_flushed_script_is_repaired_in_place_and_in_order() {
         let (lock, unlock) = (scene.lock(&r, number), scene.unlock(&r, number, true));
         match &*lock.await {
             [Answer::Granted { .. }] => {}
-            [Answer::Fault(fault)] => assert!(fault.is_unsent(), "{fault}"),
+            [Answer::Error(error)] => assert!(error.is_unsent(), "{error}"),
             other => panic!("{other:?}"),
         }
         assert!(matches!(&*unlock.await, [Answer::Unlocked { .. } | Answer::UnlockedBefore]));
@@ -106,7 +106,7 @@ async fn a_frozen_server_swallows_few_calls_and_gets_the_unlocks_when_it_thaws()
         number += 1;
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    let refused = *scene.lock(&resource("r"), 2).await == [Answer::Fault(Fault::Unresponsive)];
+    let refused = *scene.lock(&resource("r"), 2).await == [Answer::Error(NodeError::Unresponsive)];
     let unlock = scene.unlock(&resource("held"), 1, true);
     server.signal("CONT");
     assert!(refused, "the node is not known to be mute");
@@ -115,7 +115,7 @@ async fn a_frozen_server_swallows_few_calls_and_gets_the_unlocks_when_it_thaws()
     for reply in lost {
         match &*reply.await {
             [Answer::Granted { .. }] => swallowed += 1,
-            [Answer::Fault(fault)] => assert!(fault.is_unsent(), "{fault}"),
+            [Answer::Error(error)] => assert!(error.is_unsent(), "{error}"),
             other => panic!("{other:?}"),
         }
     }
@@ -130,7 +130,7 @@ async fn a_server_that_comes_late_is_found_and_unlocks_wait_for_it() {
     let scene = Scene::at(&format!("redis://127.0.0.1:{port}"));
     let unlock = scene.unlock(&resource("r"), 1, false);
     tokio::time::sleep(Duration::from_millis(50)).await;
-    assert!(matches!(&*scene.lock(&resource("r"), 2).await, [Answer::Fault(Fault::Unreachable(_))]));
+    assert!(matches!(&*scene.lock(&resource("r"), 2).await, [Answer::Error(NodeError::Unreachable(_))]));
     let _server = Server::start_at(port, &[]);
     assert_eq!(*unlock.await, [Answer::Unlocked { deleted: 0 }]);
 }
@@ -140,8 +140,8 @@ async fn missing_credentials_are_named() {
     let server = Server::start_with(&["--requirepass", "secret"]);
     let scene = Scene::at(&server.url());
     let answers = scene.lock(&resource("r"), 1).await;
-    let [Answer::Fault(Fault::Handshake(why))] = &*answers else { panic!("{answers:?}") };
-    assert!(matches!(**why, Fault::NoAuth(_)), "{why}");
+    let [Answer::Error(NodeError::Handshake(why))] = &*answers else { panic!("{answers:?}") };
+    assert!(matches!(**why, NodeError::NoAuth(_)), "{why}");
     let url = server.url().replace("//", "//:secret@");
     vote(&Scene::at(&url).lock(&resource("r"), 1).await);
 }
@@ -159,6 +159,6 @@ async fn a_server_without_resp3_is_told_apart() {
     });
     let clock = Arc::new(TokioClock::new());
     let transport = RedisTransport::new(route(&format!("redis://{address}")), parameters(), &setup(&clock));
-    let fault = transport.dial().await.unwrap_err();
-    assert!(matches!(&fault, Fault::Protocol(text) if text.contains("Redis 6")), "{fault}");
+    let error = transport.dial().await.unwrap_err();
+    assert!(matches!(&error, NodeError::Protocol(text) if text.contains("Redis 6")), "{error}");
 }
