@@ -188,8 +188,9 @@ fn holds(case: &str) {
     }
 }
 
-/// The node executed a lock when it thawed, 200 ms after the unlock was owed no more. That is as
-/// promised: the key ends one ttl after the node last executed something. The check was too strict.
+/// The node executed a lock when it thawed, 200 ms after the unlock needed no delivery any more.
+/// That is as promised: the key ends one ttl after the node last executed something. The check was
+/// too strict.
 #[test]
 fn a_node_that_hangs_for_longer_than_the_longest_ttl_may_keep_a_key_for_a_ttl() {
     holds(

@@ -26,7 +26,7 @@
 //! Every [`Quorum`] has one thread of its own. Connections, watchdog and unlocks go on there, so a
 //! lease is renewed while its holder computes, or sleeps, and what is dropped is unlocked without
 //! waiting. The thread ends after the last clone, lock, guard, lease and observation is gone and
-//! what was owed to the nodes has been confirmed or is past its time.
+//! what had to be delivered to the nodes has been confirmed or is past its time.
 //!
 //! A call blocks the thread that makes it, and may be made from any: inside of a tokio runtime it
 //! neither panics nor needs that runtime. But it is the thread that is blocked, with all the tasks

@@ -16,7 +16,8 @@ use tokio::{
 use crate::{error::ConfigError, lock::shutdown};
 
 /// A runtime on a thread of its own: everything of a quorum that goes on by itself (connections,
-/// watchdog, expiry, unlocks that are owed) goes on there, whatever the callers' threads do.
+/// watchdog, expiry, unlocks that must be delivered) goes on there, whatever the callers' threads
+/// do.
 ///
 /// It lives as long as anything has a clone of it. Then its thread, and no other, shuts the quorum
 /// down, so that whatever was dropped last is still unlocked, and ends the runtime. So a clone may
@@ -116,7 +117,7 @@ fn serve(
         while unused.changed().await.is_ok() {}
         if let Some(quorum) = served.get() {
             quorum.shutdown_within(Duration::ZERO).await;
-            // Nobody waits for this thread, so what is owed has all its time.
+            // Nobody waits for this thread, so what must be delivered has all its time.
             shutdown::drained(&quorum.client().core).await;
         }
     });

@@ -281,7 +281,7 @@ impl Core {
     }
 
     /// No earlier than this, everything of a lease that a node may have is over.
-    pub(crate) fn owed_until(&self) -> Instant {
+    pub(crate) fn must_deliver_until(&self) -> Instant {
         self.now() + self.settings.max_ttl
     }
 
@@ -289,6 +289,6 @@ impl Core {
         lock(&self.leases).remove(&lease.id);
         self.renewals.remove(lease.id);
         self.expiries.remove(lease.id);
-        lease.submit_unlock(&self.nodes, self.owed_until())
+        lease.submit_unlock(&self.nodes, self.must_deliver_until())
     }
 }

@@ -285,7 +285,7 @@ impl<'a> AttemptPerformer<'a> {
             let (resources, owner) = (Arc::clone(&self.checked.resources), self.owner.clone());
             let entry =
                 Entry::Unlock(Unlock { resources, owner, notify: false, tombstone, is_awaited: false });
-            Request::one(entry, self.core.owed_until()).blocks_until(keys_over)
+            Request::one(entry, self.core.must_deliver_until()).blocks_until(keys_over)
         };
         let is_left = !mutation::is_on(Mutation::NoTombstoneForLock);
         let leaving = unlock(if is_left { Tombstone::IfMissing } else { Tombstone::Never });

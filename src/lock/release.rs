@@ -106,8 +106,8 @@ pub(crate) fn submit_holds(core: &Core, lease: &ActiveLease) {
 /// over.
 ///
 /// A node that lost the key, or cannot be reached now, would take the holder's next renewal. So the
-/// owners that any node names are unlocked by name as well, at every node and as something owed:
-/// that leaves a tombstone everywhere.
+/// owners that any node names are unlocked by name as well, at every node and as something that
+/// must be delivered: that leaves a tombstone everywhere.
 pub(crate) async fn force_unlock(core: &Core, checked: &CheckedRequest) -> Result<Unlocked, LockError> {
     let deadline = core.now() + checked.settings.node_timeout;
     let asked = ask(core, &checked.resource, deadline);
@@ -118,7 +118,7 @@ pub(crate) async fn force_unlock(core: &Core, checked: &CheckedRequest) -> Resul
         let resources = Arc::clone(&checked.resources);
         let unlock =
             Unlock { resources, owner, notify: false, tombstone: Tombstone::Always, is_awaited: false };
-        let unlock = Request::one(Entry::Unlock(unlock), core.owed_until());
+        let unlock = Request::one(Entry::Unlock(unlock), core.must_deliver_until());
         core.nodes.iter().for_each(|node| drop(node.call(unlock.clone())));
     }
     let (release, _) = Release::heard(core, replies, deadline, |release| release.open.is_empty()).await;

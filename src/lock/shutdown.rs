@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt, pin::pin, sync::Arc, time::Duration};
 
 use futures::future::{Either, join_all, select};
 
-use crate::{algorithm::residue, clock::Instant, lock::core::Core, node::Owed, resource::Resource};
+use crate::{algorithm::residue, clock::Instant, lock::core::Core, node::Undelivered, resource::Resource};
 
 /// How long [`Quorum::shutdown`](crate::Quorum::shutdown) waits for nodes that no lease depends on.
 pub(crate) const GRACE: Duration = Duration::from_secs(3);
@@ -37,13 +37,15 @@ impl Shutdown {
         self.open.is_empty() && self.attempts == 0
     }
 
-    fn of(core: &Core, owed: &[Vec<Owed>]) -> Self {
-        let resources = |owed: &Vec<Owed>| -> Vec<Resource> {
-            let all: BTreeSet<&Resource> = owed.iter().flat_map(|owed| owed.resources.iter()).collect();
+    fn of(core: &Core, undelivered: &[Vec<Undelivered>]) -> Self {
+        let resources = |undelivered: &Vec<Undelivered>| -> Vec<Resource> {
+            let all: BTreeSet<&Resource> =
+                undelivered.iter().flat_map(|undelivered| undelivered.resources.iter()).collect();
             all.into_iter().cloned().collect()
         };
         let nodes = core.nodes.iter().map(|node| Arc::clone(node.address()));
-        let open = nodes.zip(owed.iter().map(resources)).filter(|(_, resources)| !resources.is_empty());
+        let open =
+            nodes.zip(undelivered.iter().map(resources)).filter(|(_, resources)| !resources.is_empty());
         Self { open: open.collect(), attempts: core.attempts.count() }
     }
 }
@@ -85,10 +87,10 @@ pub(crate) async fn shutdown(core: &Core, grace: Duration) -> Shutdown {
     let mut drained = pin!(drained(core));
     loop {
         let now = core.now();
-        let owed: Vec<_> = core.nodes.iter().map(|node| node.owed()).collect();
-        let until = blocked_until(core, &owed).map_or(patient_until, |end| end.max(patient_until));
+        let undelivered: Vec<_> = core.nodes.iter().map(|node| node.undelivered()).collect();
+        let until = blocked_until(core, &undelivered).map_or(patient_until, |end| end.max(patient_until));
         if until <= now {
-            return report(core, &owed);
+            return report(core, &undelivered);
         }
         let look = if now < patient_until { patient_until } else { until.min(now + LOOK_AGAIN) };
         if let Either::Left(_) = select(&mut drained, core.clock.sleep_until(look)).await {
@@ -97,25 +99,25 @@ pub(crate) async fn shutdown(core: &Core, grace: Duration) -> Shutdown {
     }
 }
 
-/// Closes the nodes, at the call. Ready when nothing is owed to any of them, or all that is owed is
-/// past its time.
+/// Closes the nodes, at the call. Ready when nothing is undelivered to any of them, or all that
+/// must be delivered is past its time.
 pub(crate) fn drained(core: &Core) -> impl Future<Output = Vec<()>> {
     join_all(core.nodes.iter().map(|node| node.close()))
 }
 
-/// Until when what is owed may keep others from a resource.
-fn blocked_until(core: &Core, owed: &[Vec<Owed>]) -> Option<Instant> {
-    let left = owed.iter().enumerate().flat_map(|(node, owed)| {
-        owed.iter().flat_map(move |owed| {
-            let end = owed.blocks_until.into_iter();
-            end.flat_map(move |end| owed.resources.iter().map(move |resource| (node, resource, end)))
+/// Until when what must be delivered may keep others from a resource.
+fn blocked_until(core: &Core, undelivered: &[Vec<Undelivered>]) -> Option<Instant> {
+    let left = undelivered.iter().enumerate().flat_map(|(node, undelivered)| {
+        undelivered.iter().flat_map(move |undelivered| {
+            let end = undelivered.blocks_until.into_iter();
+            end.flat_map(move |end| undelivered.resources.iter().map(move |resource| (node, resource, end)))
         })
     });
     residue::blocks_until(core.settings.electorate, left)
 }
 
-fn report(core: &Core, owed: &[Vec<Owed>]) -> Shutdown {
-    let shutdown = Shutdown::of(core, owed);
+fn report(core: &Core, undelivered: &[Vec<Undelivered>]) -> Shutdown {
+    let shutdown = Shutdown::of(core, undelivered);
     if shutdown.is_complete() {
         tracing::debug!("shut down");
     } else {

@@ -96,7 +96,7 @@ impl Monitor for Meter {
         self.quarantined(node, is_quarantined);
     }
 
-    fn owes(&self, node: &Arc<str>, change: i64) {
+    fn undelivered_changed(&self, node: &Arc<str>, change: i64) {
         #[expect(clippy::cast_precision_loss, reason = "nobody owes so many unlocks")]
         let change = change as f64;
         gauge!(OWED, "quorum" => self.quorum(), "node" => Arc::clone(node)).increment(change);

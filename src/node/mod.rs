@@ -15,13 +15,13 @@ pub(crate) mod entries;
 pub(crate) mod error;
 pub(crate) mod memory;
 pub(crate) mod names;
-pub(crate) mod outbox;
 pub(crate) mod parameters;
 pub(crate) mod proclamation;
 pub(crate) mod redis;
 pub(crate) mod remote;
 pub(crate) mod reply;
 pub(crate) mod request;
+pub(crate) mod send_queue;
 pub(crate) mod state;
 pub(crate) mod transport;
 pub(crate) mod ttl;
@@ -34,8 +34,8 @@ pub(crate) use self::{
     proclamation::{LONGEST_VALUE, Proclamation},
     reply::{Reply, Responder},
     request::{
-        Enqueue, Entry, ForceUnlock, Init, Inspect, Lock, NewNodes, Observe, Owed, Proclaim, Reconfigure,
-        Register, Renew, Request, Resources, Tombstone, Unlock, Withdraw, WriteBack,
+        Enqueue, Entry, ForceUnlock, Init, Inspect, Lock, NewNodes, Observe, Proclaim, Reconfigure, Register,
+        Renew, Request, Resources, Tombstone, Undelivered, Unlock, Withdraw, WriteBack,
     },
 };
 pub use self::{
@@ -66,10 +66,10 @@ pub(crate) trait Node: fmt::Debug + Send + Sync {
     fn subscribe(&self, resource: &Resource, listener: Arc<dyn Listener>) -> Subscription;
 
     /// The unlocks and withdrawals that are not confirmed yet, and whose time is not over.
-    fn owed(&self) -> Vec<Owed>;
+    fn undelivered(&self) -> Vec<Undelivered>;
 
-    /// Takes no new requests but unlocks, sends what is owed, and ends. Ready when nothing is owed
-    /// any more or all that is owed is past its time.
+    /// Takes no new requests but unlocks, sends what must be delivered, and ends. Ready when
+    /// nothing is undelivered any more or all that must be delivered is past its time.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 

@@ -48,8 +48,8 @@ impl Load {
 pub(crate) struct Request {
     /// Shared by all nodes that are asked the same. One to [`MOST_ENTRIES`].
     pub(crate) entries: Arc<[Entry]>,
-    /// Until when the request is of use. What is still unsent by then is dropped; an unlock is owed
-    /// (kept over reconnections) until then.
+    /// Until when the request is of use. What is still unsent by then is dropped; an unlock must be
+    /// delivered (kept over reconnections) until then.
     pub(crate) until: Instant,
     /// Until when that which an unlock deletes may be there without it, by its own ttl: a shutdown
     /// waits so long where a quorum is not free of it. `None` if no shutdown need wait.
@@ -58,7 +58,7 @@ pub(crate) struct Request {
 
 /// What a node has not confirmed yet, of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Owed {
+pub(crate) struct Undelivered {
     pub(crate) resources: Resources,
     /// As in the [`Request`].
     pub(crate) blocks_until: Option<Instant>,
@@ -266,8 +266,8 @@ impl Entry {
         }
     }
 
-    /// Whether a node still owes the execution of this entry after its connection broke.
-    pub(crate) fn is_owed(&self) -> bool {
+    /// Whether this entry must be delivered even if its connection breaks.
+    pub(crate) fn must_deliver(&self) -> bool {
         matches!(self, Self::Unlock(_) | Self::Withdraw(_))
     }
 }

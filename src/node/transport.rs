@@ -66,7 +66,7 @@ pub(crate) trait Link: fmt::Debug + Send {
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<LinkEvent>;
 }
 
-/// One call, among those of one outbox.
+/// One call, among those of one send queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct BatchId(pub(crate) u64);
 

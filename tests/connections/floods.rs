@@ -250,7 +250,7 @@ async fn two_nodes_of_five_that_flood_take_neither_memory_nor_time() {
         let grown = most - before;
         eprintln!("{flood:?}: {calm:?}, flooded {times:?}, at most {longest:?}; sent {sent}, grown {grown}");
         assert!(longest < PROMPTLY, "{flood:?}: a lock took {longest:?}");
-        // What is owed to them is told when they are heard of again.
+        // What must be delivered to them is told when they are heard of again.
         hostile.iter().for_each(Hostile::behave);
         quorum.shutdown().await;
     }

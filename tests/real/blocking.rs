@@ -72,7 +72,7 @@ async fn one_dead_server_of_five_keeps_a_shutdown_for_its_grace_and_is_unlocked_
     assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
     assert_eq!(shutdown.open.len(), 1, "{shutdown}");
     assert!(shutdown.to_string().contains(&format!(":{} has not confirmed", dead.port())), "{shutdown}");
-    // The quorum's thread stays for what is owed, without anybody who waits for it.
+    // The quorum's thread stays for what must be delivered, without anybody who waits for it.
     drop(quorum);
     dead.restart_keeping_data().await;
     eventually(SOON, "unlocked there, too", async || !is_locked_anywhere(&cluster).await).await;

@@ -54,7 +54,7 @@ fn a_server_that_goes_and_comes_back_empty_is_seen_to_do_so() {
 }
 
 #[test]
-fn an_unlock_is_owed_until_the_server_has_confirmed_it() {
+fn an_unlock_is_undelivered_until_the_server_has_confirmed_it() {
     measured(&runtime(), async |figures| {
         let cluster = Cluster::start(3).await;
         let quorum = builder(&cluster).connect().await.unwrap();

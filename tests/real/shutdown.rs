@@ -112,7 +112,7 @@ async fn one_server_of_five_that_is_killed_or_stopped_keeps_a_shutdown_for_its_g
         let address = format!("127.0.0.1:{}", cluster.server(4).port());
         assert_eq!(open, [(&*address, "[\"lock:r\"]".to_owned())], "{way}");
         if way == "stopped" {
-            // What is owed goes on in the background.
+            // What must be delivered goes on in the background.
             cluster.server(4).thaw().await;
             eventually(SOON, "it is unlocked there", async || !is_locked_anywhere(&cluster, "lock:").await)
                 .await;

@@ -12,7 +12,7 @@ use crate::{
         core::{Client, Surroundings},
         observer::Unobserved,
     },
-    node::{Entry, Listener, Node, Owed, Reply, Request, Subscription},
+    node::{Entry, Listener, Node, Reply, Request, Subscription, Undelivered},
     resource::Resource,
 };
 
@@ -50,8 +50,8 @@ impl Node for Strange {
         self.0.subscribe(resource, listener)
     }
 
-    fn owed(&self) -> Vec<Owed> {
-        self.0.owed()
+    fn undelivered(&self) -> Vec<Undelivered> {
+        self.0.undelivered()
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

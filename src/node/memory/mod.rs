@@ -15,8 +15,8 @@ use crate::{
     clock::Clock,
     mutex,
     node::{
-        Answer, Entry, Listener, NewNodes, Node, NodeError, Notice, Owed, QuorumParameters, Register, Reply,
-        Request, Responder, RestartGuard, Subscription,
+        Answer, Entry, Listener, NewNodes, Node, NodeError, Notice, QuorumParameters, Register, Reply,
+        Request, Responder, RestartGuard, Subscription, Undelivered,
         memory::listeners::Listeners,
         state::{NodeState, NodeTime},
     },
@@ -142,7 +142,7 @@ impl Node for MemoryNode {
 
     fn call(&self, request: Request) -> Reply {
         let entries = request.entries.len();
-        if self.is_closed.load(Ordering::Acquire) && !request.entries.iter().all(Entry::is_owed) {
+        if self.is_closed.load(Ordering::Acquire) && !request.entries.iter().all(Entry::must_deliver) {
             return Reply::error(entries, &NodeError::Closed);
         }
         let (responder, reply) = Reply::channel(entries);
@@ -157,11 +157,11 @@ impl Node for MemoryNode {
         Subscription::new(move || server.listeners.remove(&resource, number))
     }
 
-    fn owed(&self) -> Vec<Owed> {
+    fn undelivered(&self) -> Vec<Undelivered> {
         Vec::new()
     }
 
-    /// Nothing is ever owed.
+    /// Nothing is ever undelivered.
     fn close(&self) -> BoxFuture<'_, ()> {
         self.is_closed.store(true, Ordering::Release);
         future::ready(()).boxed()

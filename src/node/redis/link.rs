@@ -1,4 +1,4 @@
-//! A Redis connection as the outbox sees it.
+//! A Redis connection as the send queue sees it.
 
 use std::{
     collections::VecDeque,

@@ -56,8 +56,8 @@ pub(super) struct Driver {
     quarantine: Duration,
     /// The incarnation that the last connection led to, and when that broke.
     last: Option<(Incarnation, Instant)>,
-    /// What is owed, as the monitor has been told.
-    owed: usize,
+    /// What must be delivered, as the monitor has been told.
+    undelivered: usize,
 }
 
 /// The node is closed: there is nothing more to do.
@@ -87,7 +87,7 @@ impl Driver {
             connections: 0,
             quarantine: setup.quarantine,
             last: None,
-            owed: 0,
+            undelivered: 0,
         }
     }
 
@@ -110,7 +110,7 @@ impl Driver {
             self.tell_disconnected();
             self.redial.lasted(now.saturating_duration_since(since), &error);
             let mut state = self.shared.lock();
-            state.outbox.disconnected(error, now);
+            state.send_queue.disconnected(error, now);
             let interrupted = state.subscriptions.disconnected();
             drop(state);
             tell(&interrupted, Notice::Interrupted);
@@ -124,7 +124,7 @@ impl Driver {
             self.wait(delay).await?;
             match self.dial().await? {
                 Ok(link) => {
-                    self.shared.lock().outbox.connected();
+                    self.shared.lock().send_queue.connected();
                     self.tell_connected(&link);
                     return Ok(link);
                 }
@@ -132,7 +132,7 @@ impl Driver {
                     tracing::debug!(node = %self.address, %error, "a node cannot be reached");
                     self.tell_violation(&error);
                     self.redial.failed(&error);
-                    self.shared.lock().outbox.dial_failed(error);
+                    self.shared.lock().send_queue.dial_failed(error);
                 }
             }
         }
@@ -167,12 +167,9 @@ impl Driver {
             if most > least {
                 // Woken by the driver's own waker, which every call wakes while there is no
                 // connection.
-                let called =
-                    poll_fn(
-                        |_| {
-                            if shared.lock().outbox.take_wanted() { Poll::Ready(()) } else { Poll::Pending }
-                        },
-                    );
+                let called = poll_fn(|_| {
+                    if shared.lock().send_queue.take_wanted() { Poll::Ready(()) } else { Poll::Pending }
+                });
                 select(called, clock.sleep_until(now + most)).await;
             }
         })
@@ -222,7 +219,7 @@ impl Driver {
         // then that is heard first.
         let mut now = self.clock.now();
         let mut state = self.shared.lock();
-        let is_overdue = state.outbox.next_deadline().is_some_and(|deadline| deadline <= now);
+        let is_overdue = state.send_queue.next_deadline().is_some_and(|deadline| deadline <= now);
         let next = if is_overdue { Traffic::default() } else { state.next_traffic(now) };
         drop(state);
         next.send(&mut *registered.link);
@@ -240,7 +237,7 @@ impl Driver {
                 next.send(&mut *registered.link);
                 continue;
             }
-            let (is_silent, upkeep) = (state.outbox.is_silent(now), state.upkeep(now));
+            let (is_silent, upkeep) = (state.send_queue.is_silent(now), state.upkeep(now));
             drop(state);
             let deadline = match self.kept_up(upkeep) {
                 Ok(deadline) => deadline,
@@ -266,18 +263,18 @@ impl Driver {
                     self.tell_registered(registered);
                     return heard.err();
                 }
-                // Where nobody registers, the state may pass, and what is owed is sent again over
-                // the same connection, unless another server is the master now.
+                // Where nobody registers, the state may pass, and what must be delivered is sent
+                // again over the same connection, unless another server is the master now.
                 let leaves = self.registers.is_some() || self.transport.follows_master();
                 let is_replica = leaves && registration::is_replica(&answers);
                 if answers.iter().any(Answer::is_not_registered) {
                     registered.register_again(self.registers, &*self.clock);
                 }
-                self.shared.lock().outbox.answered(batch, answers, now);
+                self.shared.lock().send_queue.answered(batch, answers, now);
                 return is_replica.then_some(NodeError::ReadOnly);
             }
             LinkEvent::NotLoaded { batch } => {
-                if self.shared.lock().outbox.not_loaded(batch, now) {
+                if self.shared.lock().send_queue.not_loaded(batch, now) {
                     // Another server may have taken over behind a proxy. What follows still names
                     // the incarnation that this connection knows, so it is refused there. The
                     // registration comes first, and brings the script along.
@@ -285,7 +282,7 @@ impl Driver {
                     registered.link.load();
                 }
             }
-            LinkEvent::Loaded => self.shared.lock().outbox.loaded(),
+            LinkEvent::Loaded => self.shared.lock().send_queue.loaded(),
             LinkEvent::Subscribed(resource) => {
                 let listeners = self.shared.lock().subscriptions.confirmed(&resource);
                 tell(&listeners, Notice::Subscribed);
@@ -301,7 +298,7 @@ impl Driver {
 
     /// Tells what came of the upkeep, and when to look again.
     fn kept_up(&mut self, upkeep: Upkeep) -> Result<Option<Instant>, Done> {
-        self.tell_owed(upkeep.owed);
+        self.tell_undelivered(upkeep.undelivered);
         if upkeep.is_done { Err(Done) } else { Ok(upkeep.deadline) }
     }
 
@@ -350,11 +347,11 @@ impl Driver {
         }
     }
 
-    fn tell_owed(&mut self, owed: usize) {
-        let before = std::mem::replace(&mut self.owed, owed);
-        if owed != before {
-            let count = |owed| i64::try_from(owed).unwrap_or(i64::MAX);
-            self.monitor.owes(&self.address, count(owed) - count(before));
+    fn tell_undelivered(&mut self, undelivered: usize) {
+        let before = std::mem::replace(&mut self.undelivered, undelivered);
+        if undelivered != before {
+            let count = |undelivered| i64::try_from(undelivered).unwrap_or(i64::MAX);
+            self.monitor.undelivered_changed(&self.address, count(undelivered) - count(before));
         }
     }
 }
@@ -362,9 +359,9 @@ impl Driver {
 impl Drop for Driver {
     /// However the task ends, with its runtime or by a panic: nobody waits for an answer for ever.
     fn drop(&mut self) {
-        self.shared.lock().outbox.end();
+        self.shared.lock().send_queue.end();
         self.tell_disconnected();
-        self.tell_owed(0);
+        self.tell_undelivered(0);
     }
 }
 

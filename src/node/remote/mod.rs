@@ -21,10 +21,10 @@ use crate::{
     clock::{Clock, Instant},
     mutex,
     node::{
-        Entry, Listener, NewNodes, Node, Notice, Owed, Subscription, names,
-        outbox::Outbox,
+        Entry, Listener, NewNodes, Node, Notice, Subscription, Undelivered, names,
         reply::Reply,
         request::Request,
+        send_queue::SendQueue,
         transport::{BatchId, Link, Transport},
     },
     resource::Resource,
@@ -48,8 +48,8 @@ const SHORTEST_DIAL: Duration = Duration::from_secs(1);
 /// A node that is reached through a [`Transport`].
 ///
 /// Calls are put in an [`Outbox`] at once, on the caller's thread; a task of this node's own sends
-/// them. Dropping the handle closes the node: the task ends when nothing is owed any more, or all
-/// that is owed is past its time.
+/// them. Dropping the handle closes the node: the task ends when nothing is undelivered any more,
+/// or all that must be delivered is past its time.
 pub(crate) struct RemoteNode {
     address: Arc<str>,
     clock: Arc<dyn Clock>,
@@ -70,7 +70,7 @@ pub(crate) struct Setup {
     /// Shared by the nodes of one client.
     pub(crate) census: Census,
     pub(crate) monitor: Arc<dyn Monitor>,
-    /// How long a call may go unanswered before the node is taken for mute.
+    /// How long a call may go unanswered before the node is taken for unresponsive.
     pub(crate) node_timeout: Duration,
     /// How long a node that may have forgotten votes gives none.
     pub(crate) quarantine: Duration,
@@ -107,8 +107,8 @@ impl Node for RemoteNode {
 
     fn call(&self, request: Request) -> Reply {
         let mut state = self.shared.lock();
-        let reply = state.outbox.submit(request);
-        let wake = state.outbox.needs_service();
+        let reply = state.send_queue.submit(request);
+        let wake = state.send_queue.needs_service();
         drop(state);
         if wake {
             self.shared.driver.wake();
@@ -136,13 +136,13 @@ impl Node for RemoteNode {
         })
     }
 
-    fn owed(&self) -> Vec<Owed> {
+    fn undelivered(&self) -> Vec<Undelivered> {
         let now = self.clock.now();
-        self.shared.lock().outbox.owes(now).collect()
+        self.shared.lock().send_queue.undelivered(now).collect()
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        self.shared.lock().outbox.close();
+        self.shared.lock().send_queue.close();
         self.shared.driver.wake();
         let mut ended = self.ended.clone();
         async move { while ended.changed().await.is_ok() {} }.boxed()
@@ -151,7 +151,7 @@ impl Node for RemoteNode {
 
 impl Drop for RemoteNode {
     fn drop(&mut self) {
-        self.shared.lock().outbox.close();
+        self.shared.lock().send_queue.close();
         self.shared.driver.wake();
     }
 }
@@ -171,7 +171,7 @@ struct Shared {
 
 #[derive(Debug)]
 struct State {
-    outbox: Outbox,
+    send_queue: SendQueue,
     subscriptions: Subscriptions,
 }
 
@@ -182,10 +182,10 @@ struct Traffic {
     changes: Vec<Change>,
 }
 
-/// How the outbox stands when all that time asks for has been done.
+/// How the send queue stands when all that time asks for has been done.
 #[derive(Debug)]
 struct Upkeep {
-    owed: usize,
+    undelivered: usize,
     is_done: bool,
     /// When to look again.
     deadline: Option<Instant>,
@@ -193,15 +193,19 @@ struct Upkeep {
 
 impl State {
     fn next_traffic(&mut self, now: Instant) -> Traffic {
-        let calls = std::iter::from_fn(|| self.outbox.next_batch(now)).collect();
+        let calls = std::iter::from_fn(|| self.send_queue.next_batch(now)).collect();
         Traffic { calls, changes: self.subscriptions.changes() }
     }
 
     /// Does what time alone asks for.
     fn upkeep(&mut self, now: Instant) -> Upkeep {
-        let outbox = &mut self.outbox;
-        outbox.tick(now);
-        Upkeep { owed: outbox.owed(), is_done: outbox.is_done(now), deadline: outbox.next_deadline() }
+        let send_queue = &mut self.send_queue;
+        send_queue.tick(now);
+        Upkeep {
+            undelivered: send_queue.undelivered_count(),
+            is_done: send_queue.is_done(now),
+            deadline: send_queue.next_deadline(),
+        }
     }
 }
 
@@ -225,7 +229,8 @@ impl Traffic {
 
 impl Shared {
     fn new(node_timeout: Duration) -> Self {
-        let state = State { outbox: Outbox::new(node_timeout), subscriptions: Subscriptions::default() };
+        let state =
+            State { send_queue: SendQueue::new(node_timeout), subscriptions: Subscriptions::default() };
         Self { state: Mutex::new(state), driver: AtomicWaker::new() }
     }
 

@@ -16,8 +16,8 @@ pub(crate) trait Monitor: fmt::Debug + Send + Sync {
     /// The node has registered: whether it is in quarantine.
     fn registered(&self, _node: &Arc<str>, _is_quarantined: bool) {}
 
-    /// What is owed to the node has become more, or less, by so much.
-    fn owes(&self, _node: &Arc<str>, _change: i64) {}
+    /// What must be delivered to the node has become more, or less, by so much.
+    fn undelivered_changed(&self, _node: &Arc<str>, _change: i64) {}
 }
 
 /// Nobody is told.

@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// No call of an outbox has this number.
+/// No call of a send queue has this number.
 pub(super) const REGISTRATION: BatchId = BatchId(u64::MAX);
 
 /// A connection that may send calls: its node knows of it, and has begun a quarantine if it has to.

@@ -111,9 +111,9 @@ fn s24_a_lock_that_lands_after_its_rollback_leaves_nothing() {
 }
 
 #[test]
-fn s24_what_a_node_executes_when_its_unlock_is_owed_no_more_ends_with_its_ttl() {
+fn s24_what_a_node_executes_when_its_unlock_is_past_its_time_ends_with_its_ttl() {
     // All nodes hang with renewals in hand, for much longer than `max_ttl`, which is as long as an
-    // unlock is owed.
+    // unlock must be delivered.
     let hang = |schedule: Schedule, node| schedule.with(SECOND, Fault::Hang { node, lasts: 60 * SECOND });
     let report = run((0..3).fold(steady(3, 2), hang), |client| async move {
         let quorum = quorum(&client);

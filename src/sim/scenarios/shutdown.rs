@@ -76,7 +76,7 @@ fn s60_without_any_grace_a_shutdown_waits_for_a_quorum_all_the_same() {
 }
 
 #[test]
-fn s60_a_dead_node_that_is_owed_nothing_does_not_keep_a_shutdown() {
+fn s60_a_dead_node_with_nothing_undelivered_does_not_keep_a_shutdown() {
     for schedule in without(&[4], Duration::ZERO, 1) {
         assert_finished(&run(schedule, |client| async move {
             let quorum = quorum(&client);

@@ -167,13 +167,14 @@ impl State {
     /// Whether a key may outlive its attempt, for one ttl: a killed client unlocks nothing, a
     /// request that comes a second time may come after the unlock, a node that forgets also forgets
     /// whose late requests to refuse, and what comes to a node later than the longest ttl comes
-    /// when its unlock is owed no more.
+    /// when its unlock need not be delivered any more.
     fn excuses(&self, client: usize, node: usize) -> bool {
-        let owed_for = self.connections.iter().map(|connection| connection.parameters.max_ttl).min();
+        let delivered_for = self.connections.iter().map(|connection| connection.parameters.max_ttl).min();
         self.is_killed(client)
             || self.schedule.repeats_requests(client, node)
             || self.schedule.forgets_tombstones(node)
-            || owed_for.is_some_and(|owed_for| self.schedule.longest_delay(client, node) >= owed_for)
+            || delivered_for
+                .is_some_and(|delivered_for| self.schedule.longest_delay(client, node) >= delivered_for)
     }
 }
 

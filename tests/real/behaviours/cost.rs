@@ -19,7 +19,8 @@ const NODE_TIMEOUT: Duration = Duration::from_secs(1);
 /// One node of five does not decide, so it should cost nothing; this leaves room for noise.
 const MOST: f64 = 1.5;
 
-/// Row P: the deadline ends a wait, whether the resource is held or the nodes are mute or gone.
+/// Row P: the deadline ends a wait, whether the resource is held or the nodes are unresponsive or
+/// gone.
 #[tokio::test]
 async fn waits_end_at_their_deadline_whatever_the_nodes_do() {
     let cluster = Cluster::start(3).await;

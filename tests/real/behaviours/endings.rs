@@ -54,7 +54,8 @@ async fn a_holder_that_vanishes_frees_the_resource_within_one_ttl() {
     assert!(vanished.elapsed() < ttl + Duration::from_millis(700), "{:?}", vanished.elapsed());
 }
 
-/// The last handle may be dropped right behind a guard: what is owed to the servers is still sent.
+/// The last handle may be dropped right behind a guard: what must be delivered to the servers is
+/// still sent.
 #[tokio::test]
 async fn dropping_the_last_handle_behind_a_guard_still_unlocks() {
     let cluster = Cluster::start(3).await;
@@ -76,9 +77,10 @@ async fn dropping_the_last_handle_behind_a_guard_still_unlocks() {
     }
 }
 
-/// Even if the servers cannot be reached just then: what is owed outlives the client's last handle.
+/// Even if the servers cannot be reached just then: what must be delivered outlives the client's
+/// last handle.
 #[tokio::test]
-async fn what_is_owed_outlives_the_last_handle_until_the_servers_are_back() {
+async fn what_must_be_delivered_outlives_the_last_handle_until_the_servers_are_back() {
     let cluster = Cluster::start(3).await;
     let proxies = proxies(&cluster).await;
     let quorum = builder_behind(&proxies).connect().await.unwrap();

@@ -73,7 +73,7 @@ async fn a_lock_that_lands_late_is_followed_by_its_own_rollback() {
     let quorum = builder_behind(&proxies).node_timeout(NODE_TIMEOUT).connect().await.unwrap();
     hold_requests(&proxies[..2]);
     votes_of(quorum.red_lock("r").ttl(TTL).try_lock().await.unwrap_err());
-    // The client may even be gone: what it owes is still sent.
+    // The client may even be gone: what it has to deliver is still sent.
     drop(quorum);
     open_requests(&proxies);
     for server in cluster.some(0..2) {
@@ -103,8 +103,8 @@ async fn a_lock_that_lands_after_its_own_rollback_is_refused() {
     quorum.red_lock("r").ttl(TTL).try_lock_for(SOON).await.unwrap().unlock().await.unwrap();
 }
 
-/// Row K: an unlock that a server refuses for want of replicas is owed until the server takes it,
-/// and a shutdown waits for it.
+/// Row K: an unlock that a server refuses for want of replicas must be delivered until the server
+/// takes it, and a shutdown waits for it.
 #[tokio::test]
 async fn an_unlock_that_a_server_without_its_replicas_refuses_is_sent_again_until_it_is_taken() {
     let cluster = Cluster::start(1).await;
@@ -130,7 +130,7 @@ async fn an_unlock_that_a_server_without_its_replicas_refuses_is_sent_again_unti
     assert!(!is_locked(server, "r").await, "the shutdown has not waited for what is owed");
 }
 
-/// Row K: an unlock that a server was too busy to execute is still owed.
+/// Row K: an unlock that a server was too busy to execute must still be delivered.
 #[tokio::test]
 async fn an_unlock_that_a_busy_server_refuses_is_sent_again() {
     let cluster = Cluster::start_with(3, ServerOptions::default().config("lua-time-limit", "20")).await;

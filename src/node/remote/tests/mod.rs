@@ -134,11 +134,11 @@ async fn calls_made_before_the_connection_stands_go_out_in_order_and_together() 
 async fn a_dial_that_hangs_is_given_up_and_what_waited_is_refused_as_unsent() {
     let scene = Scene::at(Door::Hanging).await;
     let waiting = scene.lock(1);
-    let owed = scene.unlock(1);
+    let unlock = scene.unlock(1);
     scene.pass(1_000).await;
     assert_eq!(error(waiting), NodeError::Unreachable("no connection within 1s".into()));
     scene.fake.set_door(Door::Open);
-    assert_eq!(*owed.await, [Answer::Unlocked { deleted: 1 }]);
+    assert_eq!(*unlock.await, [Answer::Unlocked { deleted: 1 }]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -190,34 +190,34 @@ async fn what_came_while_this_process_stood_still_is_heard_before_anything_is_se
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_frozen_node_is_mute_within_the_node_timeout_and_gets_the_unlocks_when_it_thaws() {
+async fn a_frozen_node_is_unresponsive_within_the_node_timeout_and_gets_the_unlocks_when_it_thaws() {
     let scene = Scene::at(Door::Open).await;
     scene.fake.freeze();
     let swallowed = scene.lock(1);
     scene.pass(101).await;
     assert_eq!(error(scene.lock(2)), NodeError::Unresponsive);
-    let owed = scene.unlock(1);
+    let unlock = scene.unlock(1);
     scene.pass(500).await;
     assert_eq!(scene.fake.told(), ["lock 1"]);
     scene.fake.thaw();
-    assert_eq!(*owed.await, [Answer::Unlocked { deleted: 1 }]);
+    assert_eq!(*unlock.await, [Answer::Unlocked { deleted: 1 }]);
     assert_eq!(*swallowed.await, [Answer::Granted { vote: 1 }]);
     assert_eq!(scene.fake.told(), ["unlock 1"]);
     assert_eq!(*scene.lock(3).await, [Answer::Granted { vote: 1 }]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_is_silent_for_long_is_replaced_and_owed_unlocks_go_over_the_new_one() {
+async fn a_connection_that_is_silent_for_long_is_replaced_and_undelivered_unlocks_go_over_the_new_one() {
     let scene = Scene::at(Door::Open).await;
     scene.fake.freeze();
-    let (lost, owed) = (scene.lock(1), scene.unlock(1));
+    let (lost, unlock) = (scene.lock(1), scene.unlock(1));
     scene.pass(2_900).await;
     assert_eq!(scene.fake.dials().len(), 1);
     scene.fake.revive();
     scene.pass(200).await;
     assert_eq!(scene.fake.dials().len(), 2);
     assert_eq!(error(lost), NodeError::Disconnected);
-    assert_eq!(*owed.await, [Answer::Unlocked { deleted: 1 }]);
+    assert_eq!(*unlock.await, [Answer::Unlocked { deleted: 1 }]);
     assert_eq!(scene.fake.told(), ["lock 1, unlock 1", "unlock 1"]);
 }
 
@@ -272,37 +272,37 @@ async fn a_lost_script_is_loaded_in_place_and_the_call_goes_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_sends_what_is_owed_and_takes_no_more() {
+async fn closing_sends_what_must_be_delivered_and_takes_no_more() {
     let scene = Scene::at(Door::Refusing).await;
-    let owed = scene.unlock_for(1, Duration::from_secs(10));
+    let unlock = scene.unlock_for(1, Duration::from_secs(10));
     let close = scene.node.close();
     assert_eq!(error(scene.lock(2)), NodeError::Closed);
     scene.fake.set_door(Door::Open);
     close.await;
-    assert_eq!(*owed.await, [Answer::Unlocked { deleted: 1 }]);
+    assert_eq!(*unlock.await, [Answer::Unlocked { deleted: 1 }]);
     assert_eq!(error(scene.unlock(3)), NodeError::Closed);
     assert_eq!(scene.fake.links(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_ends_when_the_time_of_all_that_is_owed_is_over() {
+async fn closing_ends_when_the_time_of_all_that_must_be_delivered_is_over() {
     let scene = Scene::at(Door::Refusing).await;
-    let owed = scene.unlock_for(1, Duration::from_secs(10));
+    let unlock = scene.unlock_for(1, Duration::from_secs(10));
     let start = scene.clock.now();
     scene.node.close().await;
     let took = scene.clock.now().saturating_duration_since(start);
     assert!((10_000..10_010).contains(&took.as_millis()), "{took:?}");
-    assert!(error(owed).is_unsent());
+    assert!(error(unlock).is_unsent());
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropping_the_handle_sends_what_is_owed_and_then_ends_the_task() {
+async fn dropping_the_handle_sends_what_must_be_delivered_and_then_ends_the_task() {
     let scene = Scene::at(Door::Refusing).await;
-    let owed = scene.unlock_for(1, Duration::from_secs(10));
+    let unlock = scene.unlock_for(1, Duration::from_secs(10));
     let Scene { node, fake, .. } = scene;
     drop(node);
     fake.set_door(Door::Open);
-    assert_eq!(*owed.await, [Answer::Unlocked { deleted: 1 }]);
+    assert_eq!(*unlock.await, [Answer::Unlocked { deleted: 1 }]);
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(fake.links(), 0);
 }

@@ -4,28 +4,28 @@ use std::{collections::VecDeque, sync::Arc};
 
 use crate::{
     clock::Instant,
-    node::{answer::Answer, error::NodeError, outbox::item::Item, request::Entry, transport::BatchId},
+    node::{answer::Answer, error::NodeError, request::Entry, send_queue::item::Item, transport::BatchId},
 };
 
 /// Where a request stands in the order of submission.
-pub(super) type Place = u64;
+pub(super) type Sequence = u64;
 
 /// Requests that travel in one call.
 #[derive(Debug)]
 pub(super) struct Batch {
     id: BatchId,
     sent_at: Instant,
-    items: Vec<(Place, Item)>,
+    items: Vec<(Sequence, Item)>,
 }
 
 /// The unanswered calls, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Flight {
+pub(super) struct InFlight {
     batches: VecDeque<Batch>,
     next: u64,
 }
 
-impl Flight {
+impl InFlight {
     pub(super) fn len(&self) -> usize {
         self.batches.len()
     }
@@ -36,12 +36,12 @@ impl Flight {
     }
 
     /// All that is unanswered, in the order of submission.
-    pub(super) fn items(&self) -> impl Iterator<Item = &(Place, Item)> {
+    pub(super) fn items(&self) -> impl Iterator<Item = &(Sequence, Item)> {
         self.batches.iter().flat_map(|batch| &batch.items)
     }
 
-    /// Takes off with these requests; the entries that go on the wire.
-    pub(super) fn start(&mut self, items: Vec<(Place, Item)>, now: Instant) -> (BatchId, Arc<[Entry]>) {
+    /// Sends these requests together; the entries that go on the wire.
+    pub(super) fn start(&mut self, items: Vec<(Sequence, Item)>, now: Instant) -> (BatchId, Arc<[Entry]>) {
         let entries = match &*items {
             [(_, only)] => Arc::clone(&only.entries),
             several => several.iter().flat_map(|(_, item)| item.entries.iter().cloned()).collect(),
@@ -59,7 +59,7 @@ impl Flight {
     }
 
     /// Takes out everything, in the order of submission.
-    pub(super) fn take_all(&mut self) -> impl Iterator<Item = (Place, Item)> + use<> {
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = (Sequence, Item)> + use<> {
         std::mem::take(&mut self.batches).into_iter().flat_map(|batch| batch.items)
     }
 }
@@ -69,24 +69,25 @@ impl Batch {
         self.items.iter().map(|(_, item)| item.weight()).sum()
     }
 
-    pub(super) fn into_items(self) -> Vec<(Place, Item)> {
+    pub(super) fn into_items(self) -> Vec<(Sequence, Item)> {
         self.items
     }
 
-    /// Gives every request its share of the answers, and returns what is owed all the same.
-    pub(super) fn answer(self, mut answers: Vec<Answer>) -> Vec<(Place, Item)> {
+    /// Gives every request its share of the answers, and returns what must be delivered all the
+    /// same.
+    pub(super) fn answer(self, mut answers: Vec<Answer>) -> Vec<(Sequence, Item)> {
         let asked: usize = self.items.iter().map(|(_, item)| item.entries.len()).sum();
         if answers.len() != asked {
             let problem = format!("{} answers to {asked} entries", answers.len());
             answers = vec![Answer::Error(NodeError::Protocol(problem.into())); asked];
         }
         let mut answers = answers.into_iter();
-        let mut owed = Vec::new();
-        for (place, item) in self.items {
+        let mut undelivered = Vec::new();
+        for (sequence, item) in self.items {
             let share: Vec<Answer> = answers.by_ref().take(item.entries.len()).collect();
-            owed.extend(item.still_owed(&share).map(|item| (place, item)));
+            undelivered.extend(item.still_undelivered(&share).map(|item| (sequence, item)));
             item.answer(share);
         }
-        owed
+        undelivered
     }
 }

@@ -8,18 +8,19 @@ use crate::{
         answer::Answer,
         error::NodeError,
         reply::{Reply, Responder},
-        request::{Entry, Owed, Request, Unlock, Withdraw},
+        request::{Entry, Request, Undelivered, Unlock, Withdraw},
     },
     owner_id::OwnerId,
     resource::Resource,
 };
 
-/// What is owed and was refused is sent again after this, and after twice as long whenever it is
-/// refused again.
-const REST: Duration = Duration::from_millis(250);
+/// What must be delivered and was refused is sent again after this, and after twice as long
+/// whenever it is refused again.
+const RETRY_DELAY: Duration = Duration::from_millis(250);
 
-/// It rests no longer than this, so that a lock is not left for long once the node is well.
-const LONGEST_REST: Duration = Duration::from_secs(2);
+/// It is sent again after no longer than this, so that a lock is not left for long once the node is
+/// well.
+const LONGEST_RETRY_DELAY: Duration = Duration::from_secs(2);
 
 /// A request that was accepted and is not answered yet.
 #[derive(Debug)]
@@ -30,24 +31,25 @@ pub(super) struct Item {
     blocks_until: Option<Instant>,
     /// Whether a connection broke over it: then the node may have executed it already.
     pub(super) was_sent: bool,
-    /// How often the node has answered with an error although it is owed.
+    /// How often the node has answered with an error although it must be delivered.
     refusals: u32,
-    /// One of those that the outbox counts, if it is owed.
-    owed: Option<Arc<()>>,
+    /// One of those that the send queue counts, if it must be delivered.
+    delivery: Option<Arc<()>>,
     responder: Responder,
 }
 
 impl Item {
-    /// `owed`: what all requests of an outbox that are owed share, so that it can count them.
-    pub(super) fn new(request: Request, responder: Responder, owed: &Arc<()>) -> Self {
+    /// `deliveries`: what all requests of a send queue that must be delivered share, so that it can
+    /// count them.
+    pub(super) fn new(request: Request, responder: Responder, deliveries: &Arc<()>) -> Self {
         let Request { entries, until, blocks_until } = request;
-        let owed = is_owed(&entries).then(|| Arc::clone(owed));
-        Self { entries, until, blocks_until, was_sent: false, refusals: 0, owed, responder }
+        let delivery = must_deliver(&entries).then(|| Arc::clone(deliveries));
+        Self { entries, until, blocks_until, was_sent: false, refusals: 0, delivery, responder }
     }
 
     /// Whether it outlives its connection: a request of nothing but unlocks and withdrawals.
-    pub(super) fn is_owed(&self) -> bool {
-        self.owed.is_some()
+    pub(super) fn must_deliver(&self) -> bool {
+        self.delivery.is_some()
     }
 
     /// Whether it is about more than what this client has, or wants, at the node. Of unlocks, those
@@ -61,20 +63,20 @@ impl Item {
         self.entries.iter().any(is_for_others)
     }
 
-    /// What the node has not confirmed of it, if it is owed.
-    pub(super) fn owes(&self) -> Option<Owed> {
-        self.owed.as_ref()?;
+    /// What the node has not confirmed of it, if it must be delivered.
+    pub(super) fn undelivered(&self) -> Option<Undelivered> {
+        self.delivery.as_ref()?;
         let resources = match &*self.entries {
             // Nearly always.
             [Entry::Unlock(Unlock { resources, .. })] => Arc::clone(resources),
             entries => entries.iter().flat_map(resources_of).cloned().collect(),
         };
-        Some(Owed { resources, blocks_until: self.blocks_until })
+        Some(Undelivered { resources, blocks_until: self.blocks_until })
     }
 
     /// What it takes of the room for calls that may be refused.
     pub(super) fn weight(&self) -> usize {
-        if self.is_owed() { 0 } else { self.entries.len() }
+        if self.must_deliver() { 0 } else { self.entries.len() }
     }
 
     /// How many resources its entries name.
@@ -116,10 +118,10 @@ impl Item {
         self.responder.answer(answers);
     }
 
-    /// What is still owed although it was answered: entries that the node refused, unless it will
-    /// always refuse them. Nobody waits for it any more.
-    pub(super) fn still_owed(&self, answers: &[Answer]) -> Option<Self> {
-        let owed = self.owed.as_ref()?;
+    /// What must still be delivered although it was answered: entries that the node refused, unless
+    /// it will always refuse them. Nobody waits for it any more.
+    pub(super) fn still_undelivered(&self, answers: &[Answer]) -> Option<Self> {
+        let deliveries = self.delivery.as_ref()?;
         let refused = |answer: &Answer| matches!(answer, Answer::Error(error) if !error.is_for_good());
         if !answers.iter().any(refused) {
             return None;
@@ -129,13 +131,13 @@ impl Item {
         let (responder, _) = Reply::channel(entries.len());
         let request = Request { entries, until: self.until, blocks_until: self.blocks_until };
         let refusals = self.refusals.saturating_add(1);
-        let item = Self::new(request, responder, owed);
+        let item = Self::new(request, responder, deliveries);
         Some(Self { was_sent: true, refusals, ..item })
     }
 
-    /// How long it rests before it is sent again.
-    pub(super) fn rest(&self) -> Duration {
-        REST.saturating_mul(1 << self.refusals.saturating_sub(1).min(6)).min(LONGEST_REST)
+    /// How long it waits before it is sent again.
+    pub(super) fn retry_delay(&self) -> Duration {
+        RETRY_DELAY.saturating_mul(1 << self.refusals.saturating_sub(1).min(6)).min(LONGEST_RETRY_DELAY)
     }
 
     pub(super) fn error(self, error: &NodeError) {
@@ -151,8 +153,8 @@ impl Item {
 }
 
 /// Whether a request of these entries outlives its connection.
-pub(super) fn is_owed(entries: &[Entry]) -> bool {
-    entries.iter().all(Entry::is_owed)
+pub(super) fn must_deliver(entries: &[Entry]) -> bool {
+    entries.iter().all(Entry::must_deliver)
 }
 
 fn resources_of(entry: &Entry) -> &[Resource] {

@@ -1,7 +1,7 @@
-//! The queue discipline of one remote node: pure, with time as an argument.
+//! The send queue of one remote node: pure, with time as an argument.
 //!
 //! ```text
-//!  submit ──► queue (order of submission) ──next_batch──► flight (≤ IN_FLIGHT calls) ──answered──► replies
+//!  submit ──► queue (order of submission) ──next_batch──► in flight (≤ IN_FLIGHT calls) ──answered──► replies
 //!                ▲                                            │
 //!                └── unlocks, on a broken connection ─────────┤
 //!                └── what a lost script left unexecuted ──────┘
@@ -10,9 +10,9 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use self::{
-    flight::{Flight, Place},
-    item::{Item, is_owed},
-    queue::Queue,
+    in_flight::{InFlight, Sequence},
+    item::{Item, must_deliver},
+    unsent::Unsent,
 };
 use crate::{
     clock::Instant,
@@ -20,17 +20,17 @@ use crate::{
         answer::Answer,
         error::NodeError,
         reply::Reply,
-        request::{Entry, Load, Owed, Request},
+        request::{Entry, Load, Request, Undelivered},
         transport::BatchId,
     },
 };
 
-mod flight;
+mod disconnect;
+mod in_flight;
 mod item;
-mod loss;
-mod queue;
 #[cfg(test)]
 mod tests;
+mod unsent;
 
 /// The most calls that are under way at once. Two keep a connection busy; a few more hide the
 /// client's own pauses; and a server that freezes swallows no more than these.
@@ -53,10 +53,11 @@ const SHORTEST_SILENCE: Duration = Duration::from_secs(3);
 ///
 /// 1. Requests are sent in the order of submission, on whatever connection: a request keeps its
 ///    place when it is put back. In particular no unlock overtakes an earlier lock or renewal of
-///    its owner, and what is owed from a broken connection goes first, being older than all else.
+///    its owner, and what must be delivered from a broken connection goes first, being older than
+///    all else.
 /// 2. Every reply is answered once.
 /// 3. An unlock is kept until the node has executed or refused it for good, its time is over, or
-///    the outbox ends.
+///    the send queue ends.
 /// 4. Nothing but unlocks is sent twice, and nothing at all on one connection, unless the node said
 ///    that it was not executed. That is sent again only while somebody waits for it, its time is
 ///    not over, no unlock of its owner was submitted since, and nothing else of its owner that may
@@ -64,35 +65,35 @@ const SHORTEST_SILENCE: Duration = Duration::from_secs(3);
 /// 5. At most [`IN_FLIGHT`] calls are under way, and none is started while one of them is older
 ///    than the node timeout.
 #[derive(Debug)]
-pub(crate) struct Outbox {
+pub(crate) struct SendQueue {
     node_timeout: Duration,
-    line: Line,
+    connection: ConnectionState,
     /// Whether there ever was a connection. Without one, nothing of this client can be at the node.
     was_up: bool,
     stage: Stage,
-    queue: Queue,
-    next: Place,
-    flight: Flight,
-    /// Unlocks that the node refused, by when they are sent again.
-    resting: BTreeMap<(Instant, Place), Item>,
+    unsent: Unsent,
+    next: Sequence,
+    in_flight: InFlight,
+    /// Unlocks that the node refused, by when they are tried again.
+    retries: BTreeMap<(Instant, Sequence), Item>,
     /// Since when the script is being loaded again.
     loading: Option<Instant>,
     /// Whether the node has left a call unanswered for longer than the node timeout, and still
     /// leaves one.
-    mute: bool,
+    is_unresponsive: bool,
     /// Entries, other than unlocks, in the queue and in flight.
     weight: usize,
     /// No request in the queue is over before this.
     earliest: Option<Instant>,
     /// Whether something was submitted since the node was last found to be down.
     wanted: bool,
-    /// Shared by every request that is owed.
-    owed: Arc<()>,
+    /// Shared by every request that must be delivered, so that they can be counted.
+    deliveries: Arc<()>,
 }
 
 /// The connection, as far as the queue needs to know it.
 #[derive(Debug)]
-enum Line {
+enum ConnectionState {
     /// None yet, or none any more, and that it cannot be had is not known: calls are queued for it.
     Dialling,
     Up,
@@ -108,23 +109,23 @@ enum Stage {
     Ended,
 }
 
-impl Outbox {
+impl SendQueue {
     pub(crate) fn new(node_timeout: Duration) -> Self {
         Self {
             node_timeout,
-            line: Line::Dialling,
+            connection: ConnectionState::Dialling,
             was_up: false,
             stage: Stage::Open,
-            queue: Queue::default(),
+            unsent: Unsent::default(),
             next: 0,
-            flight: Flight::default(),
-            resting: BTreeMap::new(),
+            in_flight: InFlight::default(),
+            retries: BTreeMap::new(),
             loading: None,
-            mute: false,
+            is_unresponsive: false,
             weight: 0,
             earliest: None,
             wanted: false,
-            owed: Arc::new(()),
+            deliveries: Arc::new(()),
         }
     }
 
@@ -132,61 +133,66 @@ impl Outbox {
     pub(crate) fn submit(&mut self, request: Request) -> Reply {
         self.wanted = true;
         let entries = request.entries.len();
-        if let Some(error) = self.refusal(is_owed(&request.entries), entries) {
+        if let Some(error) = self.refusal(must_deliver(&request.entries), entries) {
             return Reply::error(entries, &error);
         }
         let (responder, reply) = Reply::channel(entries);
-        let place = self.next;
+        let sequence = self.next;
         self.next += 1;
-        let item = Item::new(request, responder, &self.owed);
+        let item = Item::new(request, responder, &self.deliveries);
         self.weight += item.weight();
-        self.enqueue(place, item);
+        self.insert(sequence, item);
         reply
     }
 
     /// Whether the task that serves the node has to be woken after a submission: not if it is
     /// waiting for an answer anyway, which comes before anything more can be sent.
     pub(crate) fn needs_service(&self) -> bool {
-        self.mute || !matches!(self.line, Line::Up) || self.flight.len() < IN_FLIGHT
+        self.is_unresponsive
+            || !matches!(self.connection, ConnectionState::Up)
+            || self.in_flight.len() < IN_FLIGHT
     }
 
     /// The next call, or `None` if there is nothing to send or now is not the time. A lone request
     /// goes at once; what has piled up goes together.
     pub(crate) fn next_batch(&mut self, now: Instant) -> Option<(BatchId, Arc<[Entry]>)> {
         self.tick(now);
-        let may_send = matches!(self.line, Line::Up) && self.loading.is_none() && !self.mute;
-        if !may_send || self.flight.len() >= IN_FLIGHT {
+        let may_send =
+            matches!(self.connection, ConnectionState::Up) && self.loading.is_none() && !self.is_unresponsive;
+        if !may_send || self.in_flight.len() >= IN_FLIGHT {
             return None;
         }
         let mut load = Load::default();
         let mut items = Vec::new();
-        while self.queue.first().is_some_and(|next| load.take(next.entries.len(), next.resources())) {
-            items.extend(self.queue.pop());
+        while self.unsent.first().is_some_and(|next| load.take(next.entries.len(), next.resources())) {
+            items.extend(self.unsent.pop());
         }
-        if self.queue.is_empty() {
+        if self.unsent.is_empty() {
             self.earliest = None;
         }
-        if items.is_empty() { None } else { Some(self.flight.start(items, now)) }
+        if items.is_empty() { None } else { Some(self.in_flight.start(items, now)) }
     }
 
     /// The node has answered a call. Unlocks that it refused, and not for good, are sent again
-    /// after a rest.
+    /// after a retry delay.
     pub(crate) fn answered(&mut self, batch: BatchId, answers: Vec<Answer>, now: Instant) {
-        if let Some(batch) = self.flight.take(batch) {
+        if let Some(batch) = self.in_flight.take(batch) {
             self.weight -= batch.weight();
-            let owed = batch.answer(answers).into_iter();
-            self.resting.extend(owed.map(|(place, item)| ((now + item.rest(), place), item)));
+            let undelivered = batch.answer(answers).into_iter();
+            self.retries
+                .extend(undelivered.map(|(sequence, item)| ((now + item.retry_delay(), sequence), item)));
         }
         self.heard();
     }
 
-    /// Notes what time alone has brought about: requests that are over, and a node that went mute.
+    /// Notes what time alone has brought about: requests that are over, and a node that became
+    /// unresponsive.
     pub(crate) fn tick(&mut self, now: Instant) {
-        if !self.mute && self.oldest().is_some_and(|oldest| oldest + self.node_timeout <= now) {
-            self.mute = true;
+        if !self.is_unresponsive && self.oldest().is_some_and(|oldest| oldest + self.node_timeout <= now) {
+            self.is_unresponsive = true;
             self.drop_unsent(&NodeError::Unresponsive);
         }
-        self.wake_rested(now);
+        self.insert_retries(now);
         if self.earliest.is_some_and(|earliest| earliest <= now) {
             self.drop_over(now);
         }
@@ -200,7 +206,7 @@ impl Outbox {
 
     /// When to look again if nothing happens: always after the last [`tick`](Self::tick).
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let patience = if self.mute { self.silence() } else { self.node_timeout };
+        let patience = if self.is_unresponsive { self.silence() } else { self.node_timeout };
         let answer = self.oldest().map(|oldest| oldest + patience);
         let last = match self.stage {
             // It is done when the last time is over, not when the last in flight is: that may be
@@ -208,8 +214,8 @@ impl Outbox {
             Stage::Closing => self.left().map(|item| item.until).max(),
             Stage::Open | Stage::Ended => None,
         };
-        let rested = self.resting.keys().next().map(|(rested, _)| *rested);
-        [answer, self.earliest, last, rested].into_iter().flatten().min()
+        let retry = self.retries.keys().next().map(|(at, _)| *at);
+        [answer, self.earliest, last, retry].into_iter().flatten().min()
     }
 
     /// Whether something was submitted since this was last asked.
@@ -217,15 +223,15 @@ impl Outbox {
         std::mem::take(&mut self.wanted)
     }
 
-    /// How many requests are owed: unlocks and withdrawals that are neither confirmed nor past
-    /// their time.
-    pub(crate) fn owed(&self) -> usize {
-        Arc::strong_count(&self.owed).saturating_sub(1)
+    /// How many requests must be delivered: unlocks and withdrawals that are neither confirmed nor
+    /// past their time.
+    pub(crate) fn undelivered_count(&self) -> usize {
+        Arc::strong_count(&self.deliveries).saturating_sub(1)
     }
 
-    /// What is owed, request by request.
-    pub(crate) fn owes(&self, now: Instant) -> impl Iterator<Item = Owed> {
-        self.left().filter(move |item| !self.is_moot(item, now)).filter_map(Item::owes)
+    /// What must be delivered, request by request.
+    pub(crate) fn undelivered(&self, now: Instant) -> impl Iterator<Item = Undelivered> {
+        self.left().filter(move |item| !self.is_moot(item, now)).filter_map(Item::undelivered)
     }
 
     /// From now on only unlocks are accepted.
@@ -244,45 +250,46 @@ impl Outbox {
         }
     }
 
-    /// Whether a closing outbox need not send a request any more. A node that was never reached has
-    /// nothing of this client's to give back, and what the client wanted there it wants no longer.
+    /// Whether a closing send queue need not send a request any more. A node that was never reached
+    /// has nothing of this client's to give back, and what the client wanted there it wants no
+    /// longer.
     fn is_moot(&self, item: &Item, now: Instant) -> bool {
         item.is_over(now) || !(self.was_up || item.is_for_others())
     }
 
     /// Everything that is not answered yet.
     fn left(&self) -> impl Iterator<Item = &Item> {
-        let in_flight = self.flight.items().map(|(_, item)| item);
-        self.queue.iter().map(|(_, item)| item).chain(in_flight).chain(self.resting.values())
+        let sent = self.in_flight.items().map(|(_, item)| item);
+        self.unsent.iter().map(|(_, item)| item).chain(sent).chain(self.retries.values())
     }
 
-    fn refusal(&self, owed: bool, entries: usize) -> Option<NodeError> {
-        match (self.stage, &self.line) {
+    fn refusal(&self, must_deliver: bool, entries: usize) -> Option<NodeError> {
+        match (self.stage, &self.connection) {
             (Stage::Ended, _) => Some(NodeError::Closed),
-            _ if owed => None,
+            _ if must_deliver => None,
             (Stage::Closing, _) => Some(NodeError::Closed),
-            (Stage::Open, Line::Down(error)) => Some(error.clone()),
-            _ if self.mute => Some(NodeError::Unresponsive),
+            (Stage::Open, ConnectionState::Down(error)) => Some(error.clone()),
+            _ if self.is_unresponsive => Some(NodeError::Unresponsive),
             _ if self.weight + entries > MOST_WAITING => Some(NodeError::Overloaded),
             _ => None,
         }
     }
 
-    /// Puts what has rested back in its place.
-    fn wake_rested(&mut self, now: Instant) {
-        while let Some(first) = self.resting.first_entry().filter(|first| first.key().0 <= now) {
-            let ((_, place), item) = first.remove_entry();
-            self.enqueue(place, item);
+    /// Puts what is due for a retry back in its place.
+    fn insert_retries(&mut self, now: Instant) {
+        while let Some(first) = self.retries.first_entry().filter(|first| first.key().0 <= now) {
+            let ((_, sequence), item) = first.remove_entry();
+            self.insert(sequence, item);
         }
     }
 
     /// What to say of a request that was never sent.
-    fn unsent(&self) -> NodeError {
-        match &self.line {
-            Line::Down(error) => error.clone(),
-            Line::Dialling => NodeError::Unreachable("no connection yet".into()),
-            Line::Up if self.mute => NodeError::Unresponsive,
-            Line::Up => NodeError::Overloaded,
+    fn unsent_error(&self) -> NodeError {
+        match &self.connection {
+            ConnectionState::Down(error) => error.clone(),
+            ConnectionState::Dialling => NodeError::Unreachable("no connection yet".into()),
+            ConnectionState::Up if self.is_unresponsive => NodeError::Unresponsive,
+            ConnectionState::Up => NodeError::Overloaded,
         }
     }
 
@@ -291,18 +298,18 @@ impl Outbox {
     }
 
     fn oldest(&self) -> Option<Instant> {
-        [self.flight.oldest(), self.loading].into_iter().flatten().min()
+        [self.in_flight.oldest(), self.loading].into_iter().flatten().min()
     }
 
-    /// The node has answered something: it is mute no longer once nothing is open.
+    /// The node has answered something: it is responsive again once nothing is open.
     fn heard(&mut self) {
         if self.oldest().is_none() {
-            self.mute = false;
+            self.is_unresponsive = false;
         }
     }
 
-    fn enqueue(&mut self, place: Place, item: Item) {
+    fn insert(&mut self, sequence: Sequence, item: Item) {
         self.earliest = Some(self.earliest.map_or(item.until, |earliest| earliest.min(item.until)));
-        self.queue.insert(place, item);
+        self.unsent.insert(sequence, item);
     }
 }

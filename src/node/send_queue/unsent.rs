@@ -2,18 +2,18 @@
 
 use std::collections::VecDeque;
 
-use super::{flight::Place, item::Item};
+use super::{in_flight::Sequence, item::Item};
 
-/// Requests in the order of submission.
+/// Unsent requests in the order of submission.
 #[derive(Debug, Default)]
-pub(super) struct Queue(VecDeque<(Place, Item)>);
+pub(super) struct Unsent(VecDeque<(Sequence, Item)>);
 
-impl Queue {
+impl Unsent {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &(Place, Item)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &(Sequence, Item)> {
         self.0.iter()
     }
 
@@ -21,17 +21,17 @@ impl Queue {
         self.0.front().map(|(_, item)| item)
     }
 
-    pub(super) fn pop(&mut self) -> Option<(Place, Item)> {
+    pub(super) fn pop(&mut self) -> Option<(Sequence, Item)> {
         self.0.pop_front()
     }
 
     /// Puts a request in its place, which is the last unless it is put back.
-    pub(super) fn insert(&mut self, place: Place, item: Item) {
-        if self.0.back().is_none_or(|(last, _)| *last < place) {
-            self.0.push_back((place, item));
+    pub(super) fn insert(&mut self, sequence: Sequence, item: Item) {
+        if self.0.back().is_none_or(|(last, _)| *last < sequence) {
+            self.0.push_back((sequence, item));
         } else {
-            let position = self.0.partition_point(|(before, _)| *before < place);
-            self.0.insert(position, (place, item));
+            let position = self.0.partition_point(|(before, _)| *before < sequence);
+            self.0.insert(position, (sequence, item));
         }
     }
 

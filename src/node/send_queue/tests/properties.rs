@@ -25,7 +25,7 @@ enum Event {
     Flush,
     /// Another client loads the script.
     LoadElsewhere,
-    /// The load that the outbox asked for is done.
+    /// The load that the send queue asked for is done.
     Load,
     Break,
     Connect,
@@ -52,11 +52,11 @@ fn event() -> impl Strategy<Value = Event> {
 
 /// A node at the other end, and all that was promised to the callers.
 struct World {
-    outbox: Outbox,
+    send_queue: SendQueue,
     now: u64,
     is_up: bool,
     is_loaded: bool,
-    /// Whether the outbox has asked for the script.
+    /// Whether the send queue has asked for the script.
     is_asked: bool,
     /// With the number of each entry.
     wire: Vec<(BatchId, Vec<(Entry, Instant)>)>,
@@ -77,7 +77,7 @@ struct Waiting {
 impl World {
     fn new() -> Self {
         Self {
-            outbox: Outbox::new(NODE_TIMEOUT),
+            send_queue: SendQueue::new(NODE_TIMEOUT),
             now: 0,
             is_up: false,
             is_loaded: true,
@@ -96,8 +96,8 @@ impl World {
             Entry::Lock(lock) => Entry::Lock(Lock { hint: number, ..lock }),
             other => other,
         };
-        let (until, is_unlock) = (self.now + time, entry.is_owed());
-        let reply = self.outbox.submit(Request::one(entry, at(until)).blocks_until(at(number)));
+        let (until, is_unlock) = (self.now + time, entry.must_deliver());
+        let reply = self.send_queue.submit(Request::one(entry, at(until)).blocks_until(at(number)));
         self.waiting.push(Waiting { reply, until, is_unlock });
     }
 
@@ -115,9 +115,9 @@ impl World {
             Event::Connect if !self.is_up => {
                 self.is_up = true;
                 self.is_loaded = true;
-                self.outbox.connected();
+                self.send_queue.connected();
             }
-            Event::DialFailed if !self.is_up => self.outbox.dial_failed(gone()),
+            Event::DialFailed if !self.is_up => self.send_queue.dial_failed(gone()),
             Event::Pass(time) => self.pass(time),
             _ => {}
         }
@@ -125,14 +125,14 @@ impl World {
     }
 
     fn send(&mut self) {
-        if let Some((id, entries)) = self.outbox.next_batch(at(self.now)) {
+        if let Some((id, entries)) = self.send_queue.next_batch(at(self.now)) {
             assert!(self.is_up && entries.len() <= MOST_ENTRIES);
             // The last that are under way, with one entry each.
-            let before = self.outbox.flight.items().count() - entries.len();
-            let items = self.outbox.flight.items().skip(before).map(|(_, item)| item);
+            let before = self.send_queue.in_flight.items().count() - entries.len();
+            let items = self.send_queue.in_flight.items().skip(before).map(|(_, item)| item);
             let number = |entry: &Entry, item: &Item| match entry {
                 Entry::Lock(lock) => at(lock.hint),
-                _ => item.owes().and_then(|owed| owed.blocks_until).unwrap(),
+                _ => item.undelivered().and_then(|request| request.blocks_until).unwrap(),
             };
             let numbered =
                 entries.iter().zip(items).map(|(entry, item)| (entry.clone(), number(entry, item)));
@@ -144,11 +144,11 @@ impl World {
     fn execute(&mut self) {
         let (id, entries) = self.wire.remove(0);
         if !self.is_loaded {
-            self.is_asked |= self.outbox.not_loaded(id, at(self.now));
+            self.is_asked |= self.send_queue.not_loaded(id, at(self.now));
             return;
         }
         let answers = entries.into_iter().map(|(entry, number)| self.run(&entry, number)).collect();
-        self.outbox.answered(id, answers, at(self.now));
+        self.send_queue.answered(id, answers, at(self.now));
     }
 
     fn run(&mut self, entry: &Entry, number: Instant) -> Answer {
@@ -158,7 +158,7 @@ impl World {
             other => panic!("{other:?} was never submitted"),
         };
         let last = self.executed.get(owner).copied();
-        assert!(last < Some(number) || entry.is_owed(), "a lock came after a later unlock, or twice");
+        assert!(last < Some(number) || entry.must_deliver(), "a lock came after a later unlock, or twice");
         self.executed.insert(owner.clone(), last.map_or(number, |last| last.max(number)));
         answer
     }
@@ -166,21 +166,21 @@ impl World {
     fn load(&mut self) {
         self.is_loaded = true;
         self.is_asked = false;
-        self.outbox.loaded();
+        self.send_queue.loaded();
     }
 
     fn disconnect(&mut self) {
         self.is_up = false;
         self.is_asked = false;
         self.wire.clear();
-        self.outbox.disconnected(gone(), at(self.now));
+        self.send_queue.disconnected(gone(), at(self.now));
     }
 
     fn pass(&mut self, time: u64) {
         self.now += time;
-        self.outbox.tick(at(self.now));
-        if let Some(deadline) = self.outbox.next_deadline() {
-            assert!(deadline > at(self.now) || self.outbox.is_silent(at(self.now)), "a task would spin");
+        self.send_queue.tick(at(self.now));
+        if let Some(deadline) = self.send_queue.next_deadline() {
+            assert!(deadline > at(self.now) || self.send_queue.is_silent(at(self.now)), "a task would spin");
         }
     }
 
@@ -206,8 +206,8 @@ proptest! {
         for event in events {
             world.apply(event);
         }
-        world.outbox.end();
-        prop_assert_eq!(world.outbox.weight, 0);
+        world.send_queue.end();
+        prop_assert_eq!(world.send_queue.weight, 0);
         for waiting in &mut world.waiting {
             prop_assert!(said(&mut waiting.reply).is_some(), "nobody answered");
         }
@@ -228,6 +228,6 @@ proptest! {
             world.apply(Event::Load);
         }
         prop_assert!(world.waiting.is_empty());
-        prop_assert_eq!(world.outbox.weight, 0);
+        prop_assert_eq!(world.send_queue.weight, 0);
     }
 }

@@ -1,0 +1,450 @@
+use futures::FutureExt;
+
+use super::*;
+use crate::{
+    node::request::{
+        ForceUnlock, Inspect, LARGEST_GROUP, Lock, MOST_ENTRIES, MOST_RESOURCES, Tombstone, Unlock, Withdraw,
+    },
+    owner_id::OwnerId,
+    resource::Resource,
+};
+
+mod properties;
+
+const NODE_TIMEOUT: Duration = Duration::from_millis(100);
+
+fn at(millis: u64) -> Instant {
+    Instant::from_origin(Duration::from_millis(millis))
+}
+
+fn up() -> SendQueue {
+    let mut send_queue = SendQueue::new(NODE_TIMEOUT);
+    send_queue.connected();
+    send_queue
+}
+
+fn owner(number: u32) -> OwnerId {
+    OwnerId::from_wire(format!("me:{number}").as_bytes())
+}
+
+fn resources() -> Arc<[Resource]> {
+    Arc::new([Resource::new("r").unwrap()])
+}
+
+fn lock(number: u32) -> Entry {
+    Entry::Lock(Lock {
+        resources: resources(),
+        owner: owner(number),
+        ttl: Duration::from_secs(1),
+        hint: 0,
+        has_turn: false,
+    })
+}
+
+fn unlock(number: u32) -> Unlock {
+    Unlock {
+        resources: resources(),
+        owner: owner(number),
+        notify: false,
+        tombstone: Tombstone::Never,
+        is_awaited: false,
+    }
+}
+
+fn inspect() -> Entry {
+    Entry::Inspect(Inspect { resource: Resource::new("r").unwrap() })
+}
+
+fn one(entry: Entry) -> Request {
+    Request::one(entry, at(1000))
+}
+
+fn unlock_of(number: u32) -> Request {
+    one(Entry::Unlock(unlock(number)))
+}
+
+fn granted(count: usize) -> Vec<Answer> {
+    vec![Answer::Granted { vote: 1 }; count]
+}
+
+fn said(reply: &mut Reply) -> Option<Answer> {
+    reply.now_or_never().map(|answers| answers[0].clone())
+}
+
+fn error(reply: &mut Reply) -> Option<NodeError> {
+    said(reply).map(|answer| match answer {
+        Answer::Error(error) => error,
+        other => panic!("{other:?} is no error"),
+    })
+}
+
+fn gone() -> NodeError {
+    NodeError::Unreachable("reset".into())
+}
+
+#[test]
+fn a_lone_call_goes_at_once_and_what_piled_up_goes_together() {
+    let mut send_queue = up();
+    let mut first = send_queue.submit(one(lock(1)));
+    let (id, entries) = send_queue.next_batch(at(0)).unwrap();
+    assert_eq!(&*entries, [lock(1)]);
+    assert!(send_queue.next_batch(at(0)).is_none());
+    let mut second = send_queue.submit(one(lock(2)));
+    let mut third = send_queue.submit(one(lock(3)));
+    let (next, entries) = send_queue.next_batch(at(1)).unwrap();
+    assert_eq!(&*entries, [lock(2), lock(3)]);
+    send_queue.answered(id, granted(1), at(0));
+    send_queue.answered(next, vec![Answer::Granted { vote: 2 }, Answer::WrittenBack], at(0));
+    assert_eq!(said(&mut first), Some(Answer::Granted { vote: 1 }));
+    assert_eq!(said(&mut second), Some(Answer::Granted { vote: 2 }));
+    assert_eq!(said(&mut third), Some(Answer::WrittenBack));
+}
+
+#[test]
+fn no_more_than_so_many_entries_travel_together_and_so_many_calls_are_under_way() {
+    let mut send_queue = up();
+    let _replies: Vec<_> = (0..600).map(|number| send_queue.submit(one(lock(number)))).collect();
+    for _ in 0..IN_FLIGHT {
+        assert_eq!(send_queue.next_batch(at(0)).unwrap().1.len(), MOST_ENTRIES);
+    }
+    assert!(send_queue.next_batch(at(0)).is_none());
+    assert!(!send_queue.needs_service(), "the next answer comes first");
+}
+
+#[test]
+fn no_more_than_so_many_resources_travel_together_and_a_larger_group_goes_alone() {
+    let group = |number: u32, size: usize| {
+        let name = |member: usize| Resource::new(format!("{number}:{member}")).unwrap();
+        let Entry::Lock(lock) = lock(number) else { panic!("no lock") };
+        Entry::Lock(Lock { resources: (0..size).map(name).collect(), ..lock })
+    };
+    let half = MOST_RESOURCES / 2;
+    let groups =
+        [(1, half), (2, half), (3, half), (4, half + 1), (5, 1), (6, LARGEST_GROUP), (7, 1), (8, half)];
+    let groups = groups.map(|(number, size)| group(number, size));
+    let mut send_queue = up();
+    let _replies = groups.clone().map(|group| send_queue.submit(one(group)));
+    let mut sent = Vec::new();
+    while let Some((id, entries)) = send_queue.next_batch(at(0)) {
+        send_queue.answered(id, granted(entries.len()), at(0));
+        sent.push(entries.to_vec());
+    }
+    assert_eq!(sent, [&groups[..2], &groups[2..3], &groups[3..5], &groups[5..6], &groups[6..]]);
+}
+
+#[test]
+fn a_request_is_never_torn() {
+    let mut send_queue = up();
+    let many: Arc<[Entry]> = (0..40).map(lock).collect();
+    let _first = send_queue.submit(Request::new(Arc::clone(&many), at(9)));
+    let _second = send_queue.submit(Request::new(many, at(9)));
+    assert_eq!(send_queue.next_batch(at(0)).unwrap().1.len(), 40);
+    assert_eq!(send_queue.next_batch(at(0)).unwrap().1.len(), 40);
+}
+
+#[test]
+fn before_the_first_connection_calls_wait_and_after_a_failed_dial_they_are_refused() {
+    let mut send_queue = SendQueue::new(NODE_TIMEOUT);
+    let mut waiting = send_queue.submit(one(lock(1)));
+    let mut kept = send_queue.submit(unlock_of(1));
+    assert!(said(&mut waiting).is_none());
+    send_queue.dial_failed(NodeError::NoAuth("no".into()));
+    let refused = NodeError::Handshake(Arc::new(NodeError::NoAuth("no".into())));
+    assert_eq!(error(&mut waiting), Some(refused.clone()));
+    assert_eq!(error(&mut send_queue.submit(one(lock(2)))), Some(refused));
+    assert!(send_queue.take_wanted(), "a refused call asks for a dial");
+    assert!(said(&mut kept).is_none());
+    send_queue.connected();
+    assert_eq!(send_queue.next_batch(at(0)).unwrap().1.len(), 1);
+}
+
+#[test]
+fn a_frozen_node_swallows_the_calls_under_way_and_gets_no_more_until_it_answered_them_all() {
+    let mut send_queue = up();
+    let _swallowed = [1, 2].map(|number| send_queue.submit(one(lock(number))));
+    let (first, _) = send_queue.next_batch(at(0)).unwrap();
+    let _later = send_queue.submit(one(lock(3)));
+    let (second, _) = send_queue.next_batch(at(50)).unwrap();
+    send_queue.tick(at(99));
+    let mut queued = send_queue.submit(one(lock(4)));
+    assert_eq!(send_queue.next_deadline(), Some(at(100)));
+    send_queue.tick(at(100));
+    assert_eq!(error(&mut queued), Some(NodeError::Unresponsive));
+    assert_eq!(error(&mut send_queue.submit(one(inspect()))), Some(NodeError::Unresponsive));
+    let mut kept = send_queue.submit(unlock_of(1));
+    send_queue.answered(first, granted(2), at(0));
+    assert!(send_queue.next_batch(at(120)).is_none());
+    send_queue.answered(second, granted(1), at(0));
+    assert!(said(&mut kept).is_none());
+    assert_eq!(send_queue.next_batch(at(121)).unwrap().1.len(), 1);
+    assert!(said(&mut send_queue.submit(one(lock(5)))).is_none());
+}
+
+#[test]
+fn a_node_with_too_much_to_do_is_given_unlocks_only() {
+    let mut send_queue = up();
+    let _replies: Vec<_> =
+        (0..).take(MOST_WAITING).map(|number| send_queue.submit(one(lock(number)))).collect();
+    assert_eq!(error(&mut send_queue.submit(one(lock(9999)))), Some(NodeError::Overloaded));
+    assert!(said(&mut send_queue.submit(unlock_of(9999))).is_none());
+    let (id, entries) = send_queue.next_batch(at(0)).unwrap();
+    send_queue.answered(id, granted(entries.len()), at(0));
+    assert!(said(&mut send_queue.submit(one(lock(9999)))).is_none());
+}
+
+#[test]
+fn a_broken_connection_answers_all_but_unlocks_which_go_first_on_the_next() {
+    let mut send_queue = up();
+    let mut sent = send_queue.submit(one(lock(1)));
+    let mut sent_unlock = send_queue.submit(unlock_of(2));
+    send_queue.next_batch(at(0)).unwrap();
+    let mut unsent = send_queue.submit(one(lock(3)));
+    let mut unsent_unlock = send_queue.submit(unlock_of(1));
+    send_queue.disconnected(gone(), at(1));
+    assert_eq!(error(&mut sent), Some(NodeError::Disconnected));
+    assert_eq!(error(&mut unsent), Some(gone()));
+    let mut later = send_queue.submit(one(lock(4)));
+    send_queue.connected();
+    let (_, entries) = send_queue.next_batch(at(2)).unwrap();
+    assert_eq!(&*entries, [Entry::Unlock(unlock(2)), Entry::Unlock(unlock(1)), lock(4)]);
+    for reply in [&mut sent_unlock, &mut unsent_unlock, &mut later] {
+        assert!(said(reply).is_none());
+    }
+}
+
+#[test]
+fn a_request_whose_time_is_over_is_not_sent_and_says_whether_it_ever_was() {
+    let mut send_queue = up();
+    let mut sent = send_queue.submit(Request::one(Entry::Unlock(unlock(1)), at(50)));
+    send_queue.next_batch(at(0)).unwrap();
+    send_queue.disconnected(gone(), at(1));
+    let mut unsent = send_queue.submit(Request::one(lock(2), at(40)));
+    assert_eq!(send_queue.next_deadline(), Some(at(40)));
+    send_queue.tick(at(40));
+    assert!(error(&mut unsent).unwrap().is_unsent());
+    assert_eq!(send_queue.next_deadline(), Some(at(50)));
+    send_queue.tick(at(50));
+    assert_eq!(error(&mut sent), Some(NodeError::Disconnected));
+    assert_eq!(send_queue.next_deadline(), None);
+}
+
+#[test]
+fn a_lost_script_is_loaded_once_and_the_calls_go_again_in_order() {
+    let mut send_queue = up();
+    let _first = send_queue.submit(one(lock(1)));
+    let (first, _) = send_queue.next_batch(at(0)).unwrap();
+    let _second = send_queue.submit(one(lock(2)));
+    let (second, _) = send_queue.next_batch(at(0)).unwrap();
+    let _third = send_queue.submit(one(lock(3)));
+    assert!(send_queue.not_loaded(first, at(1)));
+    assert!(!send_queue.not_loaded(second, at(1)));
+    assert!(send_queue.next_batch(at(1)).is_none());
+    send_queue.loaded();
+    assert_eq!(&*send_queue.next_batch(at(2)).unwrap().1, [lock(1), lock(2), lock(3)]);
+}
+
+#[test]
+fn a_lost_script_does_not_bring_back_a_lock_that_was_unlocked_or_given_up_since() {
+    let mut send_queue = up();
+    let mut unlocked = send_queue.submit(one(lock(1)));
+    let abandoned = send_queue.submit(one(lock(2)));
+    let (locks, _) = send_queue.next_batch(at(0)).unwrap();
+    let mut unlocks = send_queue.submit(unlock_of(1));
+    let (late, _) = send_queue.next_batch(at(0)).unwrap();
+    drop(abandoned);
+    send_queue.not_loaded(locks, at(1));
+    assert!(error(&mut unlocked).unwrap().is_unsent());
+    send_queue.answered(late, vec![Answer::Unlocked { deleted: 0 }], at(0));
+    send_queue.loaded();
+    assert!(send_queue.next_batch(at(2)).is_none());
+    assert!(said(&mut unlocks).is_some());
+}
+
+#[test]
+fn a_connection_that_stays_silent_is_given_up_and_the_node_counts_as_down_until_the_next() {
+    let mut send_queue = up();
+    let _reply = send_queue.submit(one(lock(1)));
+    send_queue.next_batch(at(0)).unwrap();
+    send_queue.tick(at(100));
+    assert_eq!(send_queue.next_deadline(), Some(at(3000)));
+    assert!(!send_queue.is_silent(at(2999)) && send_queue.is_silent(at(3000)));
+    send_queue.disconnected(gone(), at(3000));
+    assert_eq!(error(&mut send_queue.submit(one(lock(2)))), Some(NodeError::Unresponsive));
+}
+
+#[test]
+fn closing_takes_unlocks_only_and_is_done_when_nothing_has_time_left() {
+    let mut send_queue = up();
+    assert!(!send_queue.is_done(at(0)));
+    let mut sent = send_queue.submit(one(lock(1)));
+    let (id, _) = send_queue.next_batch(at(0)).unwrap();
+    send_queue.close();
+    assert_eq!(error(&mut send_queue.submit(one(lock(2)))), Some(NodeError::Closed));
+    let mut kept = send_queue.submit(unlock_of(1));
+    send_queue.answered(id, granted(1), at(0));
+    assert!(said(&mut sent).is_some() && !send_queue.is_done(at(1)));
+    let (id, _) = send_queue.next_batch(at(1)).unwrap();
+    assert!(!send_queue.is_done(at(999)) && send_queue.is_done(at(1000)));
+    send_queue.answered(id, vec![Answer::Unlocked { deleted: 1 }], at(0));
+    assert!(said(&mut kept).is_some() && send_queue.is_done(at(2)));
+    send_queue.end();
+    assert_eq!(error(&mut send_queue.submit(unlock_of(3))), Some(NodeError::Closed));
+}
+
+#[test]
+fn a_closed_node_that_owes_an_unlock_is_not_looked_at_again_and_again_for_a_lock_whose_time_is_over() {
+    let mut send_queue = up();
+    let _lock = send_queue.submit(Request::one(lock(1), at(50)));
+    assert!(send_queue.next_batch(at(0)).is_some());
+    let _unlock = send_queue.submit(unlock_of(1));
+    send_queue.close();
+    for now in [60, 150, 900] {
+        send_queue.tick(at(now));
+        assert!(!send_queue.is_done(at(now)));
+        assert!(
+            send_queue.next_deadline() > Some(at(now)),
+            "busy at {now} ms: {:?}",
+            send_queue.next_deadline()
+        );
+    }
+    assert!(send_queue.is_done(at(1000)));
+}
+
+#[test]
+fn wrong_answers_are_a_fault_of_the_protocol() {
+    let mut send_queue = up();
+    let mut replies = [1, 2].map(|number| send_queue.submit(one(lock(number))));
+    let (id, _) = send_queue.next_batch(at(0)).unwrap();
+    send_queue.answered(id, granted(3), at(0));
+    for reply in &mut replies {
+        assert!(matches!(error(reply), Some(NodeError::Protocol(_))));
+    }
+}
+
+#[test]
+fn what_must_be_delivered_is_sent_again_after_every_error_but_those_that_stay() {
+    let passing = [
+        NodeError::Busy,
+        NodeError::Loading,
+        NodeError::ReadOnly,
+        NodeError::CannotPersist,
+        NodeError::OutOfMemory,
+        NodeError::Server("NOREPLICAS Not enough good replicas to write.".into()),
+        NodeError::Protocol("no answer at all".into()),
+    ];
+    let staying = [
+        NodeError::WrongType,
+        NodeError::NoPermission("no".into()),
+        NodeError::NoAuth("no".into()),
+        NodeError::Counter("-1".into()),
+    ];
+    let withdraw = Withdraw { resource: Resource::new("r").unwrap(), waiter: owner(1) };
+    for entry in [Entry::Unlock(unlock(1)), Entry::Withdraw(withdraw)] {
+        for (said, is_sent_again) in
+            passing.iter().map(|said| (said, true)).chain(staying.iter().map(|said| (said, false)))
+        {
+            let mut send_queue = up();
+            let mut reply = send_queue.submit(one(entry.clone()));
+            let (id, _) = send_queue.next_batch(at(0)).unwrap();
+            send_queue.answered(id, vec![Answer::Error(said.clone())], at(0));
+            assert_eq!(error(&mut reply).as_ref(), Some(said), "a caller that waits is told at once");
+            assert!(send_queue.next_batch(at(249)).is_none());
+            assert_eq!(send_queue.next_deadline(), is_sent_again.then(|| at(250)), "{said}");
+            assert_eq!(send_queue.undelivered_count(), usize::from(is_sent_again), "{said}");
+            let again = send_queue.next_batch(at(250));
+            assert_eq!(
+                again.as_ref().map(|(_, entries)| &**entries),
+                is_sent_again.then_some(std::slice::from_ref(&entry))
+            );
+            let Some((id, _)) = again else { continue };
+            send_queue.answered(id, vec![Answer::Unlocked { deleted: 1 }], at(250));
+            assert_eq!((send_queue.undelivered_count(), send_queue.next_deadline()), (0, None));
+        }
+    }
+}
+
+#[test]
+fn what_is_refused_again_and_again_rests_for_longer_each_time_and_until_its_time_is_over() {
+    let mut send_queue = up();
+    let _reply = send_queue.submit(Request { until: at(10_000), ..unlock_of(1) });
+    let (mut now, mut sent) = (0, Vec::new());
+    while let Some((id, _)) = send_queue.next_batch(at(now)) {
+        sent.push(now);
+        send_queue.answered(id, vec![Answer::Error(NodeError::Server("NOREPLICAS".into()))], at(now));
+        let Some(next) = send_queue.next_deadline() else { break };
+        now = u64::try_from(next.since_origin().as_millis()).unwrap();
+    }
+    assert_eq!(sent, [0, 250, 750, 1750, 3750, 5750, 7750, 9750]);
+    assert_eq!(send_queue.undelivered_count(), 0);
+}
+
+#[test]
+fn an_answer_of_the_wrong_length_ends_nothing_that_must_be_delivered() {
+    let mut send_queue = up();
+    let mut reply = send_queue.submit(unlock_of(1));
+    let (id, _) = send_queue.next_batch(at(0)).unwrap();
+    send_queue.answered(id, Vec::new(), at(0));
+    assert!(matches!(error(&mut reply), Some(NodeError::Protocol(_))));
+    assert_eq!(send_queue.next_batch(at(250)).unwrap().1.len(), 1);
+}
+
+#[test]
+fn an_unlock_sent_again_that_finds_nothing_may_have_been_executed_before() {
+    let mut send_queue = up();
+    let mut reply = send_queue.submit(Request { until: at(1000), ..unlock_of(1) });
+    send_queue.next_batch(at(0)).unwrap();
+    send_queue.disconnected(NodeError::Disconnected, at(1));
+    send_queue.connected();
+    let (id, _) = send_queue.next_batch(at(2)).unwrap();
+    send_queue.answered(id, vec![Answer::Unlocked { deleted: 0 }], at(3));
+    assert_eq!(said(&mut reply), Some(Answer::UnlockedBefore));
+}
+
+#[test]
+fn a_node_that_was_never_reached_has_nothing_to_give_back() {
+    let mut send_queue = SendQueue::new(NODE_TIMEOUT);
+    let _lock = send_queue.submit(one(lock(1)));
+    let _unlock = send_queue.submit(unlock_of(1).blocks_until(at(300)));
+    assert_eq!(send_queue.undelivered(at(0)).count(), 0);
+    send_queue.close();
+    assert!(send_queue.is_done(at(0)), "nothing can be there, and nobody wants anything there any more");
+    send_queue.connected();
+    assert_eq!(send_queue.undelivered(at(0)).count(), 1);
+    assert!(!send_queue.is_done(at(0)));
+}
+
+#[test]
+fn a_closed_node_that_was_never_reached_is_dialled_for_what_is_not_this_clients() {
+    let mut send_queue = SendQueue::new(NODE_TIMEOUT);
+    let _forced = send_queue.submit(one(Entry::ForceUnlock(ForceUnlock { resources: resources() })));
+    send_queue.close();
+    assert!(!send_queue.is_done(at(0)));
+    assert!(send_queue.is_done(at(1000)));
+    let _others = send_queue.submit(Request { until: at(2000), ..unlock_of(1) });
+    assert!(!send_queue.is_done(at(1000)), "an unlock of what somebody else has");
+    assert_eq!(send_queue.undelivered(at(1000)).count(), 1);
+}
+
+#[test]
+fn what_must_be_delivered_is_told_until_it_is_confirmed_or_over() {
+    let mut send_queue = up();
+    let undelivered = |send_queue: &SendQueue, now| -> Vec<Option<Instant>> {
+        send_queue.undelivered(at(now)).map(|request| request.blocks_until).collect()
+    };
+    let _lock = send_queue.submit(one(lock(1)));
+    let _first = send_queue.submit(unlock_of(1).blocks_until(at(400)));
+    let _second = send_queue.submit(unlock_of(2));
+    assert_eq!(undelivered(&send_queue, 0), [Some(at(400)), None], "queued, and no lock");
+    let (id, _) = send_queue.next_batch(at(0)).unwrap();
+    assert_eq!(undelivered(&send_queue, 0), [Some(at(400)), None], "in flight");
+    let deleted = Answer::Unlocked { deleted: 1 };
+    send_queue.answered(
+        id,
+        vec![Answer::Granted { vote: 1 }, Answer::Error(NodeError::Busy), deleted],
+        at(1),
+    );
+    assert_eq!(undelivered(&send_queue, 1), [Some(at(400))], "refused for now");
+    assert_eq!(undelivered(&send_queue, 1000), []);
+    let left = send_queue.undelivered(at(1)).next().unwrap();
+    assert_eq!(left.resources, resources());
+}
