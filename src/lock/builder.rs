@@ -22,7 +22,7 @@ use crate::{
         redis::{
             NODES_VARIABLE, NodeConnector, RedisTransport, Route, Security, node_urls, without_password,
         },
-        remote::{Census, Setup},
+        remote::{ConnectedServers, Setup},
     },
 };
 
@@ -400,7 +400,7 @@ pub(crate) fn setup(
 ) -> Setup {
     Setup {
         registers,
-        census: Census::default(),
+        connected_servers: ConnectedServers::default(),
         node_timeout: settings.node_timeout_for(settings.ttl),
         quarantine: settings.parameters.quarantine.lasts,
         monitor: Arc::clone(&surroundings.observer) as _,

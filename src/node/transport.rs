@@ -18,7 +18,7 @@ use crate::{
 /// Makes connections to one node.
 pub(crate) trait Transport: fmt::Debug + Send + Sync {
     /// Connects and shakes hands: what comes back is ready for calls. Dropping the future gives up.
-    fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Link>, NodeError>>;
+    fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Connection>, NodeError>>;
 
     /// Why a dial that was given up after some time came to nothing.
     fn late(&self, patience: Duration) -> NodeError {
@@ -41,11 +41,11 @@ pub(crate) fn late(patience: Duration) -> NodeError {
 ///
 /// # Invariants
 ///
-/// 1. What is sent is put on the wire in the order of these calls; no dropped or unpolled future
-///    takes it back.
+/// 1. What is sent goes out in the order of these calls; no dropped or unpolled future takes it
+///    back.
 /// 2. Calls are answered in that order.
-/// 3. It never reconnects: after [`LinkEvent::Closed`] it is of no use.
-pub(crate) trait Link: fmt::Debug + Send {
+/// 3. It never reconnects: after [`ConnectionEvent::Closed`] it is of no use.
+pub(crate) trait Connection: fmt::Debug + Send {
     /// Sends the entries as one call.
     fn send(&mut self, batch: BatchId, entries: Arc<[Entry]>);
 
@@ -63,7 +63,7 @@ pub(crate) trait Link: fmt::Debug + Send {
 
     /// What happened next. Nothing moves on the connection unless this is polled until it is
     /// pending.
-    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<LinkEvent>;
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<ConnectionEvent>;
 }
 
 /// One call, among those of one send queue.
@@ -72,7 +72,7 @@ pub(crate) struct BatchId(pub(crate) u64);
 
 /// What a connection tells.
 #[derive(Debug)]
-pub(crate) enum LinkEvent {
+pub(crate) enum ConnectionEvent {
     /// A call was answered, one answer for each entry.
     Answers { batch: BatchId, answers: Vec<Answer> },
     /// A call was not executed: the node has lost the script.

@@ -6,30 +6,32 @@ use futures::future::{BoxFuture, Either, FutureExt, select};
 
 pub(crate) use self::node_urls::NODES_VARIABLE;
 pub(crate) use self::{address::without_password, route::Route, tls::Security};
+use self::{
+    connection::RedisConnection, raw_connection::RawConnection, route::Destination, sentinel::MasterSet,
+};
 pub use self::{connector::NodeConnector, node_urls::node_urls};
-use self::{link::RedisLink, route::Destination, sentinel::MasterSet, wire::Wire};
 use crate::{
     clock::Clock,
     node::{
         error::NodeError,
         parameters::QuorumParameters,
         remote::{RemoteNode, Setup},
-        transport::{Link, Transport},
+        transport::{Connection, Transport},
     },
 };
 
 mod address;
 mod classify;
+mod connection;
 mod connector;
 mod endpoint;
-mod gate;
-mod greeting;
+mod hello_reply;
 mod inbox;
 mod intake;
-mod link;
 mod node_urls;
 #[cfg(test)]
 mod program;
+mod raw_connection;
 mod route;
 pub(crate) mod script;
 mod sentinel;
@@ -41,7 +43,7 @@ mod tls;
 #[path = "no_tls.rs"]
 mod tls;
 mod url;
-mod wire;
+mod waker_filter;
 
 /// Makes connections to one node.
 #[derive(Debug)]
@@ -71,37 +73,38 @@ impl RedisTransport {
 
     /// Connects to the server that Sentinels name, if it says itself that it is a master: where
     /// nobody registers, nothing else would refuse a replica.
-    async fn open_master(&self, set: &MasterSet) -> Result<Wire, NodeError> {
+    async fn open_master(&self, set: &MasterSet) -> Result<RawConnection, NodeError> {
         let master = set.master(&*self.clock, self.dial_timeout).await?;
         let share = set.share(self.dial_timeout);
         let patience = self.clock.sleep_until(self.clock.now() + share);
         // Counted here, for a dial that is given up as a whole would blame nobody: a Sentinel that
         // was cut off may name a dead master for ever.
-        let opened = match select(pin!(Wire::open_node(&master)), patience).await {
+        let opened = match select(pin!(RawConnection::open_node(&master)), patience).await {
             Either::Left((opened, _)) => opened,
             Either::Right(((), _)) => {
                 let why = format!("the master {} does not answer within {share:?}", master.address());
                 Err(NodeError::Unreachable(why.into()))
             }
         };
-        let (wire, greeting) = opened.inspect_err(|_| set.doubt())?;
-        if greeting.is_replica() {
+        let (raw, hello_reply) = opened.inspect_err(|_| set.doubt())?;
+        if hello_reply.is_replica() {
             set.doubt();
             return Err(NodeError::ReadOnly);
         }
-        Ok(wire)
+        Ok(raw)
     }
 }
 
 impl Transport for RedisTransport {
-    fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Link>, NodeError>> {
+    fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Connection>, NodeError>> {
         async {
-            let wire = match &self.route.leads_to {
-                Destination::Server(endpoint) => Wire::open_node(endpoint).await?.0,
+            let raw = match &self.route.leads_to {
+                Destination::Server(endpoint) => RawConnection::open_node(endpoint).await?.0,
                 Destination::MasterSet(set) => self.open_master(set).await?,
             };
-            let link: Box<dyn Link> = Box::new(RedisLink::new(wire, self.parameters.clone()));
-            Ok(link)
+            let connection: Box<dyn Connection> =
+                Box::new(RedisConnection::new(raw, self.parameters.clone()));
+            Ok(connection)
         }
         .boxed()
     }

@@ -11,8 +11,8 @@ use redis::Value;
 
 use super::{
     endpoint::{Endpoint, Login},
+    raw_connection::RawConnection,
     tls::Connector,
-    wire::Wire,
 };
 use crate::{clock::Clock, node::error::NodeError};
 
@@ -93,10 +93,10 @@ impl MasterSet {
     }
 
     async fn ask(&self, sentinel: &Endpoint) -> Result<(String, u16), String> {
-        let mut wire = Wire::open(sentinel).await.map_err(|node_error| node_error.to_string())?;
+        let mut raw = RawConnection::open(sentinel).await.map_err(|node_error| node_error.to_string())?;
         let mut command = redis::cmd("SENTINEL");
-        let asked = wire.start(command.arg("GET-MASTER-ADDR-BY-NAME").arg(&*self.name).clone());
-        match wire.hear(asked).await.map_err(|node_error| node_error.to_string())? {
+        let asked = raw.start(command.arg("GET-MASTER-ADDR-BY-NAME").arg(&*self.name).clone());
+        match raw.hear(asked).await.map_err(|node_error| node_error.to_string())? {
             Value::Nil => Err(format!("watches no master by the name of {}", self.name)),
             answer => redis::from_redis_value(answer).map_err(|error| error.to_string()),
         }

@@ -19,7 +19,7 @@ use futures::future::{Either, poll_fn, select};
 
 use super::{
     Setup, Shared, Traffic, Upkeep,
-    census::Seat,
+    duplicate_servers::DuplicateServerCheck,
     monitor::Monitor,
     redial::{Delay, Redial},
     registration::{self, REGISTRATION, Registered},
@@ -30,7 +30,7 @@ use crate::{
     node::{
         Answer, Incarnation, Listener, NewNodes, Notice,
         error::NodeError,
-        transport::{LinkEvent, Transport},
+        transport::{ConnectionEvent, Transport},
     },
 };
 
@@ -46,7 +46,7 @@ pub(super) struct Driver {
     redial: Redial,
     dial_timeout: Duration,
     registers: Option<NewNodes>,
-    seat: Seat,
+    duplicate_server_check: DuplicateServerCheck,
     monitor: Arc<dyn Monitor>,
     /// Whether there is a connection.
     is_connected: bool,
@@ -71,7 +71,8 @@ impl Driver {
         setup: &Setup,
     ) -> Self {
         setup.monitor.dials(&address);
-        let seat = Seat { census: setup.census.clone(), address: Arc::clone(&address) };
+        let duplicate_server_check =
+            DuplicateServerCheck { servers: setup.connected_servers.clone(), address: Arc::clone(&address) };
         Self {
             address,
             shared,
@@ -81,7 +82,7 @@ impl Driver {
             redial: Redial::new(setup.seed),
             dial_timeout: setup.dial_timeout(),
             registers: setup.registers,
-            seat,
+            duplicate_server_check,
             monitor: Arc::clone(&setup.monitor),
             is_connected: false,
             connections: 0,
@@ -100,9 +101,9 @@ impl Driver {
 
     async fn connect_and_serve(&mut self) -> Result<std::convert::Infallible, Done> {
         loop {
-            let link = self.connect().await?;
-            let (incarnation, since) = (link.incarnation.clone(), self.clock.now());
-            let error = self.serve(link).await?;
+            let connection = self.connect().await?;
+            let (incarnation, since) = (connection.incarnation.clone(), self.clock.now());
+            let error = self.serve(connection).await?;
             let now = self.clock.now();
             self.last = incarnation.map(|incarnation| (incarnation, now));
             tracing::debug!(node = %self.address, %error, "the connection to a node is broken");
@@ -123,10 +124,10 @@ impl Driver {
             let delay = self.redial.delay();
             self.wait(delay).await?;
             match self.dial().await? {
-                Ok(link) => {
+                Ok(connection) => {
                     self.shared.lock().send_queue.connected();
-                    self.tell_connected(&link);
-                    return Ok(link);
+                    self.tell_connected(&connection);
+                    return Ok(connection);
                 }
                 Err(error) => {
                     tracing::debug!(node = %self.address, %error, "a node cannot be reached");
@@ -142,11 +143,13 @@ impl Driver {
     async fn dial(&mut self) -> Result<Result<Registered, NodeError>, Done> {
         let (transport, timeout) = (Arc::clone(&self.transport), self.dial_timeout);
         let (clock, registers) = (Arc::clone(&self.clock), self.registers);
-        let seat = self.seat.clone();
+        let duplicate_server_check = self.duplicate_server_check.clone();
         let patience = self.clock.sleep_until(self.clock.now() + timeout);
         self.meanwhile(async move {
-            let dialled =
-                async { registration::register(transport.dial().await?, registers, &seat, &*clock).await };
+            let dialled = async {
+                registration::register(transport.dial().await?, registers, &duplicate_server_check, &*clock)
+                    .await
+            };
             match select(pin!(dialled), patience).await {
                 Either::Left((outcome, _)) => outcome,
                 Either::Right(((), _)) => Err(transport.late(timeout)),
@@ -199,10 +202,10 @@ impl Driver {
     }
 
     /// Serves calls over a connection, until it is broken or given up.
-    async fn serve(&mut self, mut link: Registered) -> Result<NodeError, Done> {
+    async fn serve(&mut self, mut connection: Registered) -> Result<NodeError, Done> {
         poll_fn(|context| {
             self.shared.driver.register(context.waker());
-            self.poll_serve(&mut link, context)
+            self.poll_serve(&mut connection, context)
         })
         .await
     }
@@ -214,17 +217,17 @@ impl Driver {
         registered: &mut Registered,
         context: &mut Context<'_>,
     ) -> Poll<Result<NodeError, Done>> {
-        // First, since mostly a call wakes: the one poll of the link below then writes it as well.
-        // But what is overdue may be so because this process stood still, and its answer be there:
-        // then that is heard first.
+        // First, since mostly a call wakes: the one poll of the connection below then writes it as
+        // well. But what is overdue may be so because this process stood still, and its answer be
+        // there: then that is heard first.
         let mut now = self.clock.now();
         let mut state = self.shared.lock();
         let is_overdue = state.send_queue.next_deadline().is_some_and(|deadline| deadline <= now);
         let next = if is_overdue { Traffic::default() } else { state.next_traffic(now) };
         drop(state);
-        next.send(&mut *registered.link);
+        next.send(&mut *registered.connection);
         loop {
-            while let Poll::Ready(event) = registered.link.poll_event(context) {
+            while let Poll::Ready(event) = registered.connection.poll_event(context) {
                 now = self.clock.now();
                 if let Some(error) = self.take_event(registered, event, now) {
                     return Poll::Ready(Ok(error));
@@ -234,7 +237,7 @@ impl Driver {
             let next = state.next_traffic(now);
             if !next.is_empty() {
                 drop(state);
-                next.send(&mut *registered.link);
+                next.send(&mut *registered.connection);
                 continue;
             }
             let (is_silent, upkeep) = (state.send_queue.is_silent(now), state.upkeep(now));
@@ -254,10 +257,15 @@ impl Driver {
         }
     }
 
-    /// Deals with what a link says: the error, if it is broken.
-    fn take_event(&self, registered: &mut Registered, event: LinkEvent, now: Instant) -> Option<NodeError> {
+    /// Deals with what a connection says: the error, if it is broken.
+    fn take_event(
+        &self,
+        registered: &mut Registered,
+        event: ConnectionEvent,
+        now: Instant,
+    ) -> Option<NodeError> {
         match event {
-            LinkEvent::Answers { batch, answers } => {
+            ConnectionEvent::Answers { batch, answers } => {
                 if batch == REGISTRATION {
                     let heard = registered.hear_again(answers);
                     self.tell_registered(registered);
@@ -273,25 +281,25 @@ impl Driver {
                 self.shared.lock().send_queue.answered(batch, answers, now);
                 return is_replica.then_some(NodeError::ReadOnly);
             }
-            LinkEvent::NotLoaded { batch } => {
+            ConnectionEvent::NotLoaded { batch } => {
                 if self.shared.lock().send_queue.not_loaded(batch, now) {
                     // Another server may have taken over behind a proxy. What follows still names
                     // the incarnation that this connection knows, so it is refused there. The
                     // registration comes first, and brings the script along.
                     registered.register_again(self.registers, &*self.clock);
-                    registered.link.load();
+                    registered.connection.load();
                 }
             }
-            LinkEvent::Loaded => self.shared.lock().send_queue.loaded(),
-            LinkEvent::Subscribed(resource) => {
+            ConnectionEvent::Loaded => self.shared.lock().send_queue.loaded(),
+            ConnectionEvent::Subscribed(resource) => {
                 let listeners = self.shared.lock().subscriptions.confirmed(&resource);
                 tell(&listeners, Notice::Subscribed);
             }
-            LinkEvent::Released(resource) => {
+            ConnectionEvent::Released(resource) => {
                 let listeners = self.shared.lock().subscriptions.listeners(&resource);
                 tell(&listeners, Notice::Released);
             }
-            LinkEvent::Closed(error) => return Some(error),
+            ConnectionEvent::Closed(error) => return Some(error),
         }
         None
     }
@@ -308,35 +316,35 @@ impl Driver {
         }
     }
 
-    fn tell_connected(&mut self, link: &Registered) {
+    fn tell_connected(&mut self, connection: &Registered) {
         self.monitor.connected(&self.address, self.connections > 0);
-        if let Some(before) = self.unseen_change(link) {
+        if let Some(before) = self.unseen_change(connection) {
             tracing::warn!(
-                node = %self.address, incarnation = ?link.incarnation, %before,
+                node = %self.address, incarnation = ?connection.incarnation, %before,
                 "another server answers at a node's address, and is in no quarantine: does its name lead to several servers?"
             );
         }
         self.is_connected = true;
         self.connections += 1;
-        self.tell_registered(link);
+        self.tell_registered(connection);
     }
 
     /// The incarnation of the connection before, if this one leads to another although no
     /// quarantine can have come and gone meanwhile: a server that was restarted would be in it.
     /// Half of its time, as the break may have been noticed late. Where new nodes are admitted, or
     /// left alone, no quarantine would have begun.
-    fn unseen_change(&self, link: &Registered) -> Option<&Incarnation> {
+    fn unseen_change(&self, connection: &Registered) -> Option<&Incarnation> {
         if self.registers != Some(NewNodes::Quarantine) {
             return None;
         }
         let (before, since) = self.last.as_ref()?;
-        let is_other = link.incarnation.as_ref().is_some_and(|incarnation| incarnation != before)
-            && link.is_quarantined == Some(false);
+        let is_other = connection.incarnation.as_ref().is_some_and(|incarnation| incarnation != before)
+            && connection.is_quarantined == Some(false);
         (is_other && self.clock.now() < *since + self.quarantine / 2).then_some(before)
     }
 
-    fn tell_registered(&self, link: &Registered) {
-        if let Some(is_quarantined) = link.is_quarantined {
+    fn tell_registered(&self, connection: &Registered) {
+        if let Some(is_quarantined) = connection.is_quarantined {
             self.monitor.registered(&self.address, is_quarantined);
         }
     }

@@ -12,11 +12,11 @@ use futures::{
 };
 use tokio::sync::watch;
 
-pub(crate) use self::{census::Census, monitor::Monitor};
 use self::{
     driver::Driver,
     subscriptions::{Change, Subscriptions},
 };
+pub(crate) use self::{duplicate_servers::ConnectedServers, monitor::Monitor};
 use crate::{
     clock::{Clock, Instant},
     mutex,
@@ -25,14 +25,14 @@ use crate::{
         reply::Reply,
         request::Request,
         send_queue::SendQueue,
-        transport::{BatchId, Link, Transport},
+        transport::{BatchId, Connection, Transport},
     },
     resource::Resource,
     spawner::Spawner,
 };
 
-mod census;
 mod driver;
+mod duplicate_servers;
 pub(super) mod monitor;
 mod redial;
 mod registration;
@@ -68,7 +68,7 @@ pub(crate) struct Setup {
     /// or to make them, or trusts them.
     pub(crate) registers: Option<NewNodes>,
     /// Shared by the nodes of one client.
-    pub(crate) census: Census,
+    pub(crate) connected_servers: ConnectedServers,
     pub(crate) monitor: Arc<dyn Monitor>,
     /// How long a call may go unanswered before the node is taken for unresponsive.
     pub(crate) node_timeout: Duration,
@@ -214,14 +214,14 @@ impl Traffic {
         self.calls.is_empty() && self.changes.is_empty()
     }
 
-    fn send(self, link: &mut dyn Link) {
+    fn send(self, connection: &mut dyn Connection) {
         for (batch, entries) in self.calls {
-            link.send(batch, entries);
+            connection.send(batch, entries);
         }
         for change in self.changes {
             match change {
-                Change::Subscribe(resource) => link.subscribe(&resource),
-                Change::Unsubscribe(resource) => link.unsubscribe(&resource),
+                Change::Subscribe(resource) => connection.subscribe(&resource),
+                Change::Unsubscribe(resource) => connection.unsubscribe(&resource),
             }
         }
     }

@@ -8,8 +8,8 @@ use crate::{
     clock::Clock,
     node::{
         Answer, Entry, Incarnation, NewNodes, NodeError, Register,
-        remote::census::{Seat, Taken},
-        transport::{BatchId, Link, LinkEvent},
+        remote::duplicate_servers::{DuplicateServerCheck, ServerRegistration},
+        transport::{BatchId, Connection, ConnectionEvent},
     },
 };
 
@@ -18,7 +18,7 @@ pub(super) const REGISTRATION: BatchId = BatchId(u64::MAX);
 
 /// A connection that may send calls: its node knows of it, and has begun a quarantine if it has to.
 pub(super) struct Registered {
-    pub(super) link: Box<dyn Link>,
+    pub(super) connection: Box<dyn Connection>,
     /// The incarnation of the server that it leads to; `None` where nobody asks.
     pub(super) incarnation: Option<Incarnation>,
     /// Whether the node has said that it must not vote; `None` until it has registered.
@@ -28,39 +28,48 @@ pub(super) struct Registered {
     /// Which node it is, for the traces.
     node: Arc<str>,
     /// Keeps other connections of this client from the same server.
-    taken: Option<Taken>,
+    server_registration: Option<ServerRegistration>,
 }
 
 /// Registers a new connection, and sees to it that the node keeps the script.
 pub(super) async fn register(
-    mut link: Box<dyn Link>,
+    mut connection: Box<dyn Connection>,
     new_nodes: Option<NewNodes>,
-    seat: &Seat,
+    duplicate_server_check: &DuplicateServerCheck,
     clock: &dyn Clock,
 ) -> Result<Registered, NodeError> {
     if let Some(new_nodes) = new_nodes {
-        send(&mut *link, new_nodes, clock);
+        send(&mut *connection, new_nodes, clock);
     }
-    link.load();
+    connection.load();
     let is_asked = new_nodes.is_some();
-    let node = Arc::clone(&seat.address);
-    let mut registered =
-        Registered { link, incarnation: None, is_quarantined: None, is_asked, node, taken: None };
+    let node = Arc::clone(&duplicate_server_check.address);
+    let mut registered = Registered {
+        connection,
+        incarnation: None,
+        is_quarantined: None,
+        is_asked,
+        node,
+        server_registration: None,
+    };
     let mut is_loaded = false;
     while registered.is_asked || !is_loaded {
-        match poll_fn(|context| registered.link.poll_event(context)).await {
-            LinkEvent::Answers { batch: REGISTRATION, answers } => {
+        match poll_fn(|context| registered.connection.poll_event(context)).await {
+            ConnectionEvent::Answers { batch: REGISTRATION, answers } => {
                 registered.is_asked = false;
-                let (incarnation, is_quarantined) = hear(&mut *registered.link, &registered.node, answers)?;
+                let (incarnation, is_quarantined) =
+                    hear(&mut *registered.connection, &registered.node, answers)?;
                 registered.is_quarantined = Some(is_quarantined);
-                if registered.taken.is_none() {
-                    registered.taken =
-                        incarnation.as_ref().map(|incarnation| seat.take(incarnation)).transpose()?;
+                if registered.server_registration.is_none() {
+                    registered.server_registration = incarnation
+                        .as_ref()
+                        .map(|incarnation| duplicate_server_check.register(incarnation))
+                        .transpose()?;
                 }
                 registered.incarnation = incarnation;
             }
-            LinkEvent::Loaded => is_loaded = true,
-            LinkEvent::Closed(error) => return Err(error),
+            ConnectionEvent::Loaded => is_loaded = true,
+            ConnectionEvent::Closed(error) => return Err(error),
             other => return Err(NodeError::Protocol(format!("not registered, but {other:?}").into())),
         }
     }
@@ -73,7 +82,7 @@ impl Registered {
     pub(super) fn register_again(&mut self, new_nodes: Option<NewNodes>, clock: &dyn Clock) {
         if let Some(new_nodes) = new_nodes.filter(|_| !self.is_asked) {
             self.is_asked = true;
-            send(&mut *self.link, new_nodes, clock);
+            send(&mut *self.connection, new_nodes, clock);
         }
     }
 
@@ -81,7 +90,7 @@ impl Registered {
     /// mean another server.
     pub(super) fn hear_again(&mut self, answers: Vec<Answer>) -> Result<(), NodeError> {
         self.is_asked = false;
-        let (incarnation, is_quarantined) = hear(&mut *self.link, &self.node, answers)?;
+        let (incarnation, is_quarantined) = hear(&mut *self.connection, &self.node, answers)?;
         self.is_quarantined = Some(is_quarantined);
         if incarnation == self.incarnation {
             return Ok(());
@@ -90,21 +99,21 @@ impl Registered {
     }
 }
 
-fn send(link: &mut dyn Link, new_nodes: NewNodes, clock: &dyn Clock) {
+fn send(connection: &mut dyn Connection, new_nodes: NewNodes, clock: &dyn Clock) {
     let register = Register { new_nodes, time: clock.time_of_day() };
-    link.send(REGISTRATION, Arc::new([Entry::Register(register)]));
+    connection.send(REGISTRATION, Arc::new([Entry::Register(register)]));
 }
 
 /// Takes the node's answer: the incarnation that it is in, and whether in quarantine.
 fn hear(
-    link: &mut dyn Link,
+    connection: &mut dyn Connection,
     node: &str,
     answers: Vec<Answer>,
 ) -> Result<(Option<Incarnation>, bool), NodeError> {
     match answers.into_iter().next() {
         Some(Answer::Registered(registration)) => {
             tracing::debug!(%node, incarnation = ?registration.incarnation, quarantine = ?registration.quarantine, "registered");
-            link.registered(registration.incarnation.clone());
+            connection.registered(registration.incarnation.clone());
             Ok((registration.incarnation, registration.quarantine.is_some()))
         }
         Some(Answer::WrongQuorum { fingerprint }) => Err(NodeError::OtherQuorum(fingerprint)),

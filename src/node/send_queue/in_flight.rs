@@ -52,7 +52,7 @@ impl InFlight {
         (id, entries)
     }
 
-    /// Takes out one call, which is the oldest unless the link errs.
+    /// Takes out one call, which is the oldest unless the connection errs.
     pub(super) fn take(&mut self, id: BatchId) -> Option<Batch> {
         let position = self.batches.iter().position(|batch| batch.id == id)?;
         self.batches.remove(position)

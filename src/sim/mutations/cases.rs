@@ -145,7 +145,7 @@ pub(super) fn of_late_write_backs(within: u64) -> impl Strategy<Value = Case> + 
     let hold = Duration::from_millis(4 * within);
     let late = || millis(1..=4 * within);
     let late = prop_oneof![late().prop_map(Verdict::Overtaken), late().prop_map(Verdict::Duplicate)];
-    // A client's first messages to a node are the greeting, the lock, and the write-back.
+    // A client's first messages to a node are `HELLO`, the lock, and the write-back.
     let write_backs = (nodes(), late).prop_map(|(nodes, late)| (nodes, 2, late));
     let lock_lost = select(vec![1_usize, 2, 4]).prop_map(|nodes| (nodes, 1, Verdict::Drop));
     let losses = prop::collection::vec((nodes(), millis(0..=within)), 1..=2);
@@ -277,7 +277,7 @@ pub(super) fn of_forgotten_votes(
             timed(12 * SECOND, Fault::Pause { client: 0, lasts }),
             forget(start + loss),
         ];
-        // After the greeting and the registration.
+        // After `HELLO` and the registration.
         schedule = schedule.with_message(1, 1, Direction::Request, 2, Verdict::Delay(late));
         let attempt = |rest, hold| Step { how: How::TryLock, ..lock(rest, hold) };
         let programs = vec![

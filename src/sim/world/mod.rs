@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   tasks of client 0 ─┐  (real lock code)         ┌─ node 0   the pure node function, a clock, an epoch
-//!   tasks of client 1 ─┼── links ── queue of ──────┼─ node 1
+//!   tasks of client 1 ─┼── connections ── queue of ──────┼─ node 1
 //!   tasks of client 2 ─┘            events         └─ node 2
 //! ```
 //!
@@ -40,9 +40,9 @@ use crate::{
 };
 
 mod aftermath;
+mod connection;
 mod event;
 mod faults;
-mod link;
 mod network;
 mod process;
 mod server;
@@ -51,7 +51,7 @@ mod stores;
 mod witness;
 
 pub(crate) use self::{
-    link::SimTransport,
+    connection::SimTransport,
     process::ProcessSpawner,
     sleep::SimClock,
     stores::{Operation, RoundTrip},

@@ -11,7 +11,7 @@ use super::{State, aftermath::Aftermath, event::Event, server::Readiness};
 use crate::{
     node::{
         Answer, Entry, NodeError, QuorumParameters, names,
-        transport::{BatchId, LinkEvent},
+        transport::{BatchId, ConnectionEvent},
     },
     resource::Resource,
     sim::{
@@ -345,14 +345,14 @@ impl Payload {
 }
 
 impl Inbound {
-    /// What a link says of it; `None` for what is part of the handshake.
-    pub(super) fn into_event(self) -> Option<LinkEvent> {
+    /// What a connection says of it; `None` for what is part of the handshake.
+    pub(super) fn into_event(self) -> Option<ConnectionEvent> {
         match self {
-            Self::Answers { batch, answers } => Some(LinkEvent::Answers { batch, answers }),
-            Self::Subscribed(resource) => Some(LinkEvent::Subscribed(resource)),
-            Self::Released(resource) => Some(LinkEvent::Released(resource)),
-            Self::Closed => Some(LinkEvent::Closed(NodeError::Disconnected)),
-            Self::Refused(fault) => Some(LinkEvent::Closed(fault)),
+            Self::Answers { batch, answers } => Some(ConnectionEvent::Answers { batch, answers }),
+            Self::Subscribed(resource) => Some(ConnectionEvent::Subscribed(resource)),
+            Self::Released(resource) => Some(ConnectionEvent::Released(resource)),
+            Self::Closed => Some(ConnectionEvent::Closed(NodeError::Disconnected)),
+            Self::Refused(fault) => Some(ConnectionEvent::Closed(fault)),
             Self::Welcome => None,
         }
     }

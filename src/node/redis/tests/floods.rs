@@ -6,7 +6,7 @@ use tokio::{
     sync::oneshot,
 };
 
-use super::{super::wire::broken, *};
+use super::{super::raw_connection::broken, *};
 use crate::node::{
     answer::Observation,
     proclamation::{LONGEST_VALUE, Proclamation},
@@ -14,7 +14,7 @@ use crate::node::{
 };
 
 /// A connection through a hop that says something in the server's place when it is told to.
-async fn through_hop(server: &Server, said: Vec<u8>) -> (Wire, oneshot::Sender<()>) {
+async fn through_hop(server: &Server, said: Vec<u8>) -> (RawConnection, oneshot::Sender<()>) {
     let listening = Listening::bind("127.0.0.1:0").await.unwrap();
     let url = format!("redis://{}", listening.local_addr().unwrap());
     let target = server.url().replace("redis://", "");
@@ -34,31 +34,31 @@ async fn through_hop(server: &Server, said: Vec<u8>) -> (Wire, oneshot::Sender<(
         }
     });
     let Destination::Server(endpoint) = route(&url).leads_to else { panic!("a set of servers") };
-    (Wire::open_node(&endpoint).await.unwrap().0, start)
+    (RawConnection::open_node(&endpoint).await.unwrap().0, start)
 }
 
 /// Why a connection ends over which nothing is asked.
-async fn end(wire: &mut Wire) -> NodeError {
-    let end = poll_fn(|context| wire.poll_drive(context));
+async fn end(raw: &mut RawConnection) -> NodeError {
+    let end = poll_fn(|context| raw.poll_drive(context));
     tokio::time::timeout(Duration::from_secs(10), end).await.expect("the connection does not end");
-    wire.node_error(&broken())
+    raw.node_error(&broken())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_over_which_nothing_is_asked_ends_with_what_was_wrong() {
     let server = Server::start();
     let pushes = ">3\r\n+message\r\n$5\r\nother\r\n$1\r\n0\r\n".repeat(10_000);
-    let (mut wire, start) = through_hop(&server, pushes.into()).await;
+    let (mut raw, start) = through_hop(&server, pushes.into()).await;
     start.send(()).unwrap();
-    assert!(matches!(end(&mut wire).await, NodeError::Flooded { .. }));
+    assert!(matches!(end(&mut raw).await, NodeError::Flooded { .. }));
 
-    let (mut wire, start) = through_hop(&server, b"HTTP/1.1 400 Bad Request\r\n".into()).await;
+    let (mut raw, start) = through_hop(&server, b"HTTP/1.1 400 Bad Request\r\n".into()).await;
     start.send(()).unwrap();
-    assert!(matches!(end(&mut wire).await, NodeError::Protocol(_)));
+    assert!(matches!(end(&mut raw).await, NodeError::Protocol(_)));
 
-    let (mut wire, start) = through_hop(&server, Vec::new()).await;
+    let (mut raw, start) = through_hop(&server, Vec::new()).await;
     drop(start);
-    assert_eq!(end(&mut wire).await, NodeError::Disconnected);
+    assert_eq!(end(&mut raw).await, NodeError::Disconnected);
 }
 
 #[tokio::test(flavor = "multi_thread")]

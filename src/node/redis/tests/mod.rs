@@ -14,7 +14,7 @@ use crate::{
     clock::{Clock, TokioClock},
     node::{
         Answer, Entry, Listener, Lock, Node, Notice, Reply, Request, Tombstone, Unlock, entries,
-        remote::{Census, monitor::Unmonitored, tests::Ear},
+        remote::{ConnectedServers, monitor::Unmonitored, tests::Ear},
     },
     owner_id::OwnerId,
     resource::Resource,
@@ -91,7 +91,7 @@ fn setup(clock: &Arc<TokioClock>) -> Setup {
         spawner: Arc::new(tokio::runtime::Handle::current()),
         monitor: Arc::new(Unmonitored),
         registers: None,
-        census: Census::default(),
+        connected_servers: ConnectedServers::default(),
         node_timeout: NODE_TIMEOUT,
         seed: 1,
     }
@@ -228,20 +228,20 @@ async fn a_thousand_subscriptions_do_not_get_in_the_way_of_calls() {
 async fn a_command_is_queued_at_once_even_by_a_task_that_has_used_up_its_budget() {
     let server = Server::start();
     let Destination::Server(endpoint) = route(&server.url()).leads_to else { panic!("a set of servers") };
-    let (mut wire, _) = Wire::open_node(&endpoint).await.unwrap();
+    let (mut raw, _) = RawConnection::open_node(&endpoint).await.unwrap();
     let mut set = redis::cmd("SET");
     set.arg("key").arg("value");
     let unpolled = poll_fn(|context| {
         while Box::pin(tokio::task::consume_budget()).poll_unpin(context).is_ready() {}
-        Poll::Ready(wire.start(set.clone()))
+        Poll::Ready(raw.start(set.clone()))
     })
     .await;
     let mut get = redis::cmd("GET");
     get.arg("key");
-    let mut answering = wire.start(get);
+    let mut answering = raw.start(get);
     let answer = poll_fn(|context| {
-        assert!(wire.poll_drive(context).is_pending(), "the connection broke");
-        wire.poll_answer(&mut answering, context)
+        assert!(raw.poll_drive(context).is_pending(), "the connection broke");
+        raw.poll_answer(&mut answering, context)
     });
     assert_eq!(answer.await.unwrap(), redis::Value::BulkString(b"value".to_vec()));
     drop(unpolled);

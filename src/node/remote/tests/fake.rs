@@ -10,7 +10,7 @@ use crate::node::{
     Answer, Entry, NodeError,
     answer::Registration,
     parameters::Incarnation,
-    transport::{BatchId, Link, LinkEvent},
+    transport::{BatchId, Connection, ConnectionEvent},
 };
 
 /// What a dial meets.
@@ -42,14 +42,14 @@ struct Inner {
     open: VecDeque<(BatchId, Arc<[Entry]>)>,
     /// All that was told, in words.
     told: Vec<String>,
-    events: VecDeque<LinkEvent>,
+    events: VecDeque<ConnectionEvent>,
     waker: Option<Waker>,
-    links: usize,
+    connections: usize,
 }
 
 /// A connection, and whether it has loaded the script once, as all do first.
 #[derive(Debug)]
-struct FakeLink(Fake, bool);
+struct FakeConnection(Fake, bool);
 
 impl Fake {
     pub(super) fn new(clock: &Arc<TokioClock>) -> Self {
@@ -63,7 +63,7 @@ impl Fake {
             told: Vec::new(),
             events: VecDeque::new(),
             waker: None,
-            links: 0,
+            connections: 0,
         };
         Self { clock: Arc::clone(clock), inner: Arc::new(Mutex::new(inner)) }
     }
@@ -105,7 +105,7 @@ impl Fake {
         inner.wake();
     }
 
-    pub(super) fn say(&self, event: LinkEvent) {
+    pub(super) fn say(&self, event: ConnectionEvent) {
         let mut inner = self.inner();
         inner.events.push_back(event);
         inner.wake();
@@ -114,15 +114,15 @@ impl Fake {
     /// Says of the oldest open call that the script is lost.
     pub(super) fn lose_script(&self) {
         let (batch, _) = self.inner().open.pop_front().unwrap();
-        self.say(LinkEvent::NotLoaded { batch });
+        self.say(ConnectionEvent::NotLoaded { batch });
     }
 
     pub(super) fn dials(&self) -> Vec<Duration> {
         self.inner().dials.clone()
     }
 
-    pub(super) fn links(&self) -> usize {
-        self.inner().links
+    pub(super) fn connections(&self) -> usize {
+        self.inner().connections
     }
 
     /// All that was told since this was last asked.
@@ -145,7 +145,7 @@ impl Inner {
             _ => self.to_locks.pop_front().unwrap_or(Answer::Granted { vote: 1 }),
         });
         let answers = answers.collect();
-        self.events.push_back(LinkEvent::Answers { batch, answers });
+        self.events.push_back(ConnectionEvent::Answers { batch, answers });
     }
 }
 
@@ -164,7 +164,7 @@ fn in_words(entry: &Entry) -> String {
 }
 
 impl Transport for Fake {
-    fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Link>, NodeError>> {
+    fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Connection>, NodeError>> {
         let now = self.clock.now().since_origin();
         self.inner().dials.push(now);
         let door = self.inner().door;
@@ -178,15 +178,15 @@ impl Transport for Fake {
             let mut inner = self.inner();
             inner.events.clear();
             inner.open.clear();
-            inner.links += 1;
-            let link: Box<dyn Link> = Box::new(FakeLink(self.clone(), false));
-            Ok(link)
+            inner.connections += 1;
+            let connection: Box<dyn Connection> = Box::new(FakeConnection(self.clone(), false));
+            Ok(connection)
         }
         .boxed()
     }
 }
 
-impl Link for FakeLink {
+impl Connection for FakeConnection {
     fn send(&mut self, batch: BatchId, entries: Arc<[Entry]>) {
         let mut inner = self.0.inner();
         let words: Vec<_> = entries.iter().map(in_words).collect();
@@ -207,29 +207,29 @@ impl Link for FakeLink {
         if std::mem::replace(&mut self.1, true) {
             inner.told.push("load".into());
         } else {
-            inner.events.push_back(LinkEvent::Loaded);
+            inner.events.push_back(ConnectionEvent::Loaded);
         }
     }
 
     fn subscribe(&mut self, resource: &Resource) {
         let mut inner = self.0.inner();
         inner.told.push(format!("subscribe {resource}"));
-        inner.events.push_back(LinkEvent::Subscribed(resource.clone()));
+        inner.events.push_back(ConnectionEvent::Subscribed(resource.clone()));
     }
 
     fn unsubscribe(&mut self, resource: &Resource) {
         self.0.inner().told.push(format!("unsubscribe {resource}"));
     }
 
-    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<LinkEvent> {
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<ConnectionEvent> {
         let mut inner = self.0.inner();
         inner.waker = Some(context.waker().clone());
         inner.events.pop_front().map_or(Poll::Pending, Poll::Ready)
     }
 }
 
-impl Drop for FakeLink {
+impl Drop for FakeConnection {
     fn drop(&mut self) {
-        self.0.inner().links -= 1;
+        self.0.inner().connections -= 1;
     }
 }

@@ -11,7 +11,7 @@ use super::monitor::Unmonitored;
 use super::*;
 use crate::{
     clock::TokioClock,
-    node::{Answer, Entry, Lock, NodeError, Tombstone, Unlock, transport::LinkEvent},
+    node::{Answer, Entry, Lock, NodeError, Tombstone, Unlock, transport::ConnectionEvent},
     owner_id::OwnerId,
 };
 
@@ -44,7 +44,7 @@ const PROMPT_AT_MOST: u64 = 101;
 struct Scene {
     clock: Arc<TokioClock>,
     fake: Fake,
-    census: Census,
+    connected_servers: ConnectedServers,
     node: RemoteNode,
 }
 
@@ -57,19 +57,19 @@ impl Scene {
         let clock = Arc::new(TokioClock::new());
         let fake = Fake::new(&clock);
         fake.set_door(door);
-        let census = Census::default();
+        let connected_servers = ConnectedServers::default();
         let setup = Setup {
             monitor: Arc::new(Unmonitored),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             spawner: Arc::new(tokio::runtime::Handle::current()),
             registers,
-            census: census.clone(),
+            connected_servers: connected_servers.clone(),
             node_timeout: NODE_TIMEOUT,
             quarantine: QUARANTINE,
             seed: 1,
         };
         let node = RemoteNode::new("fake:1".into(), Arc::new(fake.clone()), &setup);
-        Self { clock, fake, census, node }
+        Self { clock, fake, connected_servers, node }
     }
 
     /// A node behind a door of this kind, with some time to try it.
@@ -150,7 +150,7 @@ async fn a_node_that_is_down_refuses_at_once_and_is_dialled_seldom_until_somebod
     assert_eq!(error(scene.lock(1)), NodeError::Unreachable("refused".into()));
     scene.fake.set_door(Door::Open);
     scene.pass(PROMPT_AT_MOST).await;
-    assert_eq!(scene.fake.links(), 1);
+    assert_eq!(scene.fake.connections(), 1);
     assert!(!matches!(&*scene.lock(2).await, [Answer::Error(_)]));
 }
 
@@ -161,7 +161,7 @@ async fn a_node_that_floods_is_dialled_less_and_less_often_and_refuses_every_cal
     let flooded = NodeError::Flooded { most: 1 };
     let refused = NodeError::Handshake(Arc::new(flooded.clone()));
     scene.pass(60_000).await;
-    scene.fake.say(LinkEvent::Closed(flooded));
+    scene.fake.say(ConnectionEvent::Closed(flooded));
     tokio::task::yield_now().await;
     assert_eq!(error(scene.lock(1)), refused);
     for _ in 0..60_000 {
@@ -228,14 +228,14 @@ async fn a_broken_connection_is_replaced_at_once_and_listeners_hear_that_they_ma
     let _subscription = scene.node.subscribe(&resource("r"), Arc::clone(&ear) as Arc<dyn Listener>);
     scene.pass(1).await;
     assert_eq!(ear.heard(), [Notice::Subscribed]);
-    scene.fake.say(LinkEvent::Released(resource("r")));
+    scene.fake.say(ConnectionEvent::Released(resource("r")));
     scene.pass(1).await;
     assert_eq!(ear.heard(), [Notice::Released]);
-    scene.fake.say(LinkEvent::Closed(NodeError::Unreachable("reset".into())));
+    scene.fake.say(ConnectionEvent::Closed(NodeError::Unreachable("reset".into())));
     scene.pass(30).await;
     assert_eq!(ear.heard(), [Notice::Interrupted, Notice::Subscribed]);
     assert_eq!(scene.fake.told(), ["subscribe r", "subscribe r"]);
-    assert_eq!(scene.fake.links(), 1);
+    assert_eq!(scene.fake.connections(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -267,7 +267,7 @@ async fn a_lost_script_is_loaded_in_place_and_the_call_goes_again() {
     scene.pass(1).await;
     assert_eq!(scene.fake.told(), ["lock 1", "load"]);
     scene.fake.thaw();
-    scene.fake.say(LinkEvent::Loaded);
+    scene.fake.say(ConnectionEvent::Loaded);
     assert_eq!(*reply.await, [Answer::Granted { vote: 1 }]);
 }
 
@@ -281,7 +281,7 @@ async fn closing_sends_what_must_be_delivered_and_takes_no_more() {
     close.await;
     assert_eq!(*unlock.await, [Answer::Unlocked { deleted: 1 }]);
     assert_eq!(error(scene.unlock(3)), NodeError::Closed);
-    assert_eq!(scene.fake.links(), 0);
+    assert_eq!(scene.fake.connections(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -304,7 +304,7 @@ async fn dropping_the_handle_sends_what_must_be_delivered_and_then_ends_the_task
     fake.set_door(Door::Open);
     assert_eq!(*unlock.await, [Answer::Unlocked { deleted: 1 }]);
     tokio::time::sleep(Duration::from_millis(1)).await;
-    assert_eq!(fake.links(), 0);
+    assert_eq!(fake.connections(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -317,7 +317,7 @@ async fn after_the_handle_was_dropped_everybody_is_answered_when_the_time_of_all
     drop(node);
     assert_eq!(fault_of(sent.await), NodeError::Disconnected);
     tokio::time::sleep(Duration::from_millis(1)).await;
-    assert_eq!(fake.links(), 0);
+    assert_eq!(fake.connections(), 0);
 }
 
 #[test]

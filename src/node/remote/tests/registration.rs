@@ -1,6 +1,6 @@
 //! What a connection says before any call, and again when the node may have become another one.
 
-use super::{census::Seat, fake::registered, *};
+use super::{duplicate_servers::DuplicateServerCheck, fake::registered, *};
 use crate::{
     lock::tests::traces::Traces,
     node::{Abstention, Fingerprint, answer::Registration},
@@ -24,8 +24,8 @@ impl Scene {
         scene
     }
 
-    fn seat(&self, address: &str) -> Seat {
-        Seat { census: self.census.clone(), address: address.into() }
+    fn duplicate_server_check(&self, address: &str) -> DuplicateServerCheck {
+        DuplicateServerCheck { servers: self.connected_servers.clone(), address: address.into() }
     }
 
     fn refusal(&self) -> NodeError {
@@ -64,17 +64,20 @@ async fn a_node_whose_clock_is_off_takes_no_calls() {
 #[tokio::test(start_paused = true)]
 async fn a_server_behind_two_addresses_of_one_client_has_one_vote() {
     let scene = Scene::registered().await;
-    let taken = scene.seat("other").take(&"first incarnation".into());
+    let taken = scene.duplicate_server_check("other").register(&"first incarnation".into());
     assert_eq!(
         taken.unwrap_err(),
         NodeError::SameServer { other: "fake:1".into(), incarnation: "first incarnation".into() }
     );
-    let _moved = scene.seat("other").take(&"next incarnation".into()).unwrap();
+    let _moved = scene.duplicate_server_check("other").register(&"next incarnation".into()).unwrap();
     scene.fake.set_registration(registered("next incarnation"));
-    scene.fake.say(LinkEvent::Closed(NodeError::Disconnected));
+    scene.fake.say(ConnectionEvent::Closed(NodeError::Disconnected));
     scene.pass(200).await;
     assert!(matches!(scene.refusal(), NodeError::SameServer { .. }));
-    assert!(scene.seat("other").take(&"first incarnation".into()).is_ok(), "the place is free again");
+    assert!(
+        scene.duplicate_server_check("other").register(&"first incarnation".into()).is_ok(),
+        "the server is free again"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -87,7 +90,7 @@ async fn a_connection_whose_node_was_flushed_registers_again_at_once_and_lives_o
         assert_eq!(scene.lock(1).await, [answer]);
         scene.pass(1).await;
         assert_eq!(scene.fake.told(), ["lock 1", "register", "registered in first incarnation"]);
-        assert_eq!((scene.fake.dials().len(), scene.fake.links()), (1, 1));
+        assert_eq!((scene.fake.dials().len(), scene.fake.connections()), (1, 1));
     }
 }
 
@@ -106,7 +109,7 @@ async fn a_connection_on_which_another_server_answers_is_replaced() {
         "registered in next incarnation",
     ];
     assert_eq!(scene.fake.told(), told);
-    assert_eq!((scene.fake.dials().len(), scene.fake.links()), (2, 1));
+    assert_eq!((scene.fake.dials().len(), scene.fake.connections()), (2, 1));
 }
 
 /// What is warned of when the connection breaks, and so long after it another leads to a node that
@@ -116,10 +119,10 @@ async fn warned_of(away: Duration, answer: Answer) -> Vec<String> {
     let traces = Traces::begin();
     scene.fake.set_registration(answer);
     scene.fake.set_door(Door::Refusing);
-    scene.fake.say(LinkEvent::Closed(NodeError::Disconnected));
+    scene.fake.say(ConnectionEvent::Closed(NodeError::Disconnected));
     tokio::time::sleep(away).await;
     scene.fake.set_door(Door::Open);
-    while scene.fake.links() == 0 {
+    while scene.fake.connections() == 0 {
         scene.pass(1).await;
     }
     scene.pass(1).await;
@@ -150,7 +153,7 @@ async fn a_node_that_has_lost_the_script_is_registered_again_before_anything_els
     scene.fake.revive();
     scene.fake.lose_script();
     scene.pass(1).await;
-    scene.fake.say(LinkEvent::Loaded);
+    scene.fake.say(ConnectionEvent::Loaded);
     assert_eq!(reply.await, [Answer::Granted { vote: 1 }]);
     assert_eq!(
         scene.fake.told(),

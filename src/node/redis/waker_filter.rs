@@ -1,4 +1,4 @@
-//! A waker that does not tell a task of what the task does itself.
+//! A filter of wakers: it does not wake a task for what the task does itself.
 
 use std::{
     fmt,
@@ -14,39 +14,39 @@ use futures::task::AtomicWaker;
 /// Stands between a connection and the task that polls it.
 ///
 /// To put a command into the queue of the redis crate wakes the task that drives the connection.
-/// Here that is the one who puts it there, and who polls the connection right afterwards: without
-/// this, it would be polled once more for each call, for nothing.
-pub(super) struct Gate {
-    door: Arc<Door>,
+/// Here that task puts it there itself, and polls the connection right afterwards: without this, it
+/// would be polled once more for each call, for nothing.
+pub(super) struct WakerFilter {
+    state: Arc<FilterState>,
     waker: Waker,
 }
 
 #[derive(Default)]
-struct Door {
-    behind: AtomicWaker,
-    is_shut: AtomicBool,
+struct FilterState {
+    task: AtomicWaker,
+    ignores_wakes: AtomicBool,
 }
 
-impl Gate {
+impl WakerFilter {
     pub(super) fn new() -> Self {
-        let door = Arc::new(Door::default());
-        let waker = Waker::from(Arc::clone(&door));
-        Self { door, waker }
+        let state = Arc::new(FilterState::default());
+        let waker = Waker::from(Arc::clone(&state));
+        Self { state, waker }
     }
 
-    /// The context in which to poll the connection: it wakes the task of this one, unless the gate
-    /// is shut.
-    pub(super) fn before(&self, context: &Context<'_>) -> Context<'_> {
-        self.door.behind.register(context.waker());
+    /// The context in which to poll the connection: it wakes the task of this one, unless wakes are
+    /// ignored.
+    pub(super) fn context(&self, context: &Context<'_>) -> Context<'_> {
+        self.state.task.register(context.waker());
         Context::from_waker(&self.waker)
     }
 
     /// Does something of which the task is not told. The caller polls the connection afterwards,
     /// since whatever else happens meanwhile, on other threads, is not told either.
-    pub(super) fn shut<T>(&self, act: impl FnOnce() -> T) -> T {
-        self.door.is_shut.store(true, Ordering::Relaxed);
+    pub(super) fn ignore_wakes<T>(&self, act: impl FnOnce() -> T) -> T {
+        self.state.ignores_wakes.store(true, Ordering::Relaxed);
         let done = act();
-        self.door.is_shut.store(false, Ordering::Relaxed);
+        self.state.ignores_wakes.store(false, Ordering::Relaxed);
         // With the other fence: either what was not told of is seen by the poll that follows, or it
         // is told.
         fence(Ordering::SeqCst);
@@ -54,22 +54,24 @@ impl Gate {
     }
 }
 
-impl Wake for Door {
+impl Wake for FilterState {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
         fence(Ordering::SeqCst);
-        if !self.is_shut.load(Ordering::Relaxed) {
-            self.behind.wake();
+        if !self.ignores_wakes.load(Ordering::Relaxed) {
+            self.task.wake();
         }
     }
 }
 
-impl fmt::Debug for Gate {
+impl fmt::Debug for WakerFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Gate").field("is_shut", &self.door.is_shut).finish_non_exhaustive()
+        f.debug_struct("WakerFilter")
+            .field("ignores_wakes", &self.state.ignores_wakes)
+            .finish_non_exhaustive()
     }
 }
 
@@ -90,10 +92,10 @@ mod tests {
 
     #[test]
     fn a_task_is_woken_by_others_and_not_by_itself() {
-        let (gate, woken) = (Gate::new(), Arc::new(Woken::default()));
+        let (waker_filter, woken) = (WakerFilter::new(), Arc::new(Woken::default()));
         let task = Waker::from(Arc::clone(&woken));
-        let inner = gate.before(&Context::from_waker(&task)).waker().clone();
-        gate.shut(|| inner.wake_by_ref());
+        let inner = waker_filter.context(&Context::from_waker(&task)).waker().clone();
+        waker_filter.ignore_wakes(|| inner.wake_by_ref());
         assert_eq!(woken.0.load(Ordering::Relaxed), 0);
         inner.wake_by_ref();
         assert_eq!(woken.0.load(Ordering::Relaxed), 1);

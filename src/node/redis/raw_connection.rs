@@ -1,4 +1,4 @@
-//! A connection before its handshake: it can ask, but not send calls.
+//! A raw connection, before its handshake: it can ask, but not send calls.
 
 use std::{
     fmt, io,
@@ -13,16 +13,16 @@ use redis::{AsyncConnectionConfig, Cmd, RedisError, RedisResult, Value, aio::Mul
 use super::{
     classify::classify,
     endpoint::Endpoint,
-    gate::Gate,
-    greeting::Greeting,
+    hello_reply::HelloReply,
     inbox::{Inbox, Mail},
     intake::Intake,
+    waker_filter::WakerFilter,
 };
 use crate::node::error::NodeError;
 
 /// Commands that the redis crate holds until it has written them. Sending in order relies on there
-/// being room (see [`Wire::start`]); the most that are unanswered at once are the calls in flight,
-/// one load and one subscription.
+/// being room (see [`RawConnection::start`]); the most that are unanswered at once are the calls in
+/// flight, one load and one subscription.
 const ROOM: usize = 64;
 
 /// The answer to a command that is in the redis crate's queue already.
@@ -31,13 +31,13 @@ pub(super) type Answering = Pin<Box<dyn Future<Output = RedisResult<Value>> + Se
 /// A connection of the redis crate that we drive ourselves.
 ///
 /// What reads and writes the socket is polled by the task that asks, and not spawned: an answer
-/// then costs no hand-over from one task to another, and dropping the wire closes the socket at
-/// once.
-pub(super) struct Wire {
-    connection: MultiplexedConnection,
+/// then costs no hand-over from one task to another, and dropping the connection closes the socket
+/// at once.
+pub(super) struct RawConnection {
+    multiplexed: MultiplexedConnection,
     /// `None` once it has ended, which it does when the connection is broken.
     driver: Option<BoxFuture<'static, ()>>,
-    gate: Gate,
+    waker_filter: WakerFilter,
     /// What the server says unasked.
     pub(super) inbox: Inbox,
     /// How much came in for nothing; never anything on a connection that is not read here.
@@ -45,7 +45,7 @@ pub(super) struct Wire {
     is_own: bool,
 }
 
-impl Wire {
+impl RawConnection {
     /// Connects, and speaks RESP3.
     pub(super) async fn open(endpoint: &Endpoint) -> Result<Self, NodeError> {
         let intake = Arc::new(Intake::new());
@@ -55,33 +55,34 @@ impl Wire {
             .set_response_timeout(None)
             .set_pipeline_buffer_size(ROOM)
             .set_push_sender(outlet);
-        let (connection, driver) = endpoint.open(config, &intake).await?;
+        let (multiplexed, driver) = endpoint.open(config, &intake).await?;
         let is_own = driver.is_some();
         let driver = driver.or_else(|| Some(futures::future::pending().boxed()));
-        Ok(Self { connection, driver, gate: Gate::new(), inbox, intake, is_own })
+        Ok(Self { multiplexed, driver, waker_filter: WakerFilter::new(), inbox, intake, is_own })
     }
 
     /// Connects to a server that may be a node, and selects the database.
-    pub(super) async fn open_node(endpoint: &Endpoint) -> Result<(Self, Greeting), NodeError> {
-        let mut wire = Self::open(endpoint).await?;
+    pub(super) async fn open_node(endpoint: &Endpoint) -> Result<(Self, HelloReply), NodeError> {
+        let mut raw = Self::open(endpoint).await?;
         let mut hello = redis::cmd("HELLO");
-        let hello = wire.start(hello.arg(3).clone());
+        let hello = raw.start(hello.arg(3).clone());
         let database = endpoint.database();
         let selected = (database != 0).then(|| {
             let mut select = redis::cmd("SELECT");
-            wire.start(select.arg(database).clone())
+            raw.start(select.arg(database).clone())
         });
-        let greeting = Greeting::read(&wire.hear(hello).await?);
-        if let Some(refusal) = greeting.refusal() {
+        let hello_reply = HelloReply::read(&raw.hear(hello).await?);
+        if let Some(refusal) = hello_reply.refusal() {
             return Err(refusal);
         }
         if let Some(selected) = selected {
-            wire.hear(selected).await?;
+            raw.hear(selected).await?;
         }
-        Ok((wire, greeting))
+        Ok((raw, hello_reply))
     }
 
-    /// Waits for an answer; only before there is a link that does.
+    /// Waits for an answer; only before there is a
+    /// [`RedisConnection`](super::connection::RedisConnection) that does.
     pub(super) async fn hear(&mut self, mut answering: Answering) -> Result<Value, NodeError> {
         let answer = poll_fn(|context| {
             let is_broken = self.poll_drive(context).is_ready();
@@ -95,40 +96,40 @@ impl Wire {
         answer.and_then(Value::extract_error).map_err(|error| self.node_error(&error))
     }
 
-    /// Puts a command on the wire; what comes back need not be polled for that, but the wire has to
-    /// be [driven](Self::poll_drive) before anything is waited for.
+    /// Sends a command; what comes back need not be polled for that, but the connection has to be
+    /// [driven](Self::poll_drive) before anything is waited for.
     ///
     /// A future of the redis crate does nothing before its first poll, and at that puts its command
     /// into the queue of the connection (`Pipeline::send_recv`: a bounded channel, hence [`ROOM`]).
     /// So it is polled once here and now. `unconstrained`, because tokio's channels do nothing at
     /// all for a task that has used up its budget.
     pub(super) fn start(&self, command: Cmd) -> Answering {
-        let mut connection = self.connection.clone();
+        let mut connection = self.multiplexed.clone();
         let sending = async move { connection.send_packed_command(&command).await };
         let mut answering: Answering = Box::pin(tokio::task::unconstrained(sending));
-        match self.gate.shut(|| answering.poll_unpin(&mut nobody())) {
+        match self.waker_filter.ignore_wakes(|| answering.poll_unpin(&mut nobody())) {
             Poll::Ready(answer) => Box::pin(futures::future::ready(answer)),
             Poll::Pending => answering,
         }
     }
 
     /// A connection with which to ask for what is not answered by a single value.
-    pub(super) fn connection(&self) -> MultiplexedConnection {
-        self.connection.clone()
+    pub(super) fn multiplexed(&self) -> MultiplexedConnection {
+        self.multiplexed.clone()
     }
 
     /// Reads and writes what can be; ready when the connection is broken.
     pub(super) fn poll_drive(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some(driver) = &mut self.driver else { return Poll::Ready(()) };
-        let poll = driver.poll_unpin(&mut self.gate.before(context));
+        let poll = driver.poll_unpin(&mut self.waker_filter.context(context));
         if poll.is_ready() {
             self.driver = None;
         }
         poll
     }
 
-    /// Looks for an answer. On a wire of our own, an answer can come only while we drive it, so
-    /// nobody has to be woken.
+    /// Looks for an answer. On a connection of our own, an answer can come only while we drive it,
+    /// so nobody has to be woken.
     pub(super) fn poll_answer<F: Future + Unpin>(
         &self,
         answering: &mut F,
@@ -156,9 +157,9 @@ impl Wire {
     }
 }
 
-impl fmt::Debug for Wire {
+impl fmt::Debug for RawConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wire").field("is_open", &self.driver.is_some()).finish_non_exhaustive()
+        f.debug_struct("RawConnection").field("is_open", &self.driver.is_some()).finish_non_exhaustive()
     }
 }
 

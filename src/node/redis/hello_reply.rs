@@ -1,18 +1,18 @@
-//! What a server says of itself.
+//! The reply to `HELLO`.
 
 use redis::Value;
 
 use crate::node::error::NodeError;
 
-/// The answer to `HELLO`: what kind of server this is. It costs a round trip at every connection,
+/// The reply to `HELLO`: what kind of server this is. It costs a round trip at every connection,
 /// before anything is written, and no permission that the handshake does not need.
 #[derive(Debug, Default)]
-pub(super) struct Greeting {
+pub(super) struct HelloReply {
     mode: Option<String>,
     role: Option<String>,
 }
 
-impl Greeting {
+impl HelloReply {
     pub(super) fn read(reply: &Value) -> Self {
         let Value::Map(fields) = reply else { return Self::default() };
         let field = |name: &[u8]| {
@@ -49,32 +49,32 @@ fn text(value: &Value) -> Option<&[u8]> {
 mod tests {
     use super::*;
 
-    fn greeting(fields: &[(&str, &str)]) -> Greeting {
+    fn hello_reply(fields: &[(&str, &str)]) -> HelloReply {
         let bulk = |text: &str| Value::BulkString(text.into());
-        Greeting::read(&Value::Map(fields.iter().map(|(name, value)| (bulk(name), bulk(value))).collect()))
+        HelloReply::read(&Value::Map(fields.iter().map(|(name, value)| (bulk(name), bulk(value))).collect()))
     }
 
     #[test]
     fn clusters_and_sentinels_are_refused_and_nothing_else_is() {
         assert_eq!(
-            greeting(&[("mode", "cluster"), ("role", "master")]).refusal(),
+            hello_reply(&[("mode", "cluster"), ("role", "master")]).refusal(),
             Some(NodeError::ClusterMode)
         );
         assert_eq!(
-            greeting(&[("server", "redis"), ("mode", "sentinel")]).refusal(),
+            hello_reply(&[("server", "redis"), ("mode", "sentinel")]).refusal(),
             Some(NodeError::SentinelMode)
         );
         for mode in ["standalone", "some day"] {
-            assert_eq!(greeting(&[("mode", mode)]).refusal(), None);
+            assert_eq!(hello_reply(&[("mode", mode)]).refusal(), None);
         }
-        assert_eq!(greeting(&[]).refusal(), None);
-        assert_eq!(Greeting::read(&Value::Okay).refusal(), None);
+        assert_eq!(hello_reply(&[]).refusal(), None);
+        assert_eq!(HelloReply::read(&Value::Okay).refusal(), None);
     }
 
     #[test]
     fn a_replica_is_told_from_a_master() {
-        assert!(greeting(&[("role", "replica")]).is_replica());
-        assert!(!greeting(&[("role", "master")]).is_replica());
-        assert!(!greeting(&[]).is_replica());
+        assert!(hello_reply(&[("role", "replica")]).is_replica());
+        assert!(!hello_reply(&[("role", "master")]).is_replica());
+        assert!(!hello_reply(&[]).is_replica());
     }
 }

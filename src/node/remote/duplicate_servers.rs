@@ -1,4 +1,4 @@
-//! Which servers a client is connected to: each has one vote.
+//! The duplicate-server check: a server has one vote, whatever addresses lead to it.
 
 use std::{
     collections::BTreeMap,
@@ -12,33 +12,34 @@ use crate::{
 
 /// The incarnations of the servers that one client is connected to, by address.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Census {
+pub(crate) struct ConnectedServers {
     incarnations: Arc<Mutex<BTreeMap<Arc<str>, Incarnation>>>,
 }
 
-/// One node's place in it.
+/// The check of one node's connections.
 #[derive(Clone, Debug)]
-pub(super) struct Seat {
-    pub(super) census: Census,
+pub(super) struct DuplicateServerCheck {
+    pub(super) servers: ConnectedServers,
     pub(super) address: Arc<str>,
 }
 
-/// A place that is taken for as long as the connection lasts: a server may move to another address.
+/// The registration of a server for as long as the connection lasts: a server may move to another
+/// address.
 #[derive(Debug)]
-pub(super) struct Taken {
-    census: Census,
+pub(super) struct ServerRegistration {
+    servers: ConnectedServers,
     address: Arc<str>,
 }
 
-impl Seat {
-    /// Takes the place with a server in this incarnation.
+impl DuplicateServerCheck {
+    /// Registers the server of this incarnation for the address.
     ///
     /// # Errors
     ///
     /// [`NodeError::SameServer`] if the client is connected to it by another address: it would have
     /// two votes.
-    pub(super) fn take(&self, incarnation: &Incarnation) -> Result<Taken, NodeError> {
-        let mut incarnations = mutex::lock(&self.census.incarnations);
+    pub(super) fn register(&self, incarnation: &Incarnation) -> Result<ServerRegistration, NodeError> {
+        let mut incarnations = mutex::lock(&self.servers.incarnations);
         let other =
             incarnations.iter().find(|(address, taken)| **address != self.address && *taken == incarnation);
         if let Some((address, _)) = other {
@@ -49,12 +50,12 @@ impl Seat {
         }
         incarnations.insert(Arc::clone(&self.address), Arc::clone(incarnation));
         drop(incarnations);
-        Ok(Taken { census: self.census.clone(), address: Arc::clone(&self.address) })
+        Ok(ServerRegistration { servers: self.servers.clone(), address: Arc::clone(&self.address) })
     }
 }
 
-impl Drop for Taken {
+impl Drop for ServerRegistration {
     fn drop(&mut self) {
-        mutex::lock(&self.census.incarnations).remove(&self.address);
+        mutex::lock(&self.servers.incarnations).remove(&self.address);
     }
 }

@@ -12,8 +12,8 @@ use redis::{Cmd, RedisError, RedisResult, Value};
 
 use super::{
     classify::classify_call,
+    raw_connection::{Answering, RawConnection, broken},
     script, script_load,
-    wire::{Answering, Wire, broken},
 };
 use crate::{
     node::{
@@ -21,7 +21,7 @@ use crate::{
         names,
         parameters::{Incarnation, QuorumParameters},
         request::Entry,
-        transport::{BatchId, Link, LinkEvent},
+        transport::{BatchId, Connection, ConnectionEvent},
     },
     resource::Resource,
 };
@@ -30,16 +30,16 @@ use crate::{
 const MOST_CHANNELS: usize = 64;
 
 /// A connection to a server that has the script.
-pub(super) struct RedisLink {
-    wire: Wire,
+pub(super) struct RedisConnection {
+    raw: RawConnection,
     parameters: QuorumParameters,
-    /// What is asked and not answered, in the order of the wire, which is that of the answers.
+    /// What is asked and not answered, in the order of sending, which is that of the answers.
     asked: VecDeque<(Question, Answering)>,
-    /// Subscriptions to be asked for, and those that are being asked for: one command at a time, so
-    /// that a thousand of them never fill the room that the calls need.
-    wishes: VecDeque<Wish>,
-    granting: Option<Granting>,
-    events: VecDeque<LinkEvent>,
+    /// Pending subscriptions, and those that are being asked for: one command at a time, so that a
+    /// thousand of them never fill the room that the calls need.
+    pending_subscriptions: VecDeque<PendingSubscription>,
+    subscribing: Option<SubscriptionCommand>,
+    events: VecDeque<ConnectionEvent>,
     /// Whether the events at hand are all that the last look found, so that no other look is needed
     /// when they are taken. Never when `poll_event` has said pending.
     is_settled: bool,
@@ -52,32 +52,32 @@ enum Question {
 }
 
 #[derive(Debug)]
-struct Wish {
+struct PendingSubscription {
     resource: Resource,
     is_on: bool,
 }
 
-struct Granting {
-    wishes: Vec<Wish>,
+struct SubscriptionCommand {
+    subscriptions: Vec<PendingSubscription>,
     answering: BoxFuture<'static, RedisResult<()>>,
 }
 
-impl RedisLink {
-    pub(super) fn new(wire: Wire, parameters: QuorumParameters) -> Self {
+impl RedisConnection {
+    pub(super) fn new(raw: RawConnection, parameters: QuorumParameters) -> Self {
         Self {
-            wire,
+            raw,
             parameters,
             asked: VecDeque::new(),
-            wishes: VecDeque::new(),
-            granting: None,
+            pending_subscriptions: VecDeque::new(),
+            subscribing: None,
             events: VecDeque::new(),
             is_settled: false,
         }
     }
 
-    /// Puts a question on the wire.
+    /// Sends a question.
     fn ask(&mut self, question: Question, command: Cmd) {
-        let answering = self.wire.start(command);
+        let answering = self.raw.start(command);
         self.asked.push_back((question, answering));
         if self.asked.len() == 1 {
             self.expect_next();
@@ -85,25 +85,25 @@ impl RedisLink {
         self.is_settled = false;
     }
 
-    fn wish(&mut self, wish: Wish) {
-        self.wishes.push_back(wish);
+    fn ask_for(&mut self, subscription: PendingSubscription) {
+        self.pending_subscriptions.push_back(subscription);
         self.is_settled = false;
     }
 
-    /// Lets the wire move, and collects all that came of it.
+    /// Drives the connection, and collects all that came of it.
     fn advance(&mut self, context: &mut Context<'_>) {
-        let is_broken = self.wire.poll_drive(context).is_ready();
-        let outcome = self.take_answers(context).and_then(|()| self.take_grants(context));
+        let is_broken = self.raw.poll_drive(context).is_ready();
+        let outcome = self.take_answers(context).and_then(|()| self.take_subscriptions(context));
         // A connection that is driven elsewhere says in this way that it is broken.
-        let mail = self.wire.take_mail(context);
-        self.events.extend(mail.released.into_iter().map(LinkEvent::Released));
+        let mail = self.raw.take_mail(context);
+        self.events.extend(mail.released.into_iter().map(ConnectionEvent::Released));
         let node_error = match outcome {
             _ if mail.error.is_some() => mail.error,
-            Err(error) => Some(self.wire.node_error(&error)),
-            Ok(()) if is_broken || mail.has_ended => Some(self.wire.node_error(&broken())),
+            Err(error) => Some(self.raw.node_error(&error)),
+            Ok(()) if is_broken || mail.has_ended => Some(self.raw.node_error(&broken())),
             Ok(()) => None,
         };
-        self.events.extend(node_error.map(LinkEvent::Closed));
+        self.events.extend(node_error.map(ConnectionEvent::Closed));
     }
 
     /// Says how long the answer may be that comes next.
@@ -114,20 +114,20 @@ impl RedisLink {
             }
             _ => 0,
         };
-        self.wire.intake.expect(leaders);
+        self.raw.intake.expect(leaders);
     }
 
     fn take_answers(&mut self, context: &mut Context<'_>) -> RedisResult<()> {
         while let Some((_, answering)) = self.asked.front_mut() {
-            let Poll::Ready(answer) = self.wire.poll_answer(answering, context) else { return Ok(()) };
+            let Poll::Ready(answer) = self.raw.poll_answer(answering, context) else { return Ok(()) };
             let Some((question, _)) = self.asked.pop_front() else { return Ok(()) };
-            self.wire.intake.heard();
+            self.raw.intake.heard();
             self.expect_next();
             let event = match question {
                 Question::Call { batch, entries } => call_event(batch, &entries, answer?),
                 Question::Load => {
                     answer?.extract_error()?;
-                    LinkEvent::Loaded
+                    ConnectionEvent::Loaded
                 }
             };
             self.events.push_back(event);
@@ -136,23 +136,25 @@ impl RedisLink {
     }
 
     /// Finishes the subscription command that is under way, and starts the next.
-    fn take_grants(&mut self, context: &mut Context<'_>) -> RedisResult<()> {
+    fn take_subscriptions(&mut self, context: &mut Context<'_>) -> RedisResult<()> {
         loop {
-            let Some(granting) = &mut self.granting else {
-                match self.grant_next() {
-                    Some(granting) => self.granting = Some(granting),
+            let Some(subscribing) = &mut self.subscribing else {
+                match self.next_subscription_command() {
+                    Some(subscribing) => self.subscribing = Some(subscribing),
                     None => return Ok(()),
                 }
                 continue;
             };
-            let Poll::Ready(outcome) = granting.answering.poll_unpin(context) else { return Ok(()) };
-            let wishes = self.granting.take().map(|granting| granting.wishes).unwrap_or_default();
-            self.wire.inbox.expect(Vec::new());
-            self.wire.intake.heard();
+            let Poll::Ready(outcome) = subscribing.answering.poll_unpin(context) else { return Ok(()) };
+            let subscriptions =
+                self.subscribing.take().map(|subscribing| subscribing.subscriptions).unwrap_or_default();
+            self.raw.inbox.expect(Vec::new());
+            self.raw.intake.heard();
             match outcome {
                 Ok(()) => {
-                    let on = wishes.into_iter().filter(|wish| wish.is_on);
-                    self.events.extend(on.map(|wish| LinkEvent::Subscribed(wish.resource)));
+                    let on = subscriptions.into_iter().filter(|subscription| subscription.is_on);
+                    self.events
+                        .extend(on.map(|subscription| ConnectionEvent::Subscribed(subscription.resource)));
                 }
                 Err(error) if error.is_unrecoverable_error() => return Err(error),
                 Err(error) => tracing::warn!(%error, "a node refuses subscriptions: waiters poll"),
@@ -160,22 +162,28 @@ impl RedisLink {
         }
     }
 
-    /// The next command: as many wishes of one kind as may travel together.
-    fn grant_next(&mut self) -> Option<Granting> {
-        let is_on = self.wishes.front()?.is_on;
-        let alike = self.wishes.iter().take(MOST_CHANNELS).take_while(|wish| wish.is_on == is_on).count();
-        let wishes: Vec<_> = self.wishes.drain(..alike).collect();
-        let channels: Vec<_> = wishes.iter().map(|wish| names::notice_channel(&wish.resource)).collect();
-        self.wire.inbox.expect(channels.clone());
-        let mut connection = self.wire.connection();
+    /// The next command: as many pending subscriptions of one kind as may travel together.
+    fn next_subscription_command(&mut self) -> Option<SubscriptionCommand> {
+        let is_on = self.pending_subscriptions.front()?.is_on;
+        let alike = self
+            .pending_subscriptions
+            .iter()
+            .take(MOST_CHANNELS)
+            .take_while(|subscription| subscription.is_on == is_on)
+            .count();
+        let subscriptions: Vec<_> = self.pending_subscriptions.drain(..alike).collect();
+        let channels: Vec<_> =
+            subscriptions.iter().map(|subscription| names::notice_channel(&subscription.resource)).collect();
+        self.raw.inbox.expect(channels.clone());
+        let mut connection = self.raw.multiplexed();
         let answering = async move {
             if is_on { connection.subscribe(channels).await } else { connection.unsubscribe(channels).await }
         };
-        Some(Granting { wishes, answering: answering.boxed() })
+        Some(SubscriptionCommand { subscriptions, answering: answering.boxed() })
     }
 }
 
-impl Link for RedisLink {
+impl Connection for RedisConnection {
     fn send(&mut self, batch: BatchId, entries: Arc<[Entry]>) {
         let command = script::command(&self.parameters, &entries);
         self.ask(Question::Call { batch, entries }, command);
@@ -190,16 +198,16 @@ impl Link for RedisLink {
     }
 
     fn subscribe(&mut self, resource: &Resource) {
-        self.wire.inbox.listen(names::notice_channel(resource), resource.clone());
-        self.wish(Wish { resource: resource.clone(), is_on: true });
+        self.raw.inbox.listen(names::notice_channel(resource), resource.clone());
+        self.ask_for(PendingSubscription { resource: resource.clone(), is_on: true });
     }
 
     fn unsubscribe(&mut self, resource: &Resource) {
-        self.wire.inbox.ignore(&names::notice_channel(resource));
-        self.wish(Wish { resource: resource.clone(), is_on: false });
+        self.raw.inbox.ignore(&names::notice_channel(resource));
+        self.ask_for(PendingSubscription { resource: resource.clone(), is_on: false });
     }
 
-    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<LinkEvent> {
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<ConnectionEvent> {
         // A task that has taken the last event asks once more, and then everything has been polled
         // already.
         if self.events.is_empty() && !std::mem::take(&mut self.is_settled) {
@@ -210,20 +218,20 @@ impl Link for RedisLink {
     }
 }
 
-impl fmt::Debug for RedisLink {
+impl fmt::Debug for RedisConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisLink").field("asked", &self.asked.len()).finish_non_exhaustive()
+        f.debug_struct("RedisConnection").field("asked", &self.asked.len()).finish_non_exhaustive()
     }
 }
 
 /// What the reply to a call means: one error for all of it, or an answer to each entry.
-fn call_event(batch: BatchId, entries: &[Entry], reply: Value) -> LinkEvent {
+fn call_event(batch: BatchId, entries: &[Entry], reply: Value) -> ConnectionEvent {
     let error = match reply {
         Value::ServerError(error) => RedisError::from(error),
-        reply => return LinkEvent::Answers { batch, answers: script::decode(entries, reply) },
+        reply => return ConnectionEvent::Answers { batch, answers: script::decode(entries, reply) },
     };
     if error.code() == Some("NOSCRIPT") {
-        return LinkEvent::NotLoaded { batch };
+        return ConnectionEvent::NotLoaded { batch };
     }
-    LinkEvent::Answers { batch, answers: vec![Answer::Error(classify_call(&error)); entries.len()] }
+    ConnectionEvent::Answers { batch, answers: vec![Answer::Error(classify_call(&error)); entries.len()] }
 }

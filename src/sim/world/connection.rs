@@ -16,7 +16,7 @@ use crate::{
     node::{
         Entry, NodeError, QuorumParameters, names,
         parameters::Incarnation,
-        transport::{BatchId, Link, LinkEvent, Transport},
+        transport::{BatchId, Connection, ConnectionEvent, Transport},
     },
     resource::Resource,
 };
@@ -31,20 +31,21 @@ pub(crate) struct SimTransport {
 }
 
 impl Transport for SimTransport {
-    fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Link>, NodeError>> {
+    fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Connection>, NodeError>> {
         let number = self.world.lock().open(self.client, self.node, &self.parameters);
-        Dial { link: Some(SimLink { world: self.world.clone(), number, is_loaded: false }) }.boxed()
+        Dial { connection: Some(SimConnection { world: self.world.clone(), number, is_loaded: false }) }
+            .boxed()
     }
 }
 
 /// Waits for the node's first word.
 struct Dial {
-    link: Option<SimLink>,
+    connection: Option<SimConnection>,
 }
 
 /// One connection. Dropping it closes it.
 #[derive(Debug)]
-struct SimLink {
+struct SimConnection {
     world: World,
     number: usize,
     /// Whether it has been told to load the script, and has not said so.
@@ -52,23 +53,23 @@ struct SimLink {
 }
 
 impl Future for Dial {
-    type Output = Result<Box<dyn Link>, NodeError>;
+    type Output = Result<Box<dyn Connection>, NodeError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(link) = self.link.take() else { return Poll::Pending };
-        match link.poll_inbox(context) {
-            Poll::Ready(Inbound::Welcome) => Poll::Ready(Ok(Box::new(link))),
+        let Some(connection) = self.connection.take() else { return Poll::Pending };
+        match connection.poll_inbox(context) {
+            Poll::Ready(Inbound::Welcome) => Poll::Ready(Ok(Box::new(connection))),
             Poll::Ready(Inbound::Refused(fault)) => Poll::Ready(Err(fault)),
             Poll::Ready(_) => Poll::Ready(Err(NodeError::Unreachable("the connection broke at once".into()))),
             Poll::Pending => {
-                self.link = Some(link);
+                self.connection = Some(connection);
                 Poll::Pending
             }
         }
     }
 }
 
-impl SimLink {
+impl SimConnection {
     fn poll_inbox(&self, context: &Context<'_>) -> Poll<Inbound> {
         let waker = context.waker().clone();
         let mut state = self.world.lock();
@@ -88,7 +89,7 @@ impl SimLink {
     }
 }
 
-impl Link for SimLink {
+impl Connection for SimConnection {
     fn send(&mut self, batch: BatchId, entries: Arc<[Entry]>) {
         Self::send(self, Outbound::Call { batch, entries });
     }
@@ -111,10 +112,10 @@ impl Link for SimLink {
         Self::send(self, Outbound::Unsubscribe(names::shared_key_alias(resource)));
     }
 
-    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<LinkEvent> {
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<ConnectionEvent> {
         // Simulated nodes do not lose the script.
         if std::mem::take(&mut self.is_loaded) {
-            return Poll::Ready(LinkEvent::Loaded);
+            return Poll::Ready(ConnectionEvent::Loaded);
         }
         loop {
             match self.poll_inbox(context) {
@@ -129,7 +130,7 @@ impl Link for SimLink {
     }
 }
 
-impl Drop for SimLink {
+impl Drop for SimConnection {
     fn drop(&mut self) {
         let waker = self.world.lock().close(self.number);
         // Outside of the mutex, as in `poll_inbox`.
