@@ -6,7 +6,7 @@ use futures::future::join_all;
 use redquorum::{NodeConnector, Quorum};
 
 use crate::{
-    dial::{Gone, Line},
+    connect::{Disconnected, NodeConnection},
     messages::Messages,
     name,
     shortage::{Shortage, Teller},
@@ -86,14 +86,14 @@ pub(crate) async fn narrate_connecting(
     let mut teller = Teller::default();
     let mut at_least = AT_FIRST;
     loop {
-        let dials = nodes.iter().map(async |node| {
-            let Gone { why, .. } = Line::open(node, PATIENCE).await.err()?;
+        let attempts = nodes.iter().map(async |node| {
+            let Disconnected { why, .. } = NodeConnection::open(node, PATIENCE).await.err()?;
             Some((node.address().to_owned(), why))
         });
-        let (dialled, ()) = tokio::join!(join_all(dials), stopwatch::pause(at_least));
-        let failed = dialled.into_iter().flatten();
+        let (connected, ()) = tokio::join!(join_all(attempts), stopwatch::pause(at_least));
+        let failed = connected.into_iter().flatten();
         // The connecting client will say itself that it goes on.
-        if let Some(shortage) = Shortage::of_dials(nodes.len(), needed, failed)
+        if let Some(shortage) = Shortage::of_connects(nodes.len(), needed, failed)
             && let Some(message) = teller.hear(Some(shortage))
         {
             messages.notice(&message);

@@ -66,7 +66,7 @@ impl Shortage {
     }
 
     /// What came of connecting to each of these nodes, as far as it failed.
-    pub(crate) fn of_dials(
+    pub(crate) fn of_connects(
         nodes: usize,
         needed: usize,
         failed: impl IntoIterator<Item = (String, String)>,

@@ -43,7 +43,7 @@ mod lease_state;
 pub(crate) struct ActiveLease {
     pub(crate) id: LeaseId,
     /// The attempt that acquired it, as the observer calls it.
-    #[cfg_attr(not(feature = "sim"), expect(dead_code, reason = "asked for by the simulator's witness"))]
+    #[cfg_attr(not(feature = "sim"), expect(dead_code, reason = "asked for by the simulator's recorder"))]
     pub(crate) attempt: u64,
     /// The first of the resources, to speak of the lease by.
     pub(crate) resource: Resource,

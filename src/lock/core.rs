@@ -84,7 +84,8 @@ pub(crate) struct Client {
 }
 
 impl Surroundings {
-    /// The real world: tasks run on a tokio runtime, and chance comes from the operating system.
+    /// The real world: tasks run on a tokio runtime, and random numbers come from the operating
+    /// system.
     pub(crate) fn new(clock: Arc<dyn Clock>, runtime: Handle, observer: Arc<dyn Observer>) -> Self {
         Self { clock, spawner: Arc::new(runtime), observer, entropy: Entropy::from_os() }
     }

@@ -19,8 +19,8 @@ use crate::{
     mutex,
     sim::{
         Failure, Report,
-        chance::{Purpose, hash_of},
         history::Event,
+        rng::{Purpose, hash_of},
     },
 };
 

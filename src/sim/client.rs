@@ -20,10 +20,10 @@ use crate::{
     },
     resource::Resource,
     sim::{
-        chance::{Purpose, hash_of, part},
         history::{Attempt, Event},
+        rng::{Purpose, hash_of, part},
         store::Store,
-        world::{ProcessSpawner, SimClock, SimTransport, Witness, World},
+        world::{ProcessSpawner, Recorder, SimClock, SimTransport, World},
     },
     spawner::Spawner,
 };
@@ -189,7 +189,7 @@ impl Client {
         Surroundings {
             clock: Arc::new(self.clock()),
             spawner: Arc::new(self.spawner()),
-            observer: Arc::new(Witness { world: self.world.clone(), client: self.index }),
+            observer: Arc::new(Recorder { world: self.world.clone(), client: self.index }),
             entropy: Entropy {
                 client: Uuid::from_u64_pair(id(0), id(1)),
                 random: StdRng::seed_from_u64(id(2)),

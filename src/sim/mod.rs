@@ -8,7 +8,6 @@
 
 mod budget;
 mod campaign;
-mod chance;
 mod client;
 mod clock;
 mod fault;
@@ -19,6 +18,7 @@ mod millis;
 mod mutations;
 pub mod register;
 mod report;
+mod rng;
 #[cfg(test)]
 mod scenarios;
 mod schedule;

@@ -7,7 +7,7 @@ use std::{
 
 use redquorum::{LockGuard, redis::cmd};
 
-use crate::{dial::Line, settings::Settings, stopwatch};
+use crate::{connect::NodeConnection, settings::Settings, stopwatch};
 
 /// How many keys one command deletes, so that none keeps a server for long.
 const AT_ONCE: usize = 500;
@@ -54,9 +54,11 @@ impl Residue {
         let names: Vec<String> = counters.chain(self.tombstones.into_iter().map(|(_, name)| name)).collect();
         let nodes = settings.builder().connectors().unwrap_or_default();
         for node in &nodes {
-            let Ok(mut line) = Line::open(node, settings.connect_timeout()).await else { continue };
+            let Ok(mut connection) = NodeConnection::open(node, settings.connect_timeout()).await else {
+                continue;
+            };
             for names in names.chunks(AT_ONCE) {
-                if line.ask::<i64>(cmd("DEL").arg(names)).await.is_err() {
+                if connection.ask::<i64>(cmd("DEL").arg(names)).await.is_err() {
                     break;
                 }
             }

@@ -12,7 +12,7 @@ use console::Term;
 use redquorum::{RedLock, Unlocked};
 use serde::Serialize;
 
-use crate::{app::App, counted::counted, exit::Exit, failure::Failure, sight::Sight, table};
+use crate::{app::App, counted::counted, exit::Exit, failure::Failure, lock_view::LockView, table};
 
 /// End a lock, no matter who holds it
 ///
@@ -33,7 +33,7 @@ pub(crate) struct ForceUnlock {
 #[derive(Debug, Serialize)]
 struct Done {
     /// Who held it before.
-    before: Sight,
+    before: LockView,
     /// Whether there was anything to unlock.
     was_unlocked: bool,
     /// Nodes that have confirmed.
@@ -79,7 +79,7 @@ impl ForceUnlock {
         // What only looks makes no node a member of a quorum.
         let shown = app.with_quorum_of(&settings, settings.builder().read_only(), async |quorum| {
             let lock = quorum.red_lock(resource);
-            let before = Sight::new(resource, &lock.inspect().await?);
+            let before = LockView::new(resource, &lock.inspect().await?);
             if before.is_free_everywhere() {
                 let done = Done { before, was_unlocked: false, confirmed: Vec::new(), open: Vec::new() };
                 app.output.print(&done)?;
@@ -91,7 +91,7 @@ impl ForceUnlock {
                     return Err(Failure::new(Exit::Declined, "nothing was unlocked"));
                 }
                 // The answer is about whom was shown, and may have taken a while.
-                let now = Sight::new(resource, &lock.inspect().await?);
+                let now = LockView::new(resource, &lock.inspect().await?);
                 if !now.has_no_other_holder_than(&before) {
                     let conclusion = now.conclusion();
                     let message = format!(
@@ -107,7 +107,7 @@ impl ForceUnlock {
     }
 }
 
-async fn unlock(app: &App, lock: &RedLock, before: Sight) -> Result<Exit, Failure> {
+async fn unlock(app: &App, lock: &RedLock, before: LockView) -> Result<Exit, Failure> {
     let Unlocked { confirmed, open, .. } = lock.force_unlock().await?;
     let names = |nodes: Vec<std::sync::Arc<str>>| nodes.iter().map(ToString::to_string).collect();
     app.output.print(&Done { before, was_unlocked: true, confirmed: names(confirmed), open: names(open) })?;
@@ -119,7 +119,7 @@ async fn unlock(app: &App, lock: &RedLock, before: Sight) -> Result<Exit, Failur
 }
 
 /// Asks the person at the terminal, and waits as long as it takes.
-async fn ask(before: &Sight) -> Result<bool, Failure> {
+async fn ask(before: &LockView) -> Result<bool, Failure> {
     let shown = before.shown(table::width_of(&Term::stderr()));
     let question = format!("{shown}\nUnlock it on all nodes? [y/N] ");
     let answer = tokio::task::spawn_blocking(move || {

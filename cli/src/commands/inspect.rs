@@ -4,7 +4,7 @@ use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 
 use clap::Args;
 
-use crate::{app::App, exit::Exit, failure::Failure, sight::Sight};
+use crate::{app::App, exit::Exit, failure::Failure, lock_view::LockView};
 
 /// Show who holds a lock, node by node
 ///
@@ -30,7 +30,7 @@ impl Inspect {
         app.with_quorum_of(&settings, settings.builder().read_only(), async |quorum| {
             let resource = self.name.as_bytes();
             let found = quorum.red_lock(resource).inspect().await?;
-            app.output.print(&Sight::new(resource, &found))?;
+            app.output.print(&LockView::new(resource, &found))?;
             Ok(Exit::Success)
         })
         .await

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use redquorum::RestartGuard;
 
-use crate::dial::{Gone, Told};
+use crate::connect::{Disconnected, Reply};
 
 /// What is known of the nodes, and what they are to be.
 #[derive(Clone, Debug)]
@@ -36,24 +36,24 @@ pub(crate) struct Node {
     /// Whether Sentinels name its server, and may promote another one.
     pub(crate) is_behind_sentinel: bool,
     /// Or why it could not be asked.
-    pub(crate) server: Result<Server, Gone>,
+    pub(crate) server: Result<Server, Disconnected>,
 }
 
 /// What a node told. Where it refused, its words are there instead.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
-    pub(crate) info: Told<Info>,
+    pub(crate) info: Reply<Info>,
     pub(crate) persistence: Persistence,
     /// `min-replicas-max-lag`, in seconds.
-    pub(crate) max_lag: Told<String>,
+    pub(crate) max_lag: Reply<String>,
     /// How long it took to answer, each time.
     pub(crate) latencies: Vec<Duration>,
-    pub(crate) clock: Told<ClockReading>,
+    pub(crate) clock: Reply<ClockReading>,
     pub(crate) access: Access,
     /// Its metadata; `None` if it belongs to no quorum.
-    pub(crate) metadata: Told<Option<NodeMetadata>>,
+    pub(crate) metadata: Reply<Option<NodeMetadata>>,
     /// How long it must not vote; `None` if it may.
-    pub(crate) quarantine: Told<Option<Duration>>,
+    pub(crate) quarantine: Reply<Option<Duration>>,
 }
 
 /// What `INFO` says.
@@ -82,9 +82,9 @@ pub(crate) struct Info {
 /// Settings that only `CONFIG GET` tells.
 #[derive(Clone, Debug)]
 pub(crate) struct Persistence {
-    pub(crate) appendfsync: Told<String>,
-    pub(crate) no_appendfsync_on_rewrite: Told<String>,
-    pub(crate) aof_load_truncated: Told<String>,
+    pub(crate) appendfsync: Reply<String>,
+    pub(crate) no_appendfsync_on_rewrite: Reply<String>,
+    pub(crate) aof_load_truncated: Reply<String>,
 }
 
 /// A node's clock beside this machine's.
@@ -113,13 +113,13 @@ pub(crate) struct Rate {
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
     /// Whether a script runs by its text, is loaded, and runs by its hash.
-    pub(crate) by_text: Told<()>,
-    pub(crate) loads: Told<()>,
-    pub(crate) by_hash: Told<()>,
+    pub(crate) by_text: Reply<()>,
+    pub(crate) loads: Reply<()>,
+    pub(crate) by_hash: Reply<()>,
     /// What came of trying each command; the server's words if no script ran that could try it.
-    pub(crate) trial: Told<Trial>,
+    pub(crate) trial: Reply<Trial>,
     /// Whether a published notice arrives.
-    pub(crate) notices: Told<()>,
+    pub(crate) notices: Reply<()>,
 }
 
 /// What came of trying every command that locks need.

@@ -24,7 +24,8 @@ const CONFIG: &str = "REDQUORUM_CONFIG";
 const DEFAULT_TTL: Duration = Duration::from_secs(30);
 const DEFAULT_MAX_TTL: Duration = Duration::from_secs(60);
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// As long as the library gives a dial at least: one who has no patience connects all the same.
+/// As long as the library gives a connection at least: one who has no patience connects all the
+/// same.
 const LEAST_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const DEFAULT_DRIFT: f64 = 0.01;
 const MOST_NODE_TIMEOUT: Duration = Duration::from_secs(1);

@@ -11,9 +11,9 @@ use nix::sys::signal::Signal;
 use self::{
     child::{Change, Child},
     guardian::Guardian,
+    lease::Lease,
     rule::{Rule, Step},
     signals::Signals,
-    tenure::Tenure,
     terminal::Terminal,
 };
 use crate::{app::App, exit::Exit, failure::Failure};
@@ -21,9 +21,9 @@ use crate::{app::App, exit::Exit, failure::Failure};
 mod child;
 pub(crate) mod exec_child;
 pub(crate) mod guardian;
+mod lease;
 pub(crate) mod rule;
 pub(crate) mod signals;
-mod tenure;
 mod terminal;
 
 /// A command to be run under a lease.
@@ -59,13 +59,13 @@ impl Job<'_> {
     /// Dropping it leaves the command running, without anybody who stops it: not to be dropped.
     pub(crate) async fn run(
         self,
-        tenure: &impl Tenure,
+        lease: &impl Lease,
         signals: &mut Signals,
         app: &App,
     ) -> Result<Ended, Failure> {
         let Self { command, variables, mut rule } = self;
         // We may have been stopped or suspended since the lease was had.
-        if rule.at(tenure.left()).is_some() {
+        if rule.at(lease.left()).is_some() {
             return Err(Failure::new(Exit::LeaseLost, "the lease was over before the command was started"));
         }
         let terminal = Terminal::of_job();
@@ -83,12 +83,12 @@ impl Job<'_> {
         }
         let mut is_demanded = false;
         let ended = loop {
-            if let Some(step) = rule.at(tenure.left()) {
-                perform(step, &child, tenure.left(), app);
+            if let Some(step) = rule.at(lease.left()) {
+                perform(step, &child, lease.left(), app);
             }
             tokio::select! {
                 biased;
-                () = expiring(tenure, rule.mark()) => {}
+                () = expiring(lease, rule.mark()) => {}
                 change = child.changed() => match (change, &terminal) {
                     (Ok(Change::Ended(exit)), _) => break Ok(exit),
                     (Err(failure), _) => break Err(failure),
@@ -101,8 +101,8 @@ impl Job<'_> {
                     is_demanded |= signals::demands_end(signal);
                     if signal == Signal::SIGCONT {
                         // Whatever the lease has come to while all stood still goes first.
-                        if let Some(step) = rule.at(tenure.left()) {
-                            perform(step, &child, tenure.left(), app);
+                        if let Some(step) = rule.at(lease.left()) {
+                            perform(step, &child, lease.left(), app);
                         }
                         if let Some(terminal) = &terminal {
                             terminal.lend(child.group());
@@ -152,9 +152,9 @@ fn perform(step: Step, child: &Child, left: Duration, app: &App) {
     }
 }
 
-async fn expiring(tenure: &impl Tenure, mark: Option<Duration>) {
+async fn expiring(lease: &impl Lease, mark: Option<Duration>) {
     match mark {
-        Some(mark) => tenure.expiring_within(mark).await,
+        Some(mark) => lease.expiring_within(mark).await,
         None => std::future::pending().await,
     }
 }

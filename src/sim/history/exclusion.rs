@@ -4,8 +4,8 @@ use std::{collections::HashMap, time::Duration};
 
 use super::{
     Rule,
-    accounts::{Account, Seen},
     event::Event,
+    index::{AttemptRecord, IndexedEvent},
     violation::Violation,
 };
 use crate::resource::Resource;
@@ -16,11 +16,11 @@ use crate::resource::Resource;
 /// time, so a lease that is over when another is granted matters to none that follows. Each is put
 /// here once per resource and taken away once.
 #[derive(Default)]
-pub(super) struct Held<'h>(HashMap<&'h Resource, Vec<&'h Account<'h>>>);
+pub(super) struct Held<'h>(HashMap<&'h Resource, Vec<&'h AttemptRecord<'h>>>);
 
 impl<'h> Rule<'h> for Held<'h> {
-    fn see(&mut self, seen: &Seen<'h>, found: &mut Vec<Violation>) {
-        let (Event::Granted { .. }, Some(lease)) = (seen.event, seen.account) else { return };
+    fn see(&mut self, seen: &IndexedEvent<'h>, found: &mut Vec<Violation>) {
+        let (Event::Granted { .. }, Some(lease)) = (seen.event, seen.record) else { return };
         if is_over(lease, seen.at) {
             return;
         }
@@ -36,6 +36,6 @@ impl<'h> Rule<'h> for Held<'h> {
     }
 }
 
-fn is_over(lease: &Account<'_>, at: Duration) -> bool {
+fn is_over(lease: &AttemptRecord<'_>, at: Duration) -> bool {
     lease.ended.is_some_and(|ended| ended.at <= at)
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::{
     Rule,
-    accounts::{Account, Seen},
     event::Event,
+    index::{AttemptRecord, IndexedEvent},
     violation::Violation,
 };
 
@@ -27,29 +27,29 @@ impl Honesty {
         Self { grace }
     }
 
-    fn looked(seen: &Seen<'_>, account: &Account<'_>) -> Option<Violation> {
-        let Account { attempt, client, granted, ended, .. } = *account;
+    fn looked(seen: &IndexedEvent<'_>, record: &AttemptRecord<'_>) -> Option<Violation> {
+        let AttemptRecord { attempt, client, granted, ended, .. } = *record;
         if granted.is_none_or(|granted| granted.entry > seen.entry) {
             return Some(Violation::EarlyLook { attempt, client, at: seen.at });
         }
         let is_over = ended.is_some_and(|ended| ended.entry < seen.entry);
-        is_over.then_some(Violation::LateLook { lease: account.grant()?, at: seen.at })
+        is_over.then_some(Violation::LateLook { lease: record.grant()?, at: seen.at })
     }
 
-    fn announced(&self, seen: &Seen<'_>, account: &Account<'_>) -> Option<Violation> {
-        let ended = account.ended.filter(|ended| !ended.is_unlocked)?;
-        let is_first = account.announced.is_some_and(|announced| announced.entry == seen.entry);
+    fn announced(&self, seen: &IndexedEvent<'_>, record: &AttemptRecord<'_>) -> Option<Violation> {
+        let ended = record.ended.filter(|ended| !ended.is_unlocked)?;
+        let is_first = record.announced.is_some_and(|announced| announced.entry == seen.entry);
         let is_late = is_first && seen.at > ended.at.saturating_add(self.grace);
-        is_late.then_some(Violation::LateLoss { lease: account.grant()?, at: seen.at })
+        is_late.then_some(Violation::LateLoss { lease: record.grant()?, at: seen.at })
     }
 }
 
 impl Rule<'_> for Honesty {
-    fn see(&mut self, seen: &Seen<'_>, found: &mut Vec<Violation>) {
-        let Some(account) = seen.account else { return };
+    fn see(&mut self, seen: &IndexedEvent<'_>, found: &mut Vec<Violation>) {
+        let Some(record) = seen.record else { return };
         found.extend(match seen.event {
-            Event::Looked { is_valid: true, .. } => Self::looked(seen, account),
-            Event::Announced { .. } => self.announced(seen, account),
+            Event::Looked { is_valid: true, .. } => Self::looked(seen, record),
+            Event::Announced { .. } => self.announced(seen, record),
             _ => None,
         });
     }

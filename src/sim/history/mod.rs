@@ -21,11 +21,11 @@
 //! # Ok::<(), redquorum::ConfigError>(())
 //! ```
 
-mod accounts;
 mod event;
 mod evidence;
 mod exclusion;
 mod honesty;
+mod index;
 mod order;
 mod promise;
 mod proof;
@@ -39,7 +39,7 @@ mod tests;
 
 use std::time::Duration;
 
-pub(crate) use self::accounts::{Account, Accounts, Seen, Step};
+pub(crate) use self::index::{AttemptRecord, HistoryIndex, IndexedEvent, Step};
 pub use self::{
     event::{Attempt, Entry, Event},
     evidence::{Access, Grant},
@@ -85,7 +85,7 @@ impl History {
     /// grant of what was never begun, are [`Violation::Malformed`] and otherwise left out; one that
     /// is before its predecessor in time counts as if it were at the same time.
     pub fn check(&self, promises: &Promises) -> Result<(), Violations> {
-        let accounts = Accounts::of(self);
+        let index = HistoryIndex::of(self);
         let mut rules: Vec<(Promise, Box<dyn Rule<'_> + '_>)> = vec![
             (Promise::Exclusion, Box::new(exclusion::Held::default())),
             (Promise::Order, Box::new(order::Tokens::default())),
@@ -99,10 +99,10 @@ impl History {
         rules.retain(|(promise, _)| promises.contains(*promise));
 
         let mut found = Vec::new();
-        for step in accounts.steps() {
+        for step in index.steps() {
             match step {
                 Step::Malformed(violation) => found.push(violation.clone()),
-                Step::Seen(seen) => rules.iter_mut().for_each(|(_, rule)| rule.see(&seen, &mut found)),
+                Step::Event(seen) => rules.iter_mut().for_each(|(_, rule)| rule.see(&seen, &mut found)),
             }
         }
         if found.is_empty() { Ok(()) } else { Err(Violations::new(found)) }
@@ -112,5 +112,5 @@ impl History {
 /// What one promise forbids, told one event after the other.
 trait Rule<'h> {
     /// Adds what this event shows to be broken.
-    fn see(&mut self, seen: &Seen<'h>, found: &mut Vec<Violation>);
+    fn see(&mut self, seen: &IndexedEvent<'h>, found: &mut Vec<Violation>);
 }

@@ -4,19 +4,19 @@ use std::collections::{HashMap, hash_map};
 
 use super::{
     Rule,
-    accounts::{Account, Seen},
     event::{Attempt, Event},
+    index::{AttemptRecord, IndexedEvent},
     violation::Violation,
 };
 use crate::{algorithm::fencing::FencingToken, resource::Resource};
 
 /// The lease with the largest token among those granted so far, of each resource.
 #[derive(Default)]
-pub(super) struct Largest<'h>(HashMap<&'h Resource, &'h Account<'h>>);
+pub(super) struct Largest<'h>(HashMap<&'h Resource, &'h AttemptRecord<'h>>);
 
 impl<'h> Largest<'h> {
     /// Takes in a grant.
-    pub(super) fn granted(&mut self, lease: &'h Account<'h>) {
+    pub(super) fn granted(&mut self, lease: &'h AttemptRecord<'h>) {
         for resource in lease.resources {
             let largest = self.0.entry(resource).or_insert(lease);
             if token(lease) > token(largest) {
@@ -26,25 +26,25 @@ impl<'h> Largest<'h> {
     }
 
     /// The leases with the largest tokens, of these resources.
-    pub(super) fn of(&self, resources: &'h [Resource]) -> Vec<(&'h Resource, &'h Account<'h>)> {
+    pub(super) fn of(&self, resources: &'h [Resource]) -> Vec<(&'h Resource, &'h AttemptRecord<'h>)> {
         resources.iter().filter_map(|resource| Some((resource, *self.0.get(resource)?))).collect()
     }
 }
 
-pub(super) fn token(lease: &Account<'_>) -> Option<FencingToken> {
+pub(super) fn token(lease: &AttemptRecord<'_>) -> Option<FencingToken> {
     lease.granted.map(|granted| granted.token)
 }
 
 /// The tokens given so far, and the largest ones from before each attempt that is under way.
 #[derive(Default)]
 pub(super) struct Tokens<'h> {
-    given: HashMap<(&'h Resource, FencingToken), &'h Account<'h>>,
+    given: HashMap<(&'h Resource, FencingToken), &'h AttemptRecord<'h>>,
     largest: Largest<'h>,
-    before: HashMap<Attempt, Vec<(&'h Resource, &'h Account<'h>)>>,
+    before: HashMap<Attempt, Vec<(&'h Resource, &'h AttemptRecord<'h>)>>,
 }
 
 impl<'h> Tokens<'h> {
-    fn granted(&mut self, lease: &'h Account<'h>, token: FencingToken, found: &mut Vec<Violation>) {
+    fn granted(&mut self, lease: &'h AttemptRecord<'h>, token: FencingToken, found: &mut Vec<Violation>) {
         for (resource, earlier) in self.before.remove(&lease.attempt).unwrap_or_default() {
             if let (Some(first), Some(second)) = (earlier.grant(), lease.grant())
                 && first.token > second.token
@@ -67,10 +67,10 @@ impl<'h> Tokens<'h> {
 }
 
 impl<'h> Rule<'h> for Tokens<'h> {
-    fn see(&mut self, seen: &Seen<'h>, found: &mut Vec<Violation>) {
-        match (seen.event, seen.account) {
-            (Event::Began { attempt, .. }, Some(account)) => {
-                self.before.insert(*attempt, self.largest.of(account.resources));
+    fn see(&mut self, seen: &IndexedEvent<'h>, found: &mut Vec<Violation>) {
+        match (seen.event, seen.record) {
+            (Event::Began { attempt, .. }, Some(record)) => {
+                self.before.insert(*attempt, self.largest.of(record.resources));
             }
             (Event::Lost { attempt }, _) => drop(self.before.remove(attempt)),
             (Event::Granted { token, .. }, Some(lease)) => self.granted(lease, *token, found),

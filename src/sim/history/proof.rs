@@ -4,8 +4,8 @@ use std::{collections::HashMap, time::Duration};
 
 use super::{
     Rule,
-    accounts::{Account, Seen},
     event::{Attempt, Event},
+    index::{AttemptRecord, IndexedEvent},
     order::{Largest, token},
     violation::Violation,
 };
@@ -19,11 +19,11 @@ pub(super) struct Verifications<'h> {
     begun: HashMap<Attempt, (Duration, Vec<Later<'h>>)>,
 }
 
-type Later<'h> = (&'h Resource, &'h Account<'h>);
+type Later<'h> = (&'h Resource, &'h AttemptRecord<'h>);
 
 impl<'h> Rule<'h> for Verifications<'h> {
-    fn see(&mut self, seen: &Seen<'h>, found: &mut Vec<Violation>) {
-        let Some(lease) = seen.account else { return };
+    fn see(&mut self, seen: &IndexedEvent<'h>, found: &mut Vec<Violation>) {
+        let Some(lease) = seen.record else { return };
         match seen.event {
             Event::Granted { .. } => self.largest.granted(lease),
             Event::Verifying { attempt } => {

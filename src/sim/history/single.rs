@@ -1,14 +1,14 @@
 //! Promises that one entry alone can break: I5, I7 and I8.
 
-use super::{Rule, accounts::Seen, event::Event, violation::Violation};
+use super::{Rule, event::Event, index::IndexedEvent, violation::Violation};
 
 /// I5: no key of an attempt that is over stays on a node.
 pub(super) struct Residue;
 
 impl Rule<'_> for Residue {
-    fn see(&mut self, seen: &Seen<'_>, found: &mut Vec<Violation>) {
+    fn see(&mut self, seen: &IndexedEvent<'_>, found: &mut Vec<Violation>) {
         if let Event::Left { attempt, node } = *seen.event {
-            let client = seen.account.map_or(seen.client, |account| account.client);
+            let client = seen.record.map_or(seen.client, |record| record.client);
             found.push(Violation::Residue { attempt, client, node, at: seen.at });
         }
     }
@@ -18,7 +18,7 @@ impl Rule<'_> for Residue {
 pub(super) struct Liveness;
 
 impl Rule<'_> for Liveness {
-    fn see(&mut self, seen: &Seen<'_>, found: &mut Vec<Violation>) {
+    fn see(&mut self, seen: &IndexedEvent<'_>, found: &mut Vec<Violation>) {
         if matches!(seen.event, Event::Stalled) {
             found.push(Violation::Stalled { client: seen.client, at: seen.at });
         }
@@ -29,9 +29,9 @@ impl Rule<'_> for Liveness {
 pub(super) struct Reentry;
 
 impl Rule<'_> for Reentry {
-    fn see(&mut self, seen: &Seen<'_>, found: &mut Vec<Violation>) {
+    fn see(&mut self, seen: &IndexedEvent<'_>, found: &mut Vec<Violation>) {
         let Event::Reentered { token: shown, .. } = *seen.event else { return };
-        let lease = seen.account.and_then(|account| account.grant());
+        let lease = seen.record.and_then(|record| record.grant());
         found.extend(lease.filter(|lease| lease.token != shown).map(|lease| Violation::OtherToken {
             lease,
             shown,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Rule, accounts::Seen, event::Event, evidence::Access, violation::Violation};
+use super::{Rule, event::Event, evidence::Access, index::IndexedEvent, violation::Violation};
 use crate::{algorithm::fencing::FencingToken, resource::Resource};
 
 /// What was accepted by each register so far.
@@ -10,7 +10,7 @@ use crate::{algorithm::fencing::FencingToken, resource::Resource};
 pub(super) struct Registers<'h>(HashMap<&'h Resource, Accepted>);
 
 impl<'h> Rule<'h> for Registers<'h> {
-    fn see(&mut self, seen: &Seen<'h>, found: &mut Vec<Violation>) {
+    fn see(&mut self, seen: &IndexedEvent<'h>, found: &mut Vec<Violation>) {
         let (at, client) = (seen.at, seen.client);
         match seen.event {
             Event::Read { register, token, value: Some(_) } => {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use super::{Timeline, fault, lines::client_name};
-use crate::sim::{history::Account, millis::Millis};
+use crate::sim::{history::AttemptRecord, millis::Millis};
 
 /// The characters from the beginning to the end of time.
 const COLUMNS: usize = 80;
@@ -31,9 +31,9 @@ pub(super) fn write(timeline: &Timeline<'_>, f: &mut fmt::Formatter<'_>) -> fmt:
 
 fn rows(timeline: &Timeline<'_>) -> Vec<(String, Row)> {
     let mut held: BTreeMap<_, Row> = BTreeMap::new();
-    for account in timeline.accounts.iter() {
-        for resource in account.resources {
-            held.entry((resource, account.client)).or_insert_with(|| Row::new(timeline.end)).lease(account);
+    for record in timeline.index.iter() {
+        for resource in record.resources {
+            held.entry((resource, record.client)).or_insert_with(|| Row::new(timeline.end)).lease(record);
         }
     }
     let held = held
@@ -60,11 +60,11 @@ impl Row {
         Self { cells: [' '; COLUMNS], end }
     }
 
-    fn lease(&mut self, account: &Account<'_>) {
-        let asked_until = account.granted.map(|granted| granted.at).or(account.lost).unwrap_or(self.end);
-        self.fill(account.began, asked_until, ASKED);
-        if let Some(granted) = account.granted {
-            self.fill(granted.at, account.ended.map_or(self.end, |ended| ended.at), HELD);
+    fn lease(&mut self, record: &AttemptRecord<'_>) {
+        let asked_until = record.granted.map(|granted| granted.at).or(record.lost).unwrap_or(self.end);
+        self.fill(record.began, asked_until, ASKED);
+        if let Some(granted) = record.granted {
+            self.fill(granted.at, record.ended.map_or(self.end, |ended| ended.at), HELD);
         }
     }
 

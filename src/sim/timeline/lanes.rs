@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     resource::Resource,
-    sim::{history::Account, millis::Millis},
+    sim::{history::AttemptRecord, millis::Millis},
 };
 
 /// Colours that people who are colour-blind can tell apart, by Okabe and Ito.
@@ -33,12 +33,8 @@ pub(super) struct Lane {
 pub(super) type Palette<'a> = BTreeMap<&'a Resource, &'static str>;
 
 pub(super) fn palette<'a>(timeline: &'a Timeline<'_>) -> Palette<'a> {
-    let mut palette: Palette<'a> = timeline
-        .accounts
-        .iter()
-        .flat_map(|account| account.resources)
-        .map(|resource| (resource, ""))
-        .collect();
+    let mut palette: Palette<'a> =
+        timeline.index.iter().flat_map(|record| record.resources).map(|resource| (resource, "")).collect();
     for (slot, colour) in palette.values_mut().zip(COLOURS.into_iter().cycle()) {
         *slot = colour;
     }
@@ -49,11 +45,11 @@ pub(super) fn palette<'a>(timeline: &'a Timeline<'_>) -> Palette<'a> {
 pub(super) fn lanes(timeline: &Timeline<'_>, palette: &Palette<'_>, axis: &Axis) -> Vec<Lane> {
     let violations = (!timeline.violations.is_empty()).then(|| violations(timeline, axis));
     let clients = timeline.clients.iter().map(|client| {
-        let accounts = timeline.accounts.iter().filter(|account| account.client == *client);
+        let attempts = timeline.index.iter().filter(|record| record.client == *client);
         let broken = timeline.violations.iter().filter(|violation| violation.client() == *client);
         Lane {
             name: client_name(*client),
-            rows: Row::pack(accounts.map(|account| lease(account, palette, axis)).collect()),
+            rows: Row::pack(attempts.map(|record| lease(record, palette, axis)).collect()),
             broken: broken.map(|violation| axis.x(violation.at())).collect(),
         }
     });
@@ -82,23 +78,23 @@ fn violations(timeline: &Timeline<'_>, axis: &Axis) -> Lane {
     Lane { name: "violations".to_owned(), rows: Row::pack(bars.collect()), broken: Vec::new() }
 }
 
-fn lease(account: &Account<'_>, palette: &Palette<'_>, axis: &Axis) -> Bar {
-    let ended = account.ended.map(|ended| ended.at);
-    let over = if account.granted.is_some() { ended } else { account.lost };
-    let (token, title) = match account.grant() {
-        Some(grant) => (grant.token.to_string(), format!("{}: {grant}", sentence::subject(account))),
-        None => (String::new(), format!("{}: not granted", sentence::subject(account))),
+fn lease(record: &AttemptRecord<'_>, palette: &Palette<'_>, axis: &Axis) -> Bar {
+    let ended = record.ended.map(|ended| ended.at);
+    let over = if record.granted.is_some() { ended } else { record.lost };
+    let (token, title) = match record.grant() {
+        Some(grant) => (grant.token.to_string(), format!("{}: {grant}", sentence::subject(record))),
+        None => (String::new(), format!("{}: not granted", sentence::subject(record))),
     };
-    let from = axis.x(account.began);
+    let from = axis.x(record.began);
     Bar {
         from,
         until: over.map_or_else(|| axis.right(), |over| axis.x(over)).max(from + 1.5),
-        solid: account.granted.map(|granted| axis.x(granted.at)),
-        colours: account.resources.iter().filter_map(|resource| palette.get(resource).copied()).collect(),
+        solid: record.granted.map(|granted| axis.x(granted.at)),
+        colours: record.resources.iter().filter_map(|resource| palette.get(resource).copied()).collect(),
         label: Label::Number(token),
         title,
-        announced: account.announced.map(|announced| axis.x(announced.at)),
-        is_cut: account.ended.is_some_and(|ended| !ended.is_unlocked),
+        announced: record.announced.map(|announced| axis.x(announced.at)),
+        is_cut: record.ended.is_some_and(|ended| !ended.is_unlocked),
     }
 }
 

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use super::{Timeline, sentence};
 use crate::sim::{
-    history::{Seen, Step},
+    history::{IndexedEvent, Step},
     millis::Millis,
 };
 
@@ -27,10 +27,10 @@ pub(super) fn write(timeline: &Timeline<'_>, f: &mut fmt::Formatter<'_>) -> fmt:
 }
 
 fn lines(timeline: &Timeline<'_>) -> Vec<Line> {
-    let steps = timeline.accounts.steps().filter_map(|step| match step {
+    let steps = timeline.index.steps().filter_map(|step| match step {
         Step::Malformed(_) => None,
-        Step::Seen(Seen { at, client, event, account, .. }) => {
-            sentence::of(event, account).map(|text| Line { at, who: client_name(client), text })
+        Step::Event(IndexedEvent { at, client, event, record, .. }) => {
+            sentence::of(event, record).map(|text| Line { at, who: client_name(client), text })
         }
     });
     let faults = timeline.faults.iter();

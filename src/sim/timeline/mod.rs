@@ -15,7 +15,7 @@ mod tests;
 use std::{collections::BTreeSet, fmt, time::Duration};
 
 use self::fault::Fault;
-use super::history::{Accounts, Event, History, Violation, Violations};
+use super::history::{Event, History, HistoryIndex, Violation, Violations};
 
 /// A [`History`] with the faults that it was under and the promises that it broke, as text or as a
 /// picture.
@@ -40,7 +40,7 @@ use super::history::{Accounts, Event, History, Violation, Violations};
 /// ```
 #[derive(Debug)]
 pub struct Timeline<'h> {
-    accounts: Accounts<'h>,
+    index: HistoryIndex<'h>,
     faults: Vec<Fault>,
     violations: Vec<Violation>,
     clients: BTreeSet<usize>,
@@ -55,7 +55,7 @@ impl<'h> Timeline<'h> {
         // A key that was left is found by nobody in particular.
         let acting = entries.iter().filter(|entry| !matches!(entry.event, Event::Left { .. }));
         Self {
-            accounts: Accounts::of(history),
+            index: HistoryIndex::of(history),
             faults: Vec::new(),
             violations: Vec::new(),
             clients: acting.map(|entry| entry.client).collect(),

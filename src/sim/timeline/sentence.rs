@@ -3,11 +3,11 @@
 use crate::{
     algorithm::fencing::FencingToken,
     resource::Resource,
-    sim::history::{Account, Event},
+    sim::history::{AttemptRecord, Event},
 };
 
 /// What happened, unless it says nothing to a reader: looks, and the beginnings of verifications.
-pub(super) fn of(event: &Event, account: Option<&Account<'_>>) -> Option<String> {
+pub(super) fn of(event: &Event, record: Option<&AttemptRecord<'_>>) -> Option<String> {
     Some(match event {
         Event::Looked { .. } | Event::Verifying { .. } => return None,
         Event::Read { register, token, value: Some(value) } => {
@@ -21,13 +21,13 @@ pub(super) fn of(event: &Event, account: Option<&Account<'_>>) -> Option<String>
             format!("register {register:?}: write of {value} {}{outcome}", under(*token))
         }
         Event::Stalled => "still waits".to_owned(),
-        event => format!("{}: {}", account.map_or_else(|| unknown(event), subject), of_attempt(event)?),
+        event => format!("{}: {}", record.map_or_else(|| unknown(event), subject), of_attempt(event)?),
     })
 }
 
 /// The attempt and what it is on: `attempt 7 on "a", "b"`.
-pub(super) fn subject(account: &Account<'_>) -> String {
-    format!("{} on {}", account.attempt, names(account.resources))
+pub(super) fn subject(record: &AttemptRecord<'_>) -> String {
+    format!("{} on {}", record.attempt, names(record.resources))
 }
 
 fn unknown(event: &Event) -> String {

@@ -27,7 +27,7 @@ const FAINT: &str = "#D5DAE1";
 
 /// Draws lanes below each other, with room enough that most leases have their tokens written out.
 pub(super) fn draw(timeline: &Timeline<'_>) -> String {
-    let leases = timeline.accounts.iter().filter(|account| account.granted.is_some()).count();
+    let leases = timeline.index.iter().filter(|record| record.granted.is_some()).count();
     let faults = timeline.faults.iter().map(|fault| fault.lane.as_str());
     let widest = faults.chain(["violations"]).map(|name| name.chars().count()).max().unwrap_or(0);
     let axis = Axis::new(

@@ -2,7 +2,7 @@
 
 use std::task::Waker;
 
-use super::{State, aftermath::Aftermath, network::Delivery, stores::Access};
+use super::{State, network::Delivery, stores::Access, teardown::Teardown};
 
 /// What happens at a time.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(crate) enum Event {
 }
 
 impl State {
-    pub(super) fn run(&mut self, event: Event, after: &mut Aftermath) {
+    pub(super) fn run(&mut self, event: Event, after: &mut Teardown) {
         match event {
             Event::Wake(waker) => after.woken.push(waker),
             Event::Arrive(delivery) => self.arrive(delivery, after),

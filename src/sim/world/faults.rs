@@ -1,6 +1,6 @@
 //! The faults of the schedule, as they come.
 
-use super::{State, aftermath::Aftermath, event::Event, server::Server};
+use super::{State, event::Event, server::Server, teardown::Teardown};
 use crate::sim::{Direction, Fault, Memory, clock::micros};
 
 impl State {
@@ -29,7 +29,7 @@ impl State {
         }
     }
 
-    pub(super) fn begin_fault(&mut self, index: usize, after: &mut Aftermath) {
+    pub(super) fn begin_fault(&mut self, index: usize, after: &mut Teardown) {
         let now = self.now();
         let Some(fault) = self.fault(index) else { return };
         match fault {
@@ -71,7 +71,7 @@ impl State {
         }
     }
 
-    pub(super) fn end_fault(&mut self, index: usize, after: &mut Aftermath) {
+    pub(super) fn end_fault(&mut self, index: usize, after: &mut Teardown) {
         let now = self.now();
         let Some(fault) = self.fault(index) else { return };
         match fault {

@@ -22,13 +22,13 @@ use std::{
 use futures::future::poll_fn;
 
 use self::{
-    aftermath::Aftermath,
     event::Event,
     network::{Connection, Network},
     process::Process,
+    recorder::Leases,
     server::Server,
     stores::Stores,
-    witness::Leases,
+    teardown::Teardown,
 };
 use crate::{
     mutex,
@@ -39,23 +39,23 @@ use crate::{
     },
 };
 
-mod aftermath;
 mod connection;
 mod event;
 mod faults;
 mod network;
 mod process;
+mod recorder;
 mod server;
 mod sleep;
 mod stores;
-mod witness;
+mod teardown;
 
 pub(crate) use self::{
     connection::SimTransport,
     process::ProcessSpawner,
+    recorder::Recorder,
     sleep::SimClock,
     stores::{Operation, RoundTrip},
-    witness::Witness,
 };
 
 /// The world, shared by all that live in it.
@@ -249,9 +249,9 @@ impl State {
     }
 
     /// Runs every event whose time has come.
-    fn run_due(&mut self) -> Aftermath {
+    fn run_due(&mut self) -> Teardown {
         let now = self.now();
-        let mut after = Aftermath::default();
+        let mut after = Teardown::default();
         while self.end.is_none()
             && let Some(first) = self.queue.first_entry()
             && first.key().0 <= now

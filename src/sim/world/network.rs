@@ -7,7 +7,7 @@ use std::{
     task::Waker,
 };
 
-use super::{State, aftermath::Aftermath, event::Event, server::Readiness};
+use super::{State, event::Event, server::Readiness, teardown::Teardown};
 use crate::{
     node::{
         Answer, Entry, NodeError, QuorumParameters, names,
@@ -16,8 +16,8 @@ use crate::{
     resource::Resource,
     sim::{
         Direction, Schedule, Verdict,
-        chance::{Purpose, hash_of, part},
         clock::micros,
+        rng::{Purpose, hash_of, part},
     },
 };
 
@@ -193,7 +193,7 @@ impl State {
         }
     }
 
-    pub(super) fn arrive(&mut self, delivery: Delivery, after: &mut Aftermath) {
+    pub(super) fn arrive(&mut self, delivery: Delivery, after: &mut Teardown) {
         self.network.under_way -= 1;
         let now = self.now();
         let Delivery { connection: number, payload } = delivery;

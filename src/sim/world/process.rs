@@ -11,13 +11,13 @@ use std::{
 use futures::future::BoxFuture;
 use tokio::{runtime::Handle, task::AbortHandle};
 
-use super::{State, World, aftermath::Aftermath};
+use super::{State, World, teardown::Teardown};
 use crate::{
     sim::{
         Schedule,
-        chance::{Purpose, hash_of, part},
         clock::Rated,
         report::End,
+        rng::{Purpose, hash_of, part},
     },
     spawner::Spawner,
 };
@@ -95,7 +95,7 @@ impl State {
         }
     }
 
-    pub(super) fn unfreeze(&mut self, client: usize, now: u64, after: &mut Aftermath) {
+    pub(super) fn unfreeze(&mut self, client: usize, now: u64, after: &mut Teardown) {
         let Some(process) = self.processes.get_mut(client) else { return };
         process.frozen = process.frozen.saturating_sub(1);
         if process.frozen == 0 {
@@ -105,7 +105,7 @@ impl State {
         }
     }
 
-    pub(super) fn resume(&mut self, client: usize, now: u64, after: &mut Aftermath) {
+    pub(super) fn resume(&mut self, client: usize, now: u64, after: &mut Teardown) {
         let Some(process) = self.processes.get_mut(client) else { return };
         process.paused = process.paused.saturating_sub(1);
         if process.paused == 0 {
@@ -116,7 +116,7 @@ impl State {
 
     /// Ends a process as `SIGKILL` does: nothing of it runs again, and nothing it has not sent is
     /// sent.
-    pub(super) fn kill(&mut self, client: usize, after: &mut Aftermath) {
+    pub(super) fn kill(&mut self, client: usize, after: &mut Teardown) {
         let Some(process) = self.processes.get_mut(client) else { return };
         process.is_killed = true;
         process.is_running = false;

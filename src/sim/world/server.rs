@@ -12,8 +12,8 @@ use crate::{
     resource::Resource,
     sim::{
         Memory, Schedule,
-        chance::{Purpose, hash_of, part},
         clock::Rated,
+        rng::{Purpose, hash_of, part},
     },
 };
 

@@ -6,14 +6,14 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use super::{State, World, aftermath::Aftermath, event::Event};
+use super::{State, World, event::Event, teardown::Teardown};
 use crate::{
     algorithm::fencing::FencingToken,
     resource::Resource,
     sim::{
-        chance::{Purpose, hash_of, part},
         history,
         register::Register,
+        rng::{Purpose, hash_of, part},
     },
 };
 
@@ -104,7 +104,7 @@ impl State {
     }
 
     /// The reply of a store arrives, if anybody still waits for it.
-    pub(super) fn reply(&mut self, client: usize, number: u64, outcome: Option<u64>, after: &mut Aftermath) {
+    pub(super) fn reply(&mut self, client: usize, number: u64, outcome: Option<u64>, after: &mut Teardown) {
         if let Some(waiting) = self.stores.waiting.get_mut(&(client, number)) {
             waiting.reply = Some(outcome);
             after.woken.extend(waiting.waker.take());

@@ -6,7 +6,7 @@ use redquorum::redis::{PushInfo, PushKind, Value, cmd};
 use uuid::Uuid;
 
 use crate::{
-    dial::{Gone, Line, Told},
+    connect::{Disconnected, NodeConnection, Reply},
     doctor::facts::{Access, Trial},
     stopwatch,
 };
@@ -18,22 +18,22 @@ const PROBE: &str = include_str!("probe.lua");
 /// Notices arrive within a round trip.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-pub(super) async fn ask(line: &mut Line) -> Result<Access, Gone> {
+pub(super) async fn ask(connection: &mut NodeConnection) -> Result<Access, Disconnected> {
     let name = format!("redquorum:doctor:{}", Uuid::new_v4().simple());
     let channel = format!("redisson_lock__channel:{{{name}}}");
-    let subscribed = line.subscribe(&channel).await?;
-    let by_text: Told<i64> = line.ask(cmd("EVAL").arg("return 1").arg(0)).await?;
-    let loads: Told<String> = line.ask(cmd("SCRIPT").arg("LOAD").arg(PROBE)).await?;
+    let subscribed = connection.subscribe(&channel).await?;
+    let by_text: Reply<i64> = connection.ask(cmd("EVAL").arg("return 1").arg(0)).await?;
+    let loads: Reply<String> = connection.ask(cmd("SCRIPT").arg("LOAD").arg(PROBE)).await?;
     let (by_hash, failed) = match &loads {
         Ok(hash) => {
-            let failed = probe(line, "EVALSHA", hash, &name, &channel).await?;
+            let failed = probe(connection, "EVALSHA", hash, &name, &channel).await?;
             (failed.as_ref().map(drop).map_err(Clone::clone), failed)
         }
         Err(words) => (Err(words.clone()), Err(words.clone())),
     };
     let failed = match failed {
         Ok(failed) => Ok(failed),
-        Err(_) => probe(line, "EVAL", PROBE, &name, &channel).await?,
+        Err(_) => probe(connection, "EVAL", PROBE, &name, &channel).await?,
     };
     let notices = match (subscribed, &failed) {
         (Err(words), _) => Err(words),
@@ -41,7 +41,7 @@ pub(super) async fn ask(line: &mut Line) -> Result<Access, Gone> {
         (Ok(()), Ok(failed)) if failed.iter().any(|(command, _)| command == "publish") => {
             Err("publish is forbidden".to_owned())
         }
-        (Ok(()), Ok(_)) => arrival(line, &channel).await,
+        (Ok(()), Ok(_)) => arrival(connection, &channel).await,
     };
     Ok(Access {
         by_text: by_text.map(drop),
@@ -63,28 +63,28 @@ fn sorted(failed: Vec<(String, String)>) -> Trial {
 
 /// Runs the probe: which commands fail, and with what words.
 async fn probe(
-    line: &mut Line,
+    connection: &mut NodeConnection,
     how: &str,
     script: &str,
     name: &str,
     channel: &str,
-) -> Result<Told<Vec<(String, String)>>, Gone> {
+) -> Result<Reply<Vec<(String, String)>>, Disconnected> {
     let call = cmd(how).arg(script).arg(0).arg(name).arg(channel).to_owned();
-    let told: Told<Vec<String>> = line.ask(&call).await?;
-    Ok(told.map(|words| {
+    let reply: Reply<Vec<String>> = connection.ask(&call).await?;
+    Ok(reply.map(|words| {
         let pairs = words.chunks_exact(2);
         pairs.filter_map(|pair| Some((pair.first()?.clone(), pair.get(1)?.clone()))).collect()
     }))
 }
 
 /// Waits for what the probe has published.
-async fn arrival(line: &mut Line, channel: &str) -> Told<()> {
+async fn arrival(connection: &mut NodeConnection, channel: &str) -> Reply<()> {
     let is_notice = |push: &PushInfo| match (&push.kind, push.data.as_slice()) {
         (PushKind::Message, [Value::BulkString(from), ..]) => from == channel.as_bytes(),
         _ => false,
     };
     let arriving = async {
-        while let Some(push) = line.heard().await {
+        while let Some(push) = connection.heard().await {
             if is_notice(&push) {
                 return true;
             }

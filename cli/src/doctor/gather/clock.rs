@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use redquorum::redis::cmd;
 
 use crate::{
-    dial::{Gone, Line, Told},
+    connect::{Disconnected, NodeConnection, Reply},
     doctor::facts::{ClockReading, Rate},
     stopwatch,
 };
@@ -30,9 +30,9 @@ struct Sample {
 /// by half the round trip at most. This machine's wall clock is read once, so that a step of it in
 /// between does not look like one of the node's.
 pub(super) async fn watch(
-    line: &mut Line,
+    connection: &mut NodeConnection,
     lasts: Duration,
-) -> Result<(Vec<Duration>, Told<ClockReading>), Gone> {
+) -> Result<(Vec<Duration>, Reply<ClockReading>), Disconnected> {
     let epoch = stopwatch::now();
     let wall = stopwatch::wall_clock().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     let mut latencies = Vec::with_capacity(2 * QUESTIONS);
@@ -41,10 +41,10 @@ pub(super) async fn watch(
         let mut best: Option<Sample> = None;
         for _ in 0..QUESTIONS {
             let start = stopwatch::now();
-            let told: Told<(f64, f64)> = line.ask(&cmd("TIME")).await?;
+            let reply: Reply<(f64, f64)> = connection.ask(&cmd("TIME")).await?;
             let round_trip = start.elapsed();
             latencies.push(round_trip);
-            let (seconds, micros) = match told {
+            let (seconds, micros) = match reply {
                 Ok(time) => time,
                 // A refusal takes as long as an answer.
                 Err(words) => return Ok((latencies, Err(words))),

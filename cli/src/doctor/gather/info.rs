@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use redquorum::redis::cmd;
 
 use crate::{
-    dial::{Gone, Line, Told},
+    connect::{Disconnected, NodeConnection, Reply},
     doctor::facts::{Info, Persistence},
 };
 
-pub(super) async fn ask(line: &mut Line) -> Result<Told<Info>, Gone> {
-    let told: Told<String> = line.ask(&cmd("INFO")).await?;
-    Ok(told.map(|text| read(&text)))
+pub(super) async fn ask(connection: &mut NodeConnection) -> Result<Reply<Info>, Disconnected> {
+    let reply: Reply<String> = connection.ask(&cmd("INFO")).await?;
+    Ok(reply.map(|text| read(&text)))
 }
 
 /// What of `INFO` matters here. What is not there is empty, or zero.
@@ -44,22 +44,22 @@ fn read(text: &str) -> Info {
     }
 }
 
-pub(super) async fn persistence(line: &mut Line) -> Result<Persistence, Gone> {
+pub(super) async fn persistence(connection: &mut NodeConnection) -> Result<Persistence, Disconnected> {
     Ok(Persistence {
-        appendfsync: setting(line, "appendfsync").await?,
-        no_appendfsync_on_rewrite: setting(line, "no-appendfsync-on-rewrite").await?,
-        aof_load_truncated: setting(line, "aof-load-truncated").await?,
+        appendfsync: setting(connection, "appendfsync").await?,
+        no_appendfsync_on_rewrite: setting(connection, "no-appendfsync-on-rewrite").await?,
+        aof_load_truncated: setting(connection, "aof-load-truncated").await?,
     })
 }
 
 /// After how many seconds without a word from it a replica does not count any more.
-pub(super) async fn max_lag(line: &mut Line) -> Result<Told<String>, Gone> {
-    setting(line, "min-replicas-max-lag").await
+pub(super) async fn max_lag(connection: &mut NodeConnection) -> Result<Reply<String>, Disconnected> {
+    setting(connection, "min-replicas-max-lag").await
 }
 
-async fn setting(line: &mut Line, name: &str) -> Result<Told<String>, Gone> {
-    let told: Told<HashMap<String, String>> = line.ask(cmd("CONFIG").arg("GET").arg(name)).await?;
-    Ok(told.and_then(|mut values| values.remove(name).ok_or_else(|| format!("the server has no {name}"))))
+async fn setting(connection: &mut NodeConnection, name: &str) -> Result<Reply<String>, Disconnected> {
+    let reply: Reply<HashMap<String, String>> = connection.ask(cmd("CONFIG").arg("GET").arg(name)).await?;
+    Ok(reply.and_then(|mut values| values.remove(name).ok_or_else(|| format!("the server has no {name}"))))
 }
 
 #[cfg(test)]

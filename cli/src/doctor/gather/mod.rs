@@ -11,7 +11,7 @@ use redquorum::NodeConnector;
 
 use super::facts::{Expected, Facts, Node, Server};
 use crate::{
-    dial::{Gone, Line, hosts},
+    connect::{Disconnected, NodeConnection, hosts},
     failure::Failure,
     settings::Settings,
 };
@@ -59,22 +59,22 @@ async fn run_ids(node: &NodeConnector, hosts: &[IpAddr], patience: Duration) -> 
         return BTreeMap::new();
     }
     let asked = hosts.into_iter().filter_map(|host| Some((host, node.at(host)?)));
-    let told = asked.map(async |(host, node)| {
-        let mut line = Line::open(&node, patience).await.ok()?;
-        let info = info::ask(&mut line).await.ok()?.ok()?;
+    let run_ids = asked.map(async |(host, node)| {
+        let mut connection = NodeConnection::open(&node, patience).await.ok()?;
+        let info = info::ask(&mut connection).await.ok()?.ok()?;
         Some((host, info.run_id)).filter(|(_, run_id)| !run_id.is_empty())
     });
-    join_all(told).await.into_iter().flatten().collect()
+    join_all(run_ids).await.into_iter().flatten().collect()
 }
 
-async fn look(node: &NodeConnector, patience: Duration, watch: Duration) -> Result<Server, Gone> {
-    let mut line = Line::open(node, patience).await?;
-    let info = info::ask(&mut line).await?;
-    let persistence = info::persistence(&mut line).await?;
-    let max_lag = info::max_lag(&mut line).await?;
-    let metadata = metadata::ask(&mut line).await?;
-    let quarantine = metadata::quarantine(&mut line).await?;
-    let access = access::ask(&mut line).await?;
-    let (latencies, clock) = clock::watch(&mut line, watch).await?;
+async fn look(node: &NodeConnector, patience: Duration, watch: Duration) -> Result<Server, Disconnected> {
+    let mut connection = NodeConnection::open(node, patience).await?;
+    let info = info::ask(&mut connection).await?;
+    let persistence = info::persistence(&mut connection).await?;
+    let max_lag = info::max_lag(&mut connection).await?;
+    let metadata = metadata::ask(&mut connection).await?;
+    let quarantine = metadata::quarantine(&mut connection).await?;
+    let access = access::ask(&mut connection).await?;
+    let (latencies, clock) = clock::watch(&mut connection, watch).await?;
     Ok(Server { info, persistence, max_lag, latencies, clock, access, metadata, quarantine })
 }

@@ -1,6 +1,6 @@
 -- probe.lua  ARGV a name that nobody uses, a channel  ->  command, error, ... for each that fails
 local name, channel = ARGV[1], ARGV[2]
-local text, hash, line = name, name .. ':hash', name .. ':line'
+local text, hash, queue = name, name .. ':hash', name .. ':queue'
 local counter = 'redisson_lock_token:{' .. name .. '}'
 local failed, is_allowed = {}, {}
 local function try(command, ...)
@@ -26,10 +26,10 @@ try('hlen', hash)
 try('hgetall', hash)
 try('hmget', hash, 'a')
 try('hdel', hash, 'a')
-try('zrange', line, '0', '-1')
-try('zrank', line, 'a')
-try('zscore', line, 'a')
-try('zrem', line, 'a')
+try('zrange', queue, '0', '-1')
+try('zrank', queue, 'a')
+try('zscore', queue, 'a')
+try('zrem', queue, 'a')
 if is_allowed.set then
   try('incr', text)
   try('decr', text)
@@ -38,9 +38,9 @@ try('pexpire', text, '1000')
 try('del', text)
 if is_allowed.del or is_allowed.pexpire then
   try('hset', hash, 'a', '1')
-  try('zadd', line, '1', 'a')
+  try('zadd', queue, '1', 'a')
 end
-for _, key in ipairs({ text, hash, line, counter }) do
+for _, key in ipairs({ text, hash, queue, counter }) do
   if is_allowed.pexpire then redis.pcall('pexpire', key, '1000') end
   if is_allowed.del then redis.pcall('del', key) end
 end

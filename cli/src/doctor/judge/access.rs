@@ -43,9 +43,9 @@ fn waiting(trial: &Trial) -> Finding {
         .filter(|command| is_for_waiting(command))
         .collect();
     if missing.is_empty() {
-        return Finding::ok("waiting", "all that a line needs");
+        return Finding::ok("waiting", "all that the wait queue needs");
     }
-    let found = format!("forbidden, of what a line needs: {}", names(missing.iter().copied()));
+    let found = format!("forbidden, of what the wait queue needs: {}", names(missing.iter().copied()));
     let advice = format!("ACL SETUSER ... {}, or waiters poll", rules(missing.iter().copied()));
     Finding::warn("waiting", found, advice)
 }
@@ -53,7 +53,7 @@ fn waiting(trial: &Trial) -> Finding {
 fn scripts(access: &Access) -> Finding {
     let parts = [("eval", &access.by_text), ("script|load", &access.loads), ("evalsha", &access.by_hash)];
     let failed: Vec<_> =
-        parts.iter().filter_map(|(name, told)| Some((*name, told.as_ref().err()?))).collect();
+        parts.iter().filter_map(|(name, reply)| Some((*name, reply.as_ref().err()?))).collect();
     let Some((_, words)) = failed.first() else {
         return Finding::ok("scripts", "run by text and by hash");
     };

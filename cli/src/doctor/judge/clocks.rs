@@ -1,7 +1,7 @@
 //! Whether clocks are what locks need: nearly right in their rate, and not far apart.
 
 use crate::{
-    dial::Told,
+    connect::Reply,
     doctor::{
         facts::{ClockReading, Facts, Rate},
         finding::Finding,
@@ -14,8 +14,8 @@ const MOST: f64 = 3600.0;
 /// Clocks that are set by a time daemon are nearer to each other than this, in seconds.
 const ORDINARY: f64 = 1.0;
 
-pub(super) fn of_node(told: &Told<ClockReading>, drift: f64) -> Vec<Finding> {
-    let reading = match told {
+pub(super) fn of_node(reply: &Reply<ClockReading>, drift: f64) -> Vec<Finding> {
+    let reading = match reply {
         Ok(reading) => reading,
         Err(words) => {
             return vec![Finding::unknown("clock", words, "allow TIME to the user (ACL SETUSER ... +time)")];

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    dial::Told,
+    connect::Reply,
     doctor::{
         facts::{Expected, Info},
         finding::Finding,
@@ -28,7 +28,7 @@ pub(super) fn replicas(info: &Info) -> Finding {
 }
 
 /// A master without replicas has to stop voting before the one that was promoted begins to.
-pub(super) fn requirement(info: &Info, max_lag: &Told<String>, expected: &Expected) -> Finding {
+pub(super) fn requirement(info: &Info, max_lag: &Reply<String>, expected: &Expected) -> Finding {
     const CHECK: &str = "failover";
     if !info.requires_replicas {
         return Finding::fail(

@@ -6,7 +6,7 @@ use super::{
     facts::{Expected, Facts, Node, Server},
     finding::Finding,
 };
-use crate::dial::Gone;
+use crate::connect::Disconnected;
 
 mod access;
 mod clocks;
@@ -28,7 +28,7 @@ pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
 fn of_node(expected: &Expected, node: &Node) -> Vec<Finding> {
     let mut findings = match &node.server {
         Ok(server) => of_server(expected, server, node.is_behind_sentinel),
-        Err(Gone { why, error }) => {
+        Err(Disconnected { why, error }) => {
             let advice = match error {
                 Some(NodeError::NoAuth(_)) => "correct its user or password",
                 Some(NodeError::Tls(_)) => "correct its url, its certificate, or the CAs in the table [tls]",

@@ -5,7 +5,7 @@ use redquorum::RestartGuard;
 
 use super::is_guarded;
 use crate::{
-    dial::Told,
+    connect::Reply,
     doctor::{
         facts::{Info, Persistence},
         finding::Finding,
@@ -28,11 +28,11 @@ pub(super) fn judge(info: &Info, persistence: &Persistence, guard: RestartGuard)
         ("rewrite", "no-appendfsync-on-rewrite", &persistence.no_appendfsync_on_rewrite, "no"),
         ("truncated", "aof-load-truncated", &persistence.aof_load_truncated, "no"),
     ];
-    required.map(|(check, setting, told, wanted)| unguarded(check, setting, told, wanted)).into()
+    required.map(|(check, setting, reply, wanted)| unguarded(check, setting, reply, wanted)).into()
 }
 
 /// A node that restarts is in quarantine whatever it kept.
-fn guarded(info: &Info, appendfsync: &Told<String>) -> Finding {
+fn guarded(info: &Info, appendfsync: &Reply<String>) -> Finding {
     let found = match (info.appends, appendfsync) {
         (false, _) => "appendonly no".to_owned(),
         (true, Ok(fsync)) => format!("appendonly yes, appendfsync {fsync}"),
@@ -41,10 +41,10 @@ fn guarded(info: &Info, appendfsync: &Told<String>) -> Finding {
     Finding::ok("persistence", format!("{found}: as you like, with a restart guard"))
 }
 
-fn unguarded(check: &'static str, setting: &str, told: &Told<String>, wanted: &str) -> Finding {
+fn unguarded(check: &'static str, setting: &str, reply: &Reply<String>, wanted: &str) -> Finding {
     let advice =
         format!("set {setting} {wanted}: without a restart guard, exclusion rests on every vote being kept");
-    match told {
+    match reply {
         Ok(value) if value == wanted => Finding::ok(check, format!("{setting} {value}")),
         Ok(value) => Finding::fail(check, format!("{setting} {value}"), advice),
         Err(words) => Finding::unknown(check, words, format!("make sure that {setting} is {wanted}")),

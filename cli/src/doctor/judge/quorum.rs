@@ -51,7 +51,7 @@ fn servers(facts: &Facts) -> Finding {
     for (address, info) in known {
         by_run.entry(info.run_id).or_default().push(address);
     }
-    let told: usize = by_run.values().map(Vec::len).sum();
+    let known_servers: usize = by_run.values().map(Vec::len).sum();
     for (run_id, addresses) in &by_run {
         if addresses.len() > 1 {
             let found = format!("{} are one server (run_id {run_id})", addresses.join(" and "));
@@ -62,9 +62,11 @@ fn servers(facts: &Facts) -> Finding {
             );
         }
     }
-    if told < facts.nodes.len() {
-        let found =
-            format!("cannot tell: only {told} of {} nodes say which server they are", facts.nodes.len());
+    if known_servers < facts.nodes.len() {
+        let found = format!(
+            "cannot tell: only {known_servers} of {} nodes say which server they are",
+            facts.nodes.len()
+        );
         return Finding::warn("servers", found, "ask again when all of them do");
     }
     Finding::ok("servers", "all different")

@@ -92,8 +92,8 @@ fn clock(facts: &mut Facts) -> &mut ClockReading {
     server(facts).clock.as_mut().unwrap()
 }
 
-fn gone(error: Option<NodeError>) -> Result<Server, Gone> {
-    Err(Gone { why: "refused".to_owned(), error })
+fn gone(error: Option<NodeError>) -> Result<Server, Disconnected> {
+    Err(Disconnected { why: "refused".to_owned(), error })
 }
 
 fn no() -> String {

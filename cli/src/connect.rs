@@ -11,7 +11,7 @@ use tokio::{net::lookup_host, sync::mpsc};
 use crate::stopwatch;
 
 /// A connection of one's own to a node.
-pub(crate) struct Line {
+pub(crate) struct NodeConnection {
     connection: MultiplexedConnection,
     pushes: mpsc::UnboundedReceiver<PushInfo>,
     patience: Duration,
@@ -19,29 +19,29 @@ pub(crate) struct Line {
 
 /// There is no connection (any more), for this reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Gone {
+pub(crate) struct Disconnected {
     pub(crate) why: String,
     /// What connecting failed with; `None` where nothing was said for too long, or a connection
     /// broke.
     pub(crate) error: Option<NodeError>,
 }
 
-impl Gone {
+impl Disconnected {
     fn silent(patience: Duration) -> Self {
         Self { why: format!("no answer within {patience:?}"), error: None }
     }
 }
 
 /// What a node said, or the error that it gave instead.
-pub(crate) type Told<T> = Result<T, String>;
+pub(crate) type Reply<T> = Result<T, String>;
 
-impl Line {
+impl NodeConnection {
     /// Connects to a node, and speaks RESP3 with it, as locks do.
     ///
     /// # Errors
     ///
     /// Why it cannot be reached, or does not let this user in.
-    pub(crate) async fn open(node: &NodeConnector, patience: Duration) -> Result<Self, Gone> {
+    pub(crate) async fn open(node: &NodeConnector, patience: Duration) -> Result<Self, Disconnected> {
         let (sender, pushes) = mpsc::unbounded_channel();
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(None)
@@ -49,7 +49,7 @@ impl Line {
             .set_push_sender(sender);
         match node.connect(config, patience).await {
             Ok(connection) => Ok(Self { connection, pushes, patience }),
-            Err(node_error) => Err(Gone { why: node_error.to_string(), error: Some(node_error) }),
+            Err(node_error) => Err(Disconnected { why: node_error.to_string(), error: Some(node_error) }),
         }
     }
 
@@ -58,9 +58,9 @@ impl Line {
     /// # Errors
     ///
     /// The connection is gone; nothing more can be asked.
-    pub(crate) async fn ask<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<Told<T>, Gone> {
+    pub(crate) async fn ask<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<Reply<T>, Disconnected> {
         let answer = stopwatch::within(self.patience, command.query_async(&mut self.connection)).await;
-        told(self.patience, answer)
+        reply(self.patience, answer)
     }
 
     /// Subscribes to a channel.
@@ -68,9 +68,9 @@ impl Line {
     /// # Errors
     ///
     /// As [`ask`](Self::ask).
-    pub(crate) async fn subscribe(&mut self, channel: &str) -> Result<Told<()>, Gone> {
+    pub(crate) async fn subscribe(&mut self, channel: &str) -> Result<Reply<()>, Disconnected> {
         let answer = stopwatch::within(self.patience, self.connection.subscribe(channel)).await;
-        told(self.patience, answer)
+        reply(self.patience, answer)
     }
 
     /// What the node says next without being asked.
@@ -79,12 +79,12 @@ impl Line {
     }
 }
 
-fn told<T>(patience: Duration, answer: Option<Result<T, RedisError>>) -> Result<Told<T>, Gone> {
+fn reply<T>(patience: Duration, answer: Option<Result<T, RedisError>>) -> Result<Reply<T>, Disconnected> {
     match answer {
-        None => Err(Gone::silent(patience)),
+        None => Err(Disconnected::silent(patience)),
         Some(Ok(value)) => Ok(Ok(value)),
         Some(Err(error)) if error.is_unrecoverable_error() || error.is_io_error() => {
-            Err(Gone { why: error.to_string(), error: None })
+            Err(Disconnected { why: error.to_string(), error: None })
         }
         Some(Err(error)) => Ok(Err(words(&error))),
     }

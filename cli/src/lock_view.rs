@@ -13,7 +13,7 @@ use crate::{
 
 /// Who holds a resource: each node's answer, and the quorum's conclusion.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Sight {
+pub(crate) struct LockView {
     resource: String,
     /// The resource as people read it.
     #[serde(skip)]
@@ -23,7 +23,7 @@ pub(crate) struct Sight {
     needed: usize,
     #[serde(flatten)]
     holder: Option<Holder>,
-    nodes: Vec<NodeSight>,
+    nodes: Vec<NodeLockView>,
 }
 
 /// [`LockState`], as it is printed.
@@ -45,7 +45,7 @@ struct Holder {
 }
 
 #[derive(Clone, Debug, Serialize)]
-struct NodeSight {
+struct NodeLockView {
     node: String,
     state: NodeState,
     #[serde(flatten)]
@@ -67,7 +67,7 @@ enum NodeState {
     Unknown,
 }
 
-impl Sight {
+impl LockView {
     pub(crate) fn new(resource: &[u8], found: &Inspection) -> Self {
         let state = match found.state() {
             LockState::Held => State::Held,
@@ -86,7 +86,7 @@ impl Sight {
             state,
             needed: found.needed(),
             holder: (state == State::Held).then(holder),
-            nodes: found.answers().map(NodeSight::new).collect(),
+            nodes: found.answers().map(NodeLockView::new).collect(),
         }
     }
 
@@ -95,11 +95,11 @@ impl Sight {
         self.nodes.iter().all(|node| node.state == NodeState::Free)
     }
 
-    /// Whether a holder, here or on any node, was shown to do so in an earlier sight. That it was
+    /// Whether a holder, here or on any node, was shown to do so in an earlier view. That it was
     /// given back meanwhile makes no difference.
     pub(crate) fn has_no_other_holder_than(&self, shown: &Self) -> bool {
         let owner = |holder: &Holder| holder.owner.clone();
-        let was_on_a_node = |now: &NodeSight| {
+        let was_on_a_node = |now: &NodeLockView| {
             now.holder.is_none()
                 || shown
                     .nodes
@@ -145,7 +145,7 @@ impl Sight {
     }
 }
 
-impl NodeSight {
+impl NodeLockView {
     fn new(answer: &NodeInspection) -> Self {
         let (state, holder, error) = match answer.seen() {
             NodeHolder::Held { owner, holds, remaining, .. } => {
@@ -205,7 +205,7 @@ impl fmt::Display for Holder {
     }
 }
 
-impl fmt::Display for Sight {
+impl fmt::Display for LockView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.shown(width()))
     }
@@ -235,8 +235,8 @@ mod tests {
 
     const OWNER: &str = "5f0c1f1e-4f0f-4b6f-8d55-0e2b7a3f8d10:1234";
 
-    fn node(number: u8, holder: Option<Holder>) -> NodeSight {
-        NodeSight {
+    fn node(number: u8, holder: Option<Holder>) -> NodeLockView {
+        NodeLockView {
             node: format!("redis-{number}.internal:6379"),
             state: if holder.is_some() { NodeState::Held } else { NodeState::Unknown },
             counter: holder.is_some().then_some(1_763_751_600_000_001),
@@ -249,10 +249,10 @@ mod tests {
         }
     }
 
-    fn sight() -> Sight {
+    fn view() -> LockView {
         let holder = Holder { owner: Some(OWNER.to_owned()), holds: 1, remaining_ms: Some(24_800.0) };
         let nodes = (1..=5).map(|number| node(number, (number < 5).then(|| holder.clone())));
-        Sight {
+        LockView {
             resource: "nightly-report".to_owned(),
             name: "nightly-report".to_owned(),
             state: State::Held,
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn on_a_terminal_of_80_columns_every_node_has_one_line_and_the_owner_stands_whole_once() {
-        let shown = sight().shown(Some(80));
+        let shown = view().shown(Some(80));
         assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
         for number in 1..=5 {
             let rows =
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn elsewhere_lines_are_whole() {
-        let shown = sight().shown(None);
+        let shown = view().shown(None);
         assert_eq!(shown.lines().count(), 1 + 5 + 1 + 1, "{shown}");
         assert_eq!(shown.matches(OWNER).count(), 4 + 1, "{shown}");
         assert!(

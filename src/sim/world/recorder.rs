@@ -1,4 +1,4 @@
-//! Noting what becomes of attempts and leases, in global time.
+//! Recording what becomes of attempts and leases, in global time.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -18,9 +18,9 @@ use crate::{
     },
 };
 
-/// Sees everything that the locks of one client do.
+/// Records everything that the locks of one client do.
 #[derive(Debug)]
-pub(crate) struct Witness {
+pub(crate) struct Recorder {
     pub(crate) world: World,
     pub(crate) client: usize,
 }
@@ -37,9 +37,9 @@ pub(crate) struct Leases {
     looks: u32,
 }
 
-impl Monitor for Witness {}
+impl Monitor for Recorder {}
 
-impl Observer for Witness {
+impl Observer for Recorder {
     fn attempt_began(&self, resources: &Resources, owner: &OwnerId) -> u64 {
         let mut state = self.world.lock();
         let number = state.leases.next_attempt;

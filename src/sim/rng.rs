@@ -1,4 +1,4 @@
-//! Chance without order: numbers that follow from a seed and from what they are for.
+//! Random numbers without order: they follow from a seed and from what they are for.
 
 /// What a number is for.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redquorum::{Leadership, MultiLockGuard};
 
 /// A lease, as long as it is valid: that of a lock, or of a leader.
-pub(crate) trait Tenure {
+pub(crate) trait Lease {
     /// How much of the validity is left; zero once it is over.
     fn left(&self) -> Duration;
 
@@ -13,7 +13,7 @@ pub(crate) trait Tenure {
     async fn expiring_within(&self, left: Duration);
 }
 
-impl Tenure for MultiLockGuard {
+impl Lease for MultiLockGuard {
     fn left(&self) -> Duration {
         self.remaining()
     }
@@ -23,7 +23,7 @@ impl Tenure for MultiLockGuard {
     }
 }
 
-impl Tenure for Leadership {
+impl Lease for Leadership {
     fn left(&self) -> Duration {
         self.remaining()
     }

@@ -1,4 +1,4 @@
-//! What a history says about each attempt.
+//! An index of a history: what it says about each attempt.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{algorithm::fencing::FencingToken, resource::Resource};
 
 /// The whole of one attempt, from its beginning to the end of its lease.
 #[derive(Clone, Debug)]
-pub(crate) struct Account<'h> {
+pub(crate) struct AttemptRecord<'h> {
     pub(crate) attempt: Attempt,
     pub(crate) client: usize,
     pub(crate) resources: &'h [Resource],
@@ -47,7 +47,7 @@ pub(crate) struct Announced {
     pub(crate) at: Duration,
 }
 
-impl<'h> Account<'h> {
+impl<'h> AttemptRecord<'h> {
     fn new(attempt: Attempt, client: usize, resources: &'h [Resource], began: Duration) -> Self {
         let (granted, lost, ended, announced) = (None, None, None, None);
         Self { attempt, client, resources, began, granted, lost, ended, announced, is_verified: false }
@@ -96,8 +96,8 @@ impl<'h> Account<'h> {
 
 /// All attempts of a history, and its entries in order, each with the whole of its attempt.
 #[derive(Debug)]
-pub(crate) struct Accounts<'h> {
-    accounts: Vec<Account<'h>>,
+pub(crate) struct HistoryIndex<'h> {
+    attempts: Vec<AttemptRecord<'h>>,
     indices: HashMap<Attempt, usize>,
     steps: Vec<Result<Noted<'h>, Violation>>,
 }
@@ -108,7 +108,7 @@ struct Noted<'h> {
     at: Duration,
     client: usize,
     event: &'h Event,
-    account: Option<usize>,
+    record: Option<usize>,
 }
 
 /// One entry of a history.
@@ -117,36 +117,36 @@ pub(crate) enum Step<'a> {
     /// It cannot be.
     Malformed(&'a Violation),
     /// It can.
-    Seen(Seen<'a>),
+    Event(IndexedEvent<'a>),
 }
 
 /// An event together with what the history says of its attempt, before and after it.
 #[derive(Debug)]
-pub(crate) struct Seen<'a> {
+pub(crate) struct IndexedEvent<'a> {
     pub(crate) entry: usize,
     pub(crate) at: Duration,
     pub(crate) client: usize,
     pub(crate) event: &'a Event,
-    pub(crate) account: Option<&'a Account<'a>>,
+    pub(crate) record: Option<&'a AttemptRecord<'a>>,
 }
 
-impl<'h> Accounts<'h> {
+impl<'h> HistoryIndex<'h> {
     pub(crate) fn of(history: &'h History) -> Self {
-        let mut accounts = Self { accounts: Vec::new(), indices: HashMap::new(), steps: Vec::new() };
+        let mut index = Self { attempts: Vec::new(), indices: HashMap::new(), steps: Vec::new() };
         let mut latest = Duration::ZERO;
-        for (index, entry) in history.entries().iter().enumerate() {
+        for (number, entry) in history.entries().iter().enumerate() {
             if entry.at < latest {
-                accounts.malformed(index, entry, "time runs backwards");
+                index.malformed(number, entry, "time runs backwards");
             }
             latest = latest.max(entry.at);
-            accounts.take(index, latest, entry);
+            index.take(number, latest, entry);
         }
-        accounts
+        index
     }
 
     /// Every attempt, in the order in which they began.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Account<'h>> {
-        self.accounts.iter()
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &AttemptRecord<'h>> {
+        self.attempts.iter()
     }
 
     /// Every entry, in order. One that is before its predecessor comes twice: as malformed, and at
@@ -155,23 +155,23 @@ impl<'h> Accounts<'h> {
         self.steps.iter().map(|step| match step {
             Err(violation) => Step::Malformed(violation),
             Ok(noted) => {
-                let account = noted.account.and_then(|index| self.accounts.get(index));
+                let record = noted.record.and_then(|index| self.attempts.get(index));
                 let Noted { entry, at, client, event, .. } = *noted;
-                Step::Seen(Seen { entry, at, client, event, account })
+                Step::Event(IndexedEvent { entry, at, client, event, record })
             }
         })
     }
 
     fn take(&mut self, index: usize, at: Duration, entry: &'h Entry) {
         let Entry { client, ref event, .. } = *entry;
-        match self.account(index, at, client, event) {
-            Ok(account) => self.steps.push(Ok(Noted { entry: index, at, client, event, account })),
+        match self.attempt_of(index, at, client, event) {
+            Ok(record) => self.steps.push(Ok(Noted { entry: index, at, client, event, record })),
             Err(reason) => self.malformed(index, entry, reason),
         }
     }
 
-    /// The account that an event belongs to, with the event taken in; or why it cannot be.
-    fn account(
+    /// The attempt that an event belongs to, with the event taken in; or why it cannot be.
+    fn attempt_of(
         &mut self,
         index: usize,
         at: Duration,
@@ -180,15 +180,15 @@ impl<'h> Accounts<'h> {
     ) -> Result<Option<usize>, &'static str> {
         let Some(attempt) = event.attempt() else { return Ok(None) };
         let known = self.indices.get(&attempt).copied();
-        let account = known.and_then(|known| self.accounts.get_mut(known));
-        match (account, event) {
-            (Some(account), event) => account.take(index, at, event).map(|()| known),
+        let record = known.and_then(|known| self.attempts.get_mut(known));
+        match (record, event) {
+            (Some(record), event) => record.take(index, at, event).map(|()| known),
             (None, Event::Began { resources, .. }) => {
                 if resources.is_empty() || !resources.is_sorted_by(|a, b| a < b) {
                     return Err("the resources are none, unsorted or repeated");
                 }
-                let next = self.accounts.len();
-                self.accounts.push(Account::new(attempt, client, resources, at));
+                let next = self.attempts.len();
+                self.attempts.push(AttemptRecord::new(attempt, client, resources, at));
                 self.indices.insert(attempt, next);
                 Ok(Some(next))
             }

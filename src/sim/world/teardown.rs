@@ -1,4 +1,4 @@
-//! What is left to do outside of the world's mutex.
+//! The teardown after events: what is left to do outside of the world's mutex.
 
 use std::task::Waker;
 
@@ -8,7 +8,7 @@ use tokio::task::AbortHandle;
 /// what a task drops.
 #[derive(Debug, Default)]
 #[must_use = "somebody is to be woken"]
-pub(super) struct Aftermath {
+pub(super) struct Teardown {
     /// Whom to wake.
     pub(super) woken: Vec<Waker>,
     /// Which tasks to end.
@@ -17,7 +17,7 @@ pub(super) struct Aftermath {
     pub(super) forgotten: Vec<Waker>,
 }
 
-impl Aftermath {
+impl Teardown {
     pub(super) fn is_empty(&self) -> bool {
         self.woken.is_empty() && self.aborted.is_empty() && self.forgotten.is_empty()
     }
