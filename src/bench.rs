@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     algorithm::{
-        attempt::{Attempt, FailureReason, LockVote, Plan, Rules, Step},
+        attempt::{Attempt, AttemptStep, FailureReason, LockVote, Plan, Rules},
         node_set::NodeSet,
         node_view::NodeView,
         queue_node,
@@ -68,14 +68,14 @@ impl Core {
         let mut open = NodeSet::EMPTY.iter().collect::<Vec<_>>().into_iter();
         loop {
             match attempt.step(NOW) {
-                Step::Lock { nodes, .. } => open = nodes.iter().collect::<Vec<_>>().into_iter(),
-                Step::Wait(_) => match open.next() {
+                AttemptStep::Lock { nodes, .. } => open = nodes.iter().collect::<Vec<_>>().into_iter(),
+                AttemptStep::Wait(_) => match open.next() {
                     Some(node) => attempt.on_lock(node, LockVote::Granted(7)),
                     None => return false,
                 },
-                Step::Enqueue(_) | Step::WriteBack { .. } | Step::Abandon => {}
-                Step::Acquired { .. } => return true,
-                Step::Failed(_) => return false,
+                AttemptStep::Enqueue(_) | AttemptStep::WriteBack { .. } | AttemptStep::Abandon => {}
+                AttemptStep::Acquired { .. } => return true,
+                AttemptStep::Failed(_) => return false,
             }
         }
     }

@@ -18,7 +18,7 @@ pub(crate) struct LockView {
     /// The resource as people read it.
     #[serde(skip)]
     name: String,
-    state: State,
+    state: ShownState,
     /// How many nodes have to agree.
     needed: usize,
     #[serde(flatten)]
@@ -29,7 +29,7 @@ pub(crate) struct LockView {
 /// [`LockState`], as it is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum State {
+enum ShownState {
     Held,
     Free,
     Unclear,
@@ -70,9 +70,9 @@ enum NodeState {
 impl LockView {
     pub(crate) fn new(resource: &[u8], found: &Inspection) -> Self {
         let state = match found.state() {
-            LockState::Held => State::Held,
-            LockState::Free => State::Free,
-            _ => State::Unclear,
+            LockState::Held => ShownState::Held,
+            LockState::Free => ShownState::Free,
+            _ => ShownState::Unclear,
         };
         let holder = || Holder {
             owner: found.owner().map(ToString::to_string),
@@ -85,7 +85,7 @@ impl LockView {
             name: name::shown(OsStr::from_bytes(resource)),
             state,
             needed: found.needed(),
-            holder: (state == State::Held).then(holder),
+            holder: (state == ShownState::Held).then(holder),
             nodes: found.answers().map(NodeLockView::new).collect(),
         }
     }
@@ -131,13 +131,13 @@ impl LockView {
         let (resource, nodes, needed) = (&self.name, self.nodes.len(), self.needed);
         let held = self.nodes.iter().filter(|node| node.state == NodeState::Held).count();
         match (self.state, &self.holder) {
-            (State::Held, Some(holder)) => format!("{resource} is held by {holder}"),
-            (State::Held, None) => format!("{resource} is held"),
-            (State::Free, _) if held == 0 => format!("{resource} is free"),
-            (State::Free, _) => format!(
+            (ShownState::Held, Some(holder)) => format!("{resource} is held by {holder}"),
+            (ShownState::Held, None) => format!("{resource} is held"),
+            (ShownState::Free, _) if held == 0 => format!("{resource} is free"),
+            (ShownState::Free, _) => format!(
                 "{resource} is free: {held} of {nodes} nodes have a holder, but no {needed} the same one"
             ),
-            (State::Unclear, _) => format!(
+            (ShownState::Unclear, _) => format!(
                 "{resource} is unclear: it depends on nodes that did not say, or may have forgotten, \
                  so do not take it for free"
             ),
@@ -255,7 +255,7 @@ mod tests {
         LockView {
             resource: "nightly-report".to_owned(),
             name: "nightly-report".to_owned(),
-            state: State::Held,
+            state: ShownState::Held,
             needed: 3,
             holder: Some(holder.clone()),
             nodes: nodes.collect(),

@@ -27,13 +27,13 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub(crate) struct Messages {
     is_json: bool,
-    lines: SyncSender<Line>,
+    lines: SyncSender<Message>,
     /// The lines that move below the messages.
     bars: MultiProgress,
 }
 
 #[derive(Debug)]
-enum Line {
+enum Message {
     Text(Vec<u8>),
     /// Everything before it has been written when this is heard.
     Mark(SyncSender<()>),
@@ -91,13 +91,13 @@ impl Messages {
     fn write_line(&self, mut line: Vec<u8>) {
         line.push(b'\n');
         // Full: nobody reads. What is said is worth less than what is done.
-        self.lines.try_send(Line::Text(line)).ok();
+        self.lines.try_send(Message::Text(line)).ok();
     }
 
     /// Waits until all has been written, but not for long.
     pub(crate) fn flush(&self) {
         let (mark, written) = sync_channel(1);
-        if self.lines.try_send(Line::Mark(mark)).is_ok() {
+        if self.lines.try_send(Message::Mark(mark)).is_ok() {
             match written.recv_timeout(PATIENCE) {
                 Ok(()) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
             }
@@ -108,7 +108,7 @@ impl Messages {
 /// Lines of logs, for `tracing-subscriber`.
 impl Write for Messages {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        self.lines.try_send(Line::Text(buffer.to_vec())).ok();
+        self.lines.try_send(Message::Text(buffer.to_vec())).ok();
         Ok(buffer.len())
     }
 
@@ -117,7 +117,7 @@ impl Write for Messages {
     }
 }
 
-fn write_all(waiting: &Receiver<Line>, bars: &MultiProgress) {
+fn write_all(waiting: &Receiver<Message>, bars: &MultiProgress) {
     // While the terminal is lent to a command, we are in the background, from where a terminal with
     // `tostop` lets nobody write: SIGTTOU would stop the whole process, and with it the task that
     // is to end the command. Where it is blocked, the write is done.
@@ -127,8 +127,8 @@ fn write_all(waiting: &Receiver<Line>, bars: &MultiProgress) {
     while let Ok(line) = waiting.recv() {
         match line {
             // There is nobody left to tell if standard error is closed.
-            Line::Text(text) => bars.suspend(|| drop(anstream::stderr().write_all(&text))),
-            Line::Mark(mark) => drop(mark.send(())),
+            Message::Text(text) => bars.suspend(|| drop(anstream::stderr().write_all(&text))),
+            Message::Mark(mark) => drop(mark.send(())),
         }
     }
 }

@@ -72,7 +72,7 @@ pub(crate) enum LockVote {
 
 /// What to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum AttemptStep {
     /// Send the lock to these nodes. `has_turn`: the queue node has granted it.
     Lock { nodes: NodeSet, has_turn: bool },
     /// Ask this node for a turn to lock.
@@ -106,8 +106,8 @@ pub(crate) enum FailureReason {
 ///
 /// 1. `start` is before the first byte of the attempt: the validity counts from there, a write-back
 ///    included.
-/// 2. [`Step::Acquired`] is given only before the end of the validity, checked last.
-/// 3. After [`Step::Abandon`] no vote makes it succeed.
+/// 2. [`AttemptStep::Acquired`] is given only before the end of the validity, checked last.
+/// 3. After [`AttemptStep::Abandon`] no vote makes it succeed.
 #[derive(Clone, Debug)]
 pub(crate) struct Attempt {
     rules: Rules,
@@ -226,8 +226,8 @@ impl Attempt {
     }
 
     /// What to do at `now`. To be asked again after every step but the last two, and whenever
-    /// something was heard or the time of a [`Step::Wait`] has come.
-    pub(crate) fn step(&mut self, now: Instant) -> Step {
+    /// something was heard or the time of a [`AttemptStep::Wait`] has come.
+    pub(crate) fn step(&mut self, now: Instant) -> AttemptStep {
         if mutation::is_on(Mutation::StartAfterFirstAnswer) && self.answered().len() <= 1 {
             self.start = now;
         }
@@ -237,8 +237,8 @@ impl Attempt {
             AttemptPhase::Locking => self.step_locking(now),
             AttemptPhase::Confirming(token) => self.step_confirming(token, now),
             AttemptPhase::Settling => self.step_settling(),
-            AttemptPhase::Acquired(token) => Step::Acquired { token: FencingToken::new(token) },
-            AttemptPhase::Failed(reason) => Step::Failed(reason),
+            AttemptPhase::Acquired(token) => AttemptStep::Acquired { token: FencingToken::new(token) },
+            AttemptPhase::Failed(reason) => AttemptStep::Failed(reason),
         }
     }
 
@@ -267,7 +267,7 @@ impl Attempt {
         self.start
     }
 
-    fn step_locking(&mut self, now: Instant) -> Step {
+    fn step_locking(&mut self, now: Instant) -> AttemptStep {
         if self.is_too_late(now, self.lock.result()) {
             return self.abandon(now);
         }
@@ -291,10 +291,10 @@ impl Attempt {
                 let next = self.next_to_ask(now);
                 if let Some(node) = self.queue_node_among(next) {
                     self.ask(NodeSet::only(node), now);
-                    Step::Enqueue(node)
+                    AttemptStep::Enqueue(node)
                 } else if !next.is_empty() {
                     self.ask(next, now);
-                    Step::Lock { nodes: next, has_turn: !matches!(self.rules.plan, Plan::First(_)) }
+                    AttemptStep::Lock { nodes: next, has_turn: !matches!(self.rules.plan, Plan::First(_)) }
                 } else if let Some(step) = self.ask_put_off(now) {
                     step
                 } else if self.queue_node_refused() {
@@ -308,7 +308,7 @@ impl Attempt {
         }
     }
 
-    fn step_confirming(&mut self, token: u64, now: Instant) -> Step {
+    fn step_confirming(&mut self, token: u64, now: Instant) -> AttemptStep {
         for node in self.fencing.confirmed().iter() {
             self.confirm.vote(node, true);
         }
@@ -322,12 +322,12 @@ impl Attempt {
         }
         if mutation::is_on(Mutation::NoWriteBack) {
             self.phase = AttemptPhase::Acquired(token);
-            return Step::Acquired { token: FencingToken::new(token) };
+            return AttemptStep::Acquired { token: FencingToken::new(token) };
         }
         match self.confirm.result() {
             TallyResult::Won => {
                 self.phase = AttemptPhase::Acquired(token);
-                Step::Acquired { token: FencingToken::new(token) }
+                AttemptStep::Acquired { token: FencingToken::new(token) }
             }
             TallyResult::Lost => self.abandon(now),
             TallyResult::Pending => {
@@ -336,25 +336,25 @@ impl Attempt {
                     self.wait(self.lock.next_deadline().into_iter().chain(self.confirm.next_deadline()).min())
                 } else {
                     self.confirm.ask(write_back, now + self.rules.node_timeout);
-                    Step::WriteBack { token, nodes: write_back }
+                    AttemptStep::WriteBack { token, nodes: write_back }
                 }
             }
         }
     }
 
     /// Waits for further votes only to tell "held" from "cannot be asked".
-    fn step_settling(&mut self) -> Step {
+    fn step_settling(&mut self) -> AttemptStep {
         let answered = self.answered();
         let electorate = self.rules.electorate;
         if electorate.is_quorum(answered) || !electorate.is_quorum(answered.union(self.lock.pending())) {
             let reason = self.reason();
             self.phase = AttemptPhase::Failed(reason);
-            return Step::Failed(reason);
+            return AttemptStep::Failed(reason);
         }
         self.wait(self.lock.next_deadline())
     }
 
-    fn abandon(&mut self, now: Instant) -> Step {
+    fn abandon(&mut self, now: Instant) -> AttemptStep {
         self.phase = if now >= self.end_of_validity() {
             AttemptPhase::Failed(FailureReason::Expired)
         } else if self.is_put_off || self.queue_node_refused() || self.waker_refused() {
@@ -364,7 +364,7 @@ impl Attempt {
         } else {
             AttemptPhase::Settling
         };
-        Step::Abandon
+        AttemptStep::Abandon
     }
 
     fn reason(&self) -> FailureReason {
@@ -398,11 +398,11 @@ impl Attempt {
         self.rules.validity.valid_until(self.start, self.rules.ttl)
     }
 
-    fn wait(&self, deadline: Option<Instant>) -> Step {
+    fn wait(&self, deadline: Option<Instant>) -> AttemptStep {
         let queue_node = self.rules.plan.queue_nodes().is_some()
             && matches!(self.phase, AttemptPhase::Locking)
             && self.lock.granted().is_empty();
         let deadline = deadline.into_iter().chain([self.end()]).min().unwrap_or(self.start);
-        Step::Wait(if queue_node { deadline.min(self.hedge_at) } else { deadline })
+        AttemptStep::Wait(if queue_node { deadline.min(self.hedge_at) } else { deadline })
     }
 }

@@ -17,12 +17,12 @@ use crate::clock::Instant;
 /// 3. A waker never runs and is never dropped in here: either may be anybody's code, and the queue
 ///    is behind a mutex.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub(super) struct SleepQueue {
     sleepers: BTreeMap<(Instant, u64), Waker>,
     armed: Option<Instant>,
 }
 
-impl Queue {
+impl SleepQueue {
     /// Puts a sleeper in and returns the waker that it had left before. `id` tells sleepers with
     /// one deadline apart.
     #[must_use = "drop it only after the mutex is released"]
@@ -112,7 +112,7 @@ mod tests {
 
     #[derive(Default)]
     struct Bed {
-        queue: Queue,
+        queue: SleepQueue,
         woken: Arc<Mutex<Vec<u64>>>,
     }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    clock::{Instant, alarm::Alarm, boot_time::boot_time, queue::Queue},
+    clock::{Instant, alarm::Alarm, boot_time::boot_time, queue::SleepQueue},
     mutex::lock,
 };
 
@@ -27,19 +27,22 @@ use crate::{
 ///    another sleep's drop.
 #[derive(Debug)]
 pub(super) struct Sleepers {
-    state: Mutex<State>,
+    state: Mutex<SleepersState>,
     next_id: AtomicU64,
 }
 
 #[derive(Debug)]
-struct State {
-    queue: Queue,
+struct SleepersState {
+    queue: SleepQueue,
     alarm: Alarm,
 }
 
 impl Sleepers {
     pub(super) fn new(alarm: Alarm) -> Self {
-        Self { state: Mutex::new(State { queue: Queue::default(), alarm }), next_id: AtomicU64::new(0) }
+        Self {
+            state: Mutex::new(SleepersState { queue: SleepQueue::default(), alarm }),
+            next_id: AtomicU64::new(0),
+        }
     }
 
     pub(super) fn sleep_until(self: &Arc<Self>, deadline: Instant) -> Sleep {
@@ -96,7 +99,7 @@ impl Sleepers {
     ///
     /// Done under the mutex: two deadlines that reached the alarm in the wrong order would leave it
     /// set for the later.
-    fn arm(self: &Arc<Self>, state: &mut State) -> bool {
+    fn arm(self: &Arc<Self>, state: &mut SleepersState) -> bool {
         let Some(deadline) = state.queue.arm() else {
             return true;
         };

@@ -70,7 +70,7 @@ pub struct Observation {
 }
 
 /// What goes on behind an [`Observation`].
-struct Observer {
+struct LeaderObserver {
     client: Arc<Client>,
     checked: CheckedRequest,
     notifier: Arc<LeaderNotifier>,
@@ -93,7 +93,7 @@ struct LeaderNotifier(Notify);
 impl Observation {
     pub(super) fn begin(client: &Arc<Client>, checked: CheckedRequest) -> Self {
         let resource = checked.resource.clone();
-        let observer = Observer::begin(Arc::clone(client), checked);
+        let observer = LeaderObserver::begin(Arc::clone(client), checked);
         let leaders = unfold(observer, |mut observer| async {
             let leader = observer.next().await?;
             Some((leader, observer))
@@ -125,7 +125,7 @@ impl fmt::Debug for Observation {
     }
 }
 
-impl Observer {
+impl LeaderObserver {
     fn begin(client: Arc<Client>, checked: CheckedRequest) -> Self {
         let notifier = Arc::new(LeaderNotifier::default());
         let topic = names::leader(&checked.resource);

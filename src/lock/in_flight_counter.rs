@@ -14,11 +14,11 @@ use tokio::sync::Notify;
 /// looks for attempts. Both in one total order (`SeqCst`), so that one of them sees the other.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InFlightCounter {
-    shared: Arc<Shared>,
+    shared: Arc<SharedCount>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedCount {
     in_flight: AtomicUsize,
     none: Notify,
 }
@@ -26,7 +26,7 @@ struct Shared {
 /// One attempt under way, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct InFlight {
-    shared: Arc<Shared>,
+    shared: Arc<SharedCount>,
 }
 
 impl InFlightCounter {

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     algorithm::{
-        attempt::{self, Attempt, FailureReason, LockVote, Plan, Step},
+        attempt::{self, Attempt, AttemptStep, FailureReason, LockVote, Plan},
         fencing::FencingToken,
         lease::LeaseTime,
         node_set::NodeSet,
@@ -110,19 +110,19 @@ pub(crate) async fn attempt(
     }
     loop {
         match performer.attempt.step(core.now()) {
-            Step::Lock { nodes, has_turn } => performer.send_lock(nodes, has_turn),
-            Step::Enqueue(node) => performer.enqueue(node),
-            Step::WriteBack { token, nodes } => performer.send_write_back(token, nodes),
-            Step::Wait(deadline) => {
+            AttemptStep::Lock { nodes, has_turn } => performer.send_lock(nodes, has_turn),
+            AttemptStep::Enqueue(node) => performer.enqueue(node),
+            AttemptStep::WriteBack { token, nodes } => performer.send_write_back(token, nodes),
+            AttemptStep::Wait(deadline) => {
                 if let Heard::Answer { node, tag, answer } =
                     performer.fanout.next(&*core.clock, deadline).await
                 {
                     performer.hear(node, tag, answer);
                 }
             }
-            Step::Abandon => performer.roll_back(),
-            Step::Acquired { token } => return AttemptOutcome::Acquired(performer.acquired(token)),
-            Step::Failed(reason) => return AttemptOutcome::Failed(performer.failed(reason)),
+            AttemptStep::Abandon => performer.roll_back(),
+            AttemptStep::Acquired { token } => return AttemptOutcome::Acquired(performer.acquired(token)),
+            AttemptStep::Failed(reason) => return AttemptOutcome::Failed(performer.failed(reason)),
         }
     }
 }

@@ -35,11 +35,11 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     /// Looked up by resources, never iterated.
-    queues: Mutex<HashMap<Resources, (usize, Arc<Queue>)>>,
+    queues: Mutex<HashMap<Resources, (usize, Arc<TaskQueue>)>>,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct TaskQueue {
     /// Tokio's mutex is fair: the first to ask is the first to get it.
     turn: tokio::sync::Mutex<Turn>,
     notifier: Arc<Notifier>,
@@ -72,7 +72,7 @@ struct Waiting {
 struct Place<'a> {
     waiters: &'a Waiters,
     waited: Resources,
-    queue: Arc<Queue>,
+    queue: Arc<TaskQueue>,
 }
 
 /// Locks, waiting as long as it takes: until the resource is free, or no quorum could be asked for

@@ -12,7 +12,7 @@ use self::{
     child::{Change, Child},
     guardian::Guardian,
     lease::Lease,
-    rule::{Rule, Step},
+    rule::{Rule, RuleStep},
     signals::Signals,
     terminal::Terminal,
 };
@@ -131,15 +131,15 @@ impl Job<'_> {
     }
 }
 
-fn perform(step: Step, child: &Child, left: Duration, app: &App) {
+fn perform(step: RuleStep, child: &Child, left: Duration, app: &App) {
     match step {
-        Step::Term => {
+        RuleStep::Term => {
             child.signal(Signal::SIGTERM);
             // One that is stopped would not hear it.
             child.signal(Signal::SIGCONT);
             app.messages.notice(&format!("the lease ends in {left:.1?} and is not renewed: SIGTERM"));
         }
-        Step::Kill => {
+        RuleStep::Kill => {
             child.signal(Signal::SIGKILL);
             let message = if left.is_zero() {
                 "the lease is lost: SIGKILL".to_owned()
@@ -148,7 +148,7 @@ fn perform(step: Step, child: &Child, left: Duration, app: &App) {
             };
             app.messages.notice(&message);
         }
-        Step::Tell => app.messages.notice("the lease is lost: the command runs on without it"),
+        RuleStep::Tell => app.messages.notice("the lease is lost: the command runs on without it"),
     }
 }
 

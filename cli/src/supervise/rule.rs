@@ -60,7 +60,7 @@ impl Marks {
 
 /// What is to be done now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum RuleStep {
     /// Ask the command to end.
     Term,
     /// End it.
@@ -76,7 +76,8 @@ pub(crate) enum Step {
 ///
 /// # Invariants
 ///
-/// 1. With no more left than the margin, [`Step::Kill`] has been said, unless losses are ignored.
+/// 1. With no more left than the margin, [`RuleStep::Kill`] has been said, unless losses are
+///    ignored.
 /// 2. Each step is said once, and none after `Kill`.
 /// 3. A renewal takes nothing back: a command that was asked to end is going to. It only puts the
 ///    `Kill` off.
@@ -84,11 +85,11 @@ pub(crate) enum Step {
 pub(crate) struct Rule {
     on_loss: OnLoss,
     marks: Marks,
-    phase: Phase,
+    phase: RulePhase,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum RulePhase {
     Untouched,
     Asked,
     Killed,
@@ -97,18 +98,18 @@ enum Phase {
 
 impl Rule {
     pub(crate) fn new(on_loss: OnLoss, marks: Marks) -> Self {
-        Self { on_loss, marks, phase: Phase::Untouched }
+        Self { on_loss, marks, phase: RulePhase::Untouched }
     }
 
     /// What to do with so much left of the validity.
-    pub(crate) fn at(&mut self, left: Duration) -> Option<Step> {
+    pub(crate) fn at(&mut self, left: Duration) -> Option<RuleStep> {
         if self.mark().is_none_or(|mark| left > mark) {
             return None;
         }
         let (step, phase) = match self.on_loss {
-            OnLoss::Ignore => (Step::Tell, Phase::Told),
-            OnLoss::Term if left > self.marks.margin => (Step::Term, Phase::Asked),
-            OnLoss::Term | OnLoss::Kill => (Step::Kill, Phase::Killed),
+            OnLoss::Ignore => (RuleStep::Tell, RulePhase::Told),
+            OnLoss::Term if left > self.marks.margin => (RuleStep::Term, RulePhase::Asked),
+            OnLoss::Term | OnLoss::Kill => (RuleStep::Kill, RulePhase::Killed),
         };
         self.phase = phase;
         Some(step)
@@ -117,16 +118,16 @@ impl Rule {
     /// With how much left it wants to be asked again; `None` if it has no more to say.
     pub(crate) fn mark(&self) -> Option<Duration> {
         match (self.phase, self.on_loss) {
-            (Phase::Killed | Phase::Told, _) => None,
-            (Phase::Untouched, OnLoss::Ignore) => Some(Duration::ZERO),
-            (Phase::Untouched, OnLoss::Term) => Some(self.marks.grace + self.marks.margin),
-            (Phase::Untouched, OnLoss::Kill) | (Phase::Asked, _) => Some(self.marks.margin),
+            (RulePhase::Killed | RulePhase::Told, _) => None,
+            (RulePhase::Untouched, OnLoss::Ignore) => Some(Duration::ZERO),
+            (RulePhase::Untouched, OnLoss::Term) => Some(self.marks.grace + self.marks.margin),
+            (RulePhase::Untouched, OnLoss::Kill) | (RulePhase::Asked, _) => Some(self.marks.margin),
         }
     }
 
     /// Whether the command was asked to end, or ended, because of its lease.
     pub(crate) fn has_intervened(&self) -> bool {
-        matches!(self.phase, Phase::Asked | Phase::Killed)
+        matches!(self.phase, RulePhase::Asked | RulePhase::Killed)
     }
 }
 
@@ -142,7 +143,7 @@ mod tests {
 
     /// What is said as the time that is left becomes these numbers of milliseconds, one after the
     /// other.
-    fn said(rule: &mut Rule, left: &[u64]) -> Vec<(u64, Step)> {
+    fn said(rule: &mut Rule, left: &[u64]) -> Vec<(u64, RuleStep)> {
         let at = |left: &u64| rule.at(Duration::from_millis(*left)).map(|step| (*left, step));
         left.iter().filter_map(at).collect()
     }
@@ -169,33 +170,33 @@ mod tests {
 
     #[test]
     fn a_lease_that_runs_out_asks_first_and_then_kills() {
-        let expected = [(6000, Step::Term), (1000, Step::Kill)];
+        let expected = [(6000, RuleStep::Term), (1000, RuleStep::Kill)];
         assert_eq!(said(&mut rule(OnLoss::Term), &[29_698, 6001, 6000, 5999, 1001, 1000, 999, 0]), expected);
     }
 
     #[test]
     fn a_lease_that_is_over_all_at_once_kills_at_once() {
         for on_loss in [OnLoss::Term, OnLoss::Kill] {
-            assert_eq!(said(&mut rule(on_loss), &[20_000, 0, 0]), [(0, Step::Kill)]);
+            assert_eq!(said(&mut rule(on_loss), &[20_000, 0, 0]), [(0, RuleStep::Kill)]);
         }
     }
 
     #[test]
     fn without_a_question_it_kills_at_the_margin() {
-        assert_eq!(said(&mut rule(OnLoss::Kill), &[6000, 1001, 1000, 999, 0]), [(1000, Step::Kill)]);
+        assert_eq!(said(&mut rule(OnLoss::Kill), &[6000, 1001, 1000, 999, 0]), [(1000, RuleStep::Kill)]);
     }
 
     #[test]
     fn a_loss_that_is_ignored_is_told_when_it_has_come() {
-        assert_eq!(said(&mut rule(OnLoss::Ignore), &[6000, 1000, 1, 0, 0]), [(0, Step::Tell)]);
+        assert_eq!(said(&mut rule(OnLoss::Ignore), &[6000, 1000, 1, 0, 0]), [(0, RuleStep::Tell)]);
     }
 
     #[test]
     fn a_renewal_puts_the_end_off_and_does_not_ask_twice() {
         let mut rule = rule(OnLoss::Term);
-        assert_eq!(said(&mut rule, &[5000, 29_000, 6000, 4000, 29_000, 1001]), [(5000, Step::Term)]);
+        assert_eq!(said(&mut rule, &[5000, 29_000, 6000, 4000, 29_000, 1001]), [(5000, RuleStep::Term)]);
         assert!(rule.has_intervened());
-        assert_eq!(said(&mut rule, &[1000]), [(1000, Step::Kill)]);
+        assert_eq!(said(&mut rule, &[1000]), [(1000, RuleStep::Kill)]);
     }
 
     #[test]
@@ -209,7 +210,7 @@ mod tests {
                 let mut kills = 0;
                 let mut lowest = Duration::MAX;
                 for left in [first, second, third] {
-                    kills += usize::from(rule.at(left) == Some(Step::Kill));
+                    kills += usize::from(rule.at(left) == Some(RuleStep::Kill));
                     lowest = lowest.min(left);
                     assert_eq!(
                         kills,

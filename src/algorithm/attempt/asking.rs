@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Attempt, HEDGE_SHARE, LockVote, Plan, Step};
+use super::{Attempt, AttemptStep, HEDGE_SHARE, LockVote, Plan};
 use crate::{algorithm::node_set::NodeSet, clock::Instant};
 
 /// A client that has its turn and is refused asks again after no less than this share of the time
@@ -15,7 +15,7 @@ impl Attempt {
     /// others who are about to give theirs back. It asks at once the first time, and then less and
     /// less often; not for longer than it waits for a silent queue node, nor if a quorum names one
     /// owner both times.
-    pub(super) fn ask_again(&mut self, now: Instant) -> Option<Step> {
+    pub(super) fn ask_again(&mut self, now: Instant) -> Option<AttemptStep> {
         let until = self.start + self.hedge();
         let is_vain = self.is_refused_elsewhere || (self.is_held && self.repeats > 0);
         if self.turn.is_none() || now >= until || is_vain {
@@ -29,7 +29,7 @@ impl Attempt {
         };
         let at = *self.again_at.get_or_insert(now + pause);
         if now < at {
-            return Some(Step::Wait(at.min(until).min(self.end())));
+            return Some(AttemptStep::Wait(at.min(until).min(self.end())));
         }
         let refused = self.nodes_that(|lock_vote| matches!(lock_vote, LockVote::Refused | LockVote::PutOff));
         if refused.is_empty() {
@@ -40,28 +40,28 @@ impl Attempt {
     }
 
     /// Nodes that put us off are asked as one whose turn it is, once the queue node has granted.
-    pub(super) fn ask_put_off(&mut self, now: Instant) -> Option<Step> {
+    pub(super) fn ask_put_off(&mut self, now: Instant) -> Option<AttemptStep> {
         let put_off = self.nodes_that(|lock_vote| lock_vote == LockVote::PutOff);
         let goes = (self.turn.is_some() || self.is_queue_lost(now)) && !self.is_refused_elsewhere;
         (goes && !put_off.is_empty()).then(|| self.repeat(put_off, now))
     }
 
-    fn repeat(&mut self, nodes: NodeSet, now: Instant) -> Step {
+    fn repeat(&mut self, nodes: NodeSet, now: Instant) -> AttemptStep {
         self.again_at = None;
         self.set_silent(nodes);
         self.lock.ask_again(nodes, now + self.rules.node_timeout);
-        Step::Lock { nodes, has_turn: true }
+        AttemptStep::Lock { nodes, has_turn: true }
     }
 
     /// An attempt of a newcomer that has no votes, or was put off, fails when the queue node has
     /// refused, too, if that is soon: it may grant.
-    pub(super) fn wait_for_queue_node(&self, now: Instant) -> Option<Step> {
+    pub(super) fn wait_for_queue_node(&self, now: Instant) -> Option<AttemptStep> {
         let Plan::First(queue_node) = self.rules.plan else { return None };
         let until = self.start + self.hedge();
         let is_open = self.lock_votes.get(queue_node) == Some(&LockVote::Silent)
             && self.lock.pending().contains(queue_node);
         let may_win = self.lock.granted().is_empty() || self.lock_votes.contains(&LockVote::PutOff);
-        (is_open && may_win && now < until).then(|| Step::Wait(until.min(self.end())))
+        (is_open && may_win && now < until).then(|| AttemptStep::Wait(until.min(self.end())))
     }
 
     /// Whether nobody says that others are queued: the queue node cannot, and no other has one.

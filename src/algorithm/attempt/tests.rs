@@ -27,12 +27,12 @@ fn attempt(count: usize, plan: Plan) -> Attempt {
 #[test]
 fn a_quorum_of_equal_votes_wins_in_one_round() {
     let mut attempt = attempt(5, Plan::First(0));
-    assert_eq!(attempt.step(at(0)), Step::Lock { nodes: NodeSet::first(5), has_turn: false });
-    assert_eq!(attempt.step(at(0)), Step::Wait(at(1000)));
+    assert_eq!(attempt.step(at(0)), AttemptStep::Lock { nodes: NodeSet::first(5), has_turn: false });
+    assert_eq!(attempt.step(at(0)), AttemptStep::Wait(at(1000)));
     for node in [4, 0, 2] {
         attempt.on_lock(node, LockVote::Granted(7));
     }
-    assert_eq!(attempt.step(at(3)), Step::Acquired { token: FencingToken::new(7) });
+    assert_eq!(attempt.step(at(3)), AttemptStep::Acquired { token: FencingToken::new(7) });
 }
 
 #[test]
@@ -41,10 +41,10 @@ fn differing_votes_are_raised_to_the_largest_and_the_raise_needs_its_quorum() {
     attempt.step(at(0));
     attempt.on_lock(0, LockVote::Granted(3));
     attempt.on_lock(1, LockVote::Granted(8));
-    assert_eq!(attempt.step(at(1)), Step::WriteBack { token: 8, nodes: nodes(&[0]) });
-    assert_eq!(attempt.step(at(1)), Step::Wait(at(1000)));
+    assert_eq!(attempt.step(at(1)), AttemptStep::WriteBack { token: 8, nodes: nodes(&[0]) });
+    assert_eq!(attempt.step(at(1)), AttemptStep::Wait(at(1000)));
     attempt.on_write_back(0, true);
-    assert_eq!(attempt.step(at(2)), Step::Acquired { token: FencingToken::new(8) });
+    assert_eq!(attempt.step(at(2)), AttemptStep::Acquired { token: FencingToken::new(8) });
 }
 
 #[test]
@@ -55,9 +55,9 @@ fn a_late_equal_vote_confirms_instead_of_a_failed_raise() {
     attempt.on_lock(1, LockVote::Granted(8));
     attempt.step(at(1));
     attempt.on_write_back(0, false);
-    assert_eq!(attempt.step(at(2)), Step::Wait(at(1000)));
+    assert_eq!(attempt.step(at(2)), AttemptStep::Wait(at(1000)));
     attempt.on_lock(2, LockVote::Granted(8));
-    assert_eq!(attempt.step(at(3)), Step::Acquired { token: FencingToken::new(8) });
+    assert_eq!(attempt.step(at(3)), AttemptStep::Acquired { token: FencingToken::new(8) });
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_late_larger_vote_does_not_confirm() {
     attempt.step(at(1));
     attempt.on_write_back(0, false);
     attempt.on_lock(2, LockVote::Granted(9));
-    assert_eq!(attempt.step(at(3)), Step::Abandon);
+    assert_eq!(attempt.step(at(3)), AttemptStep::Abandon);
     assert_eq!(attempt.to_roll_back().collect::<Vec<_>>(), [(0, true), (1, true), (2, true)]);
 }
 
@@ -81,8 +81,8 @@ fn votes_that_come_after_the_validity_are_not_enough() {
     let mut attempt = Attempt::new(rules, at(0));
     attempt.step(at(0));
     attempt.on_lock(0, LockVote::Granted(1));
-    assert_eq!(attempt.step(at(9_899)), Step::Abandon);
-    assert_eq!(attempt.step(at(9_899)), Step::Failed(FailureReason::Expired));
+    assert_eq!(attempt.step(at(9_899)), AttemptStep::Abandon);
+    assert_eq!(attempt.step(at(9_899)), AttemptStep::Failed(FailureReason::Expired));
 }
 
 #[test]
@@ -92,11 +92,11 @@ fn lost_as_soon_as_it_can_be_and_the_reason_waits_for_a_quorum_of_answers() {
     attempt.on_lock(0, LockVote::Failed);
     attempt.on_lock(1, LockVote::Refused);
     attempt.on_lock(2, LockVote::Refused);
-    assert_eq!(attempt.step(at(1)), Step::Abandon);
-    assert_eq!(attempt.step(at(1)), Step::Wait(at(1000)));
+    assert_eq!(attempt.step(at(1)), AttemptStep::Abandon);
+    assert_eq!(attempt.step(at(1)), AttemptStep::Wait(at(1000)));
     assert_eq!(attempt.to_roll_back().collect::<Vec<_>>(), [(0, true), (3, false), (4, false)]);
     attempt.on_lock(3, LockVote::Refused);
-    assert_eq!(attempt.step(at(2)), Step::Failed(FailureReason::Contended));
+    assert_eq!(attempt.step(at(2)), AttemptStep::Failed(FailureReason::Contended));
 }
 
 #[test]
@@ -106,9 +106,9 @@ fn a_majority_of_faults_is_no_quorum_even_if_the_others_refuse() {
     for (node, lock_vote) in [(0, LockVote::Unsent), (1, LockVote::Refused), (2, LockVote::Failed)] {
         attempt.on_lock(node, lock_vote);
     }
-    assert_eq!(attempt.step(at(1)), Step::Abandon);
-    assert_eq!(attempt.step(at(1)), Step::Wait(at(1000)));
-    assert_eq!(attempt.step(at(1000)), Step::Failed(FailureReason::NoQuorum));
+    assert_eq!(attempt.step(at(1)), AttemptStep::Abandon);
+    assert_eq!(attempt.step(at(1)), AttemptStep::Wait(at(1000)));
+    assert_eq!(attempt.step(at(1000)), AttemptStep::Failed(FailureReason::NoQuorum));
 }
 
 #[test]
@@ -120,8 +120,8 @@ fn an_even_split_is_decided_at_once() {
     {
         attempt.on_lock(node, lock_vote);
     }
-    assert_eq!(attempt.step(at(1)), Step::Abandon);
-    assert_eq!(attempt.step(at(1)), Step::Failed(FailureReason::Contended));
+    assert_eq!(attempt.step(at(1)), AttemptStep::Abandon);
+    assert_eq!(attempt.step(at(1)), AttemptStep::Failed(FailureReason::Contended));
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_node_that_was_never_asked_needs_no_rollback_but_a_silent_one_does() {
     attempt.step(at(0));
     attempt.on_lock(0, LockVote::Unsent);
     attempt.on_lock(1, LockVote::Silent);
-    assert_eq!(attempt.step(at(1)), Step::Abandon);
+    assert_eq!(attempt.step(at(1)), AttemptStep::Abandon);
     assert_eq!(attempt.to_roll_back().collect::<Vec<_>>(), [(1, false), (2, false)]);
 }
 
@@ -140,24 +140,24 @@ fn nothing_wins_after_it_was_abandoned() {
     attempt.step(at(0));
     attempt.on_lock(0, LockVote::Silent);
     attempt.on_lock(1, LockVote::Silent);
-    assert_eq!(attempt.step(at(1)), Step::Abandon);
+    assert_eq!(attempt.step(at(1)), AttemptStep::Abandon);
     for node in 0..3 {
         attempt.on_lock(node, LockVote::Granted(1));
     }
-    assert!(matches!(attempt.step(at(2)), Step::Failed(_)));
+    assert!(matches!(attempt.step(at(2)), AttemptStep::Failed(_)));
 }
 
 #[test]
 fn the_queue_node_is_asked_for_a_turn_and_the_others_to_lock() {
     let mut attempt = attempt(5, Plan::Queued(vec![3, 1, 0, 2, 4]));
-    assert_eq!(attempt.step(at(0)), Step::Enqueue(3));
-    assert_eq!(attempt.step(at(0)), Step::Wait(at(125)));
-    assert_eq!(attempt.step(at(125)), Step::Enqueue(1), "a silent one is passed over");
+    assert_eq!(attempt.step(at(0)), AttemptStep::Enqueue(3));
+    assert_eq!(attempt.step(at(0)), AttemptStep::Wait(at(125)));
+    assert_eq!(attempt.step(at(125)), AttemptStep::Enqueue(1), "a silent one is passed over");
     attempt.on_lock(1, LockVote::Granted(7));
-    assert_eq!(attempt.step(at(126)), Step::Lock { nodes: nodes(&[0, 2, 4]), has_turn: true });
+    assert_eq!(attempt.step(at(126)), AttemptStep::Lock { nodes: nodes(&[0, 2, 4]), has_turn: true });
     attempt.on_lock(0, LockVote::Granted(7));
     attempt.on_lock(2, LockVote::Granted(7));
-    assert_eq!(attempt.step(at(127)), Step::Acquired { token: FencingToken::new(7) });
+    assert_eq!(attempt.step(at(127)), AttemptStep::Acquired { token: FencingToken::new(7) });
 }
 
 #[test]
@@ -165,19 +165,19 @@ fn a_queue_node_that_puts_off_ends_the_attempt() {
     let mut attempt = attempt(5, Plan::Queued(vec![3, 1, 0, 2, 4]));
     attempt.step(at(0));
     attempt.on_lock(3, LockVote::Refused);
-    assert_eq!(attempt.step(at(1)), Step::Abandon);
-    assert_eq!(attempt.step(at(1)), Step::Failed(FailureReason::Contended));
+    assert_eq!(attempt.step(at(1)), AttemptStep::Abandon);
+    assert_eq!(attempt.step(at(1)), AttemptStep::Failed(FailureReason::Contended));
 }
 
 #[test]
 fn a_waiter_that_is_woken_asks_the_waker_for_its_turn_and_all_others_beside_it() {
     let mut attempt = attempt(5, Plan::Woken(3));
-    assert_eq!(attempt.step(at(0)), Step::Enqueue(3));
-    assert_eq!(attempt.step(at(0)), Step::Lock { nodes: nodes(&[0, 1, 2, 4]), has_turn: true });
+    assert_eq!(attempt.step(at(0)), AttemptStep::Enqueue(3));
+    assert_eq!(attempt.step(at(0)), AttemptStep::Lock { nodes: nodes(&[0, 1, 2, 4]), has_turn: true });
     for node in [0, 3, 4] {
         attempt.on_lock(node, LockVote::Granted(7));
     }
-    assert_eq!(attempt.step(at(1)), Step::Acquired { token: FencingToken::new(7) });
+    assert_eq!(attempt.step(at(1)), AttemptStep::Acquired { token: FencingToken::new(7) });
 }
 
 #[test]
@@ -187,8 +187,8 @@ fn a_call_that_the_caller_does_not_know_of_is_given_up_at_once() {
     attempt.step(at(0));
     attempt.on_lock(0, LockVote::Granted(7));
     attempt.on_lock(3, LockVote::Refused);
-    assert_eq!(attempt.step(at(1)), Step::Abandon);
-    assert_eq!(attempt.step(at(1)), Step::Failed(FailureReason::Contended));
+    assert_eq!(attempt.step(at(1)), AttemptStep::Abandon);
+    assert_eq!(attempt.step(at(1)), AttemptStep::Failed(FailureReason::Contended));
     let to_roll_back: Vec<_> = attempt.to_roll_back().collect();
     assert_eq!(to_roll_back, [(0, true), (1, false), (2, false), (4, false)]);
 }
@@ -204,8 +204,8 @@ fn a_first_contact_in_whose_way_others_are_queued_ends_at_once() {
     attempt.on_lock(0, LockVote::Granted(7));
     attempt.on_lock(3, LockVote::PutOff);
     attempt.queue_is_occupied();
-    assert_eq!(attempt.step(at(1)), Step::Abandon);
-    assert_eq!(attempt.step(at(1)), Step::Failed(FailureReason::Contended));
+    assert_eq!(attempt.step(at(1)), AttemptStep::Abandon);
+    assert_eq!(attempt.step(at(1)), AttemptStep::Failed(FailureReason::Contended));
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn a_quorum_wins_whatever_the_node_says_that_is_the_queue_node() {
     }
     attempt.on_lock(3, LockVote::PutOff);
     attempt.queue_is_occupied();
-    assert_eq!(attempt.step(at(1)), Step::Acquired { token: FencingToken::new(7) });
+    assert_eq!(attempt.step(at(1)), AttemptStep::Acquired { token: FencingToken::new(7) });
 }
 
 #[test]
@@ -225,11 +225,11 @@ fn one_that_is_the_queue_node_and_is_held_has_one_vote_like_any_other() {
     let mut attempt = attempt(5, Plan::First(3));
     attempt.step(at(0));
     refuse(&mut attempt, [3]);
-    assert_eq!(attempt.step(at(1)), Step::Wait(at(1000)));
+    assert_eq!(attempt.step(at(1)), AttemptStep::Wait(at(1000)));
     for node in [0, 1, 2] {
         attempt.on_lock(node, LockVote::Granted(7));
     }
-    assert_eq!(attempt.step(at(1)), Step::Acquired { token: FencingToken::new(7) });
+    assert_eq!(attempt.step(at(1)), AttemptStep::Acquired { token: FencingToken::new(7) });
 }
 
 #[test]
@@ -237,12 +237,12 @@ fn a_first_contact_without_votes_waits_for_a_while_for_the_queue_node() {
     let mut attempt = attempt(5, Plan::First(3));
     attempt.step(at(0));
     refuse(&mut attempt, [0, 1, 2]);
-    assert_eq!(attempt.step(at(1)), Step::Wait(at(125)));
+    assert_eq!(attempt.step(at(1)), AttemptStep::Wait(at(125)));
     let mut silent = attempt.clone();
-    assert_eq!(silent.step(at(125)), Step::Abandon);
+    assert_eq!(silent.step(at(125)), AttemptStep::Abandon);
     attempt.on_lock(3, LockVote::Granted(7));
     let refused = nodes(&[0, 1, 2]);
-    assert_eq!(attempt.step(at(2)), Step::Lock { nodes: refused, has_turn: true }, "it is its turn");
+    assert_eq!(attempt.step(at(2)), AttemptStep::Lock { nodes: refused, has_turn: true }, "it is its turn");
 }
 
 #[test]
@@ -250,13 +250,13 @@ fn nodes_that_let_others_go_first_are_asked_again_once_the_one_that_is_the_queue
     let mut attempt = attempt(5, Plan::First(3));
     attempt.step(at(0));
     attempt.on_lock(0, LockVote::PutOff);
-    assert_eq!(attempt.step(at(1)), Step::Wait(at(125)));
+    assert_eq!(attempt.step(at(1)), AttemptStep::Wait(at(125)));
     attempt.on_lock(3, LockVote::Granted(7));
-    assert_eq!(attempt.step(at(2)), Step::Lock { nodes: nodes(&[0]), has_turn: true });
+    assert_eq!(attempt.step(at(2)), AttemptStep::Lock { nodes: nodes(&[0]), has_turn: true });
     assert_eq!(attempt.to_roll_back().collect::<Vec<_>>().len(), 5, "it is asked, and may grant");
     attempt.on_lock(0, LockVote::Granted(7));
     attempt.on_lock(1, LockVote::Granted(7));
-    assert_eq!(attempt.step(at(3)), Step::Acquired { token: FencingToken::new(7) });
+    assert_eq!(attempt.step(at(3)), AttemptStep::Acquired { token: FencingToken::new(7) });
 }
 
 #[test]
@@ -268,15 +268,15 @@ fn a_client_that_has_its_turn_and_is_refused_asks_again_less_and_less_often_and_
     let (mut now, mut asked) = (0, Vec::new());
     loop {
         match attempt.step(at(now)) {
-            Step::Wait(until) => {
+            AttemptStep::Wait(until) => {
                 now = now.max(until.since_origin().as_millis().try_into().unwrap()).max(now + 1)
             }
-            Step::Lock { nodes, has_turn: true } => {
+            AttemptStep::Lock { nodes, has_turn: true } => {
                 asked.push(now);
                 now += 10;
                 refuse(&mut attempt, nodes.iter());
             }
-            Step::Abandon => break,
+            AttemptStep::Abandon => break,
             other => panic!("{other:?}"),
         }
         if asked.is_empty() {
@@ -286,7 +286,7 @@ fn a_client_that_has_its_turn_and_is_refused_asks_again_less_and_less_often_and_
     }
     assert!(asked.first() == Some(&10) && asked.len() <= 6, "{asked:?}");
     assert!(asked.windows(3).all(|three| three[2] - three[1] >= three[1] - three[0]), "{asked:?}");
-    assert_eq!(attempt.step(at(now)), Step::Failed(FailureReason::Contended));
+    assert_eq!(attempt.step(at(now)), AttemptStep::Failed(FailureReason::Contended));
     assert!(now <= 126, "{now}");
 }
 
@@ -296,12 +296,12 @@ fn what_a_quorum_holds_for_another_is_asked_for_once_more() {
     attempt.step(at(0));
     attempt.step(at(0));
     attempt.on_lock(3, LockVote::Granted(7));
-    let again = Step::Lock { nodes: nodes(&[0, 1, 2, 4]), has_turn: true };
-    for (now, next) in [(1, &again), (20, &Step::Abandon)] {
+    let again = AttemptStep::Lock { nodes: nodes(&[0, 1, 2, 4]), has_turn: true };
+    for (now, next) in [(1, &again), (20, &AttemptStep::Abandon)] {
         refuse(&mut attempt, [0, 1, 2, 4]);
         attempt.held(true);
         let step = attempt.step(at(now));
-        let step = if let Step::Wait(until) = step { attempt.step(until) } else { step };
+        let step = if let AttemptStep::Wait(until) = step { attempt.step(until) } else { step };
         assert_eq!(step, *next, "{now}");
     }
 }
@@ -314,10 +314,10 @@ fn nodes_that_let_others_go_first_are_asked_again_if_nobody_is_queued() {
         attempt.on_lock(node, LockVote::PutOff);
     }
     attempt.queue_is_empty(1);
-    assert_eq!(attempt.step(at(1)), Step::Lock { nodes: NodeSet::first(3), has_turn: true });
+    assert_eq!(attempt.step(at(1)), AttemptStep::Lock { nodes: NodeSet::first(3), has_turn: true });
     attempt.on_lock(0, LockVote::Granted(7));
     attempt.on_lock(1, LockVote::Granted(7));
-    assert_eq!(attempt.step(at(2)), Step::Acquired { token: FencingToken::new(7) });
+    assert_eq!(attempt.step(at(2)), AttemptStep::Acquired { token: FencingToken::new(7) });
 }
 
 /// All the others let others go first, who were refused before.
@@ -335,12 +335,12 @@ fn put_off(plan: Plan, queue_node: LockVote) -> Attempt {
 
 #[test]
 fn where_the_queue_node_cannot_answer_nobody_is_let_go_first() {
-    let again = Step::Lock { nodes: nodes(&[0, 1, 2, 4]), has_turn: true };
+    let again = AttemptStep::Lock { nodes: nodes(&[0, 1, 2, 4]), has_turn: true };
     for queue_node in [LockVote::Unsent, LockVote::Failed] {
         assert_eq!(put_off(Plan::First(3), queue_node).step(at(1)), again);
     }
     let mut silent = put_off(Plan::First(3), LockVote::Silent);
-    assert_eq!(silent.step(at(1)), Step::Wait(at(125)));
+    assert_eq!(silent.step(at(1)), AttemptStep::Wait(at(125)));
     assert_eq!(silent.step(at(125)), again);
 }
 
@@ -348,6 +348,6 @@ fn where_the_queue_node_cannot_answer_nobody_is_let_go_first() {
 fn where_another_node_is_the_queue_node_a_first_contact_that_is_put_off_goes_there() {
     let mut attempt = put_off(Plan::First(3), LockVote::Unsent);
     attempt.queue_is_occupied_elsewhere();
-    assert_eq!(attempt.step(at(1)), Step::Abandon);
-    assert_eq!(attempt.step(at(1)), Step::Failed(FailureReason::Contended));
+    assert_eq!(attempt.step(at(1)), AttemptStep::Abandon);
+    assert_eq!(attempt.step(at(1)), AttemptStep::Failed(FailureReason::Contended));
 }

@@ -31,11 +31,11 @@ pub(crate) enum Behaviour {
 
 #[derive(Debug, Default)]
 pub(super) struct Switch {
-    state: Mutex<State>,
+    state: Mutex<BehaviourState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct BehaviourState {
     behaviour: Behaviour,
     swallowed: Vec<(QuorumParameters, Request, Responder)>,
     log: Vec<Arc<[Entry]>>,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     mutex,
-    node::{memory::MemoryServer, state::Held},
+    node::{memory::MemoryServer, state::HeldKey},
     owner_id::OwnerId,
     resource::Resource,
 };
@@ -42,7 +42,7 @@ impl MemoryServer {
     pub(crate) fn hold(&self, resource: &str, owner: &str, ttl: Duration) {
         let Ok(resource) = Resource::new(resource) else { return };
         let held =
-            Held { owner: OwnerId::from_wire(owner.as_bytes()), holds: 1, expires_at: self.now() + ttl };
+            HeldKey { owner: OwnerId::from_wire(owner.as_bytes()), holds: 1, expires_at: self.now() + ttl };
         mutex::lock(&self.memory).state.set_lock(&resource, Some(held));
     }
 

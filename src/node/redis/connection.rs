@@ -34,7 +34,7 @@ pub(super) struct RedisConnection {
     raw: RawConnection,
     parameters: QuorumParameters,
     /// What is asked and not answered, in the order of sending, which is that of the answers.
-    asked: VecDeque<(Question, Answering)>,
+    asked: VecDeque<(Asked, Answering)>,
     /// Pending subscriptions, and those that are being asked for: one command at a time, so that a
     /// thousand of them never fill the room that the calls need.
     pending_subscriptions: VecDeque<PendingSubscription>,
@@ -46,7 +46,7 @@ pub(super) struct RedisConnection {
 }
 
 #[derive(Debug)]
-enum Question {
+enum Asked {
     Call { batch: BatchId, entries: Arc<[Entry]> },
     Load,
 }
@@ -76,7 +76,7 @@ impl RedisConnection {
     }
 
     /// Sends a question.
-    fn ask(&mut self, question: Question, command: Cmd) {
+    fn ask(&mut self, question: Asked, command: Cmd) {
         let answering = self.raw.start(command);
         self.asked.push_back((question, answering));
         if self.asked.len() == 1 {
@@ -109,7 +109,7 @@ impl RedisConnection {
     /// Says how long the answer may be that comes next.
     fn expect_next(&self) {
         let leaders = match self.asked.front() {
-            Some((Question::Call { entries, .. }, _)) => {
+            Some((Asked::Call { entries, .. }, _)) => {
                 entries.iter().filter(|entry| matches!(entry, Entry::Observe(_))).count()
             }
             _ => 0,
@@ -124,8 +124,8 @@ impl RedisConnection {
             self.raw.intake.heard();
             self.expect_next();
             let event = match question {
-                Question::Call { batch, entries } => call_event(batch, &entries, answer?),
-                Question::Load => {
+                Asked::Call { batch, entries } => call_event(batch, &entries, answer?),
+                Asked::Load => {
                     answer?.extract_error()?;
                     ConnectionEvent::Loaded
                 }
@@ -186,11 +186,11 @@ impl RedisConnection {
 impl Connection for RedisConnection {
     fn send(&mut self, batch: BatchId, entries: Arc<[Entry]>) {
         let command = script::command(&self.parameters, &entries);
-        self.ask(Question::Call { batch, entries }, command);
+        self.ask(Asked::Call { batch, entries }, command);
     }
 
     fn load(&mut self) {
-        self.ask(Question::Load, script_load());
+        self.ask(Asked::Load, script_load());
     }
 
     fn registered(&mut self, incarnation: Option<Incarnation>) {

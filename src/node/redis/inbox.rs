@@ -20,10 +20,10 @@ use crate::{mutex, node::error::NodeError, resource::Resource};
 /// everything else is dropped unread. So a server that pushes without an end fills no memory, even
 /// if nobody reads its connection.
 #[derive(Debug)]
-pub(super) struct Inbox(Arc<Shared>);
+pub(super) struct Inbox(Arc<SharedInbox>);
 
 /// The other end, for the redis crate. It is dropped with the connection, if not before.
-pub(super) struct Outlet(Arc<Shared>);
+pub(super) struct Outlet(Arc<SharedInbox>);
 
 /// What has come in.
 #[derive(Debug, Default)]
@@ -37,14 +37,14 @@ pub(super) struct Mail {
 }
 
 #[derive(Debug)]
-struct Shared {
-    state: Mutex<State>,
+struct SharedInbox {
+    state: Mutex<InboxState>,
     reader: AtomicWaker,
     intake: Arc<Intake>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct InboxState {
     channels: HashMap<Vec<u8>, Resource>,
     /// The channels of the command that is under way, as far as they are not confirmed.
     unconfirmed: Vec<Vec<u8>>,
@@ -54,7 +54,7 @@ struct State {
 impl Inbox {
     pub(super) fn new(intake: &Arc<Intake>) -> (Self, Outlet) {
         let shared =
-            Shared { state: Mutex::default(), reader: AtomicWaker::new(), intake: Arc::clone(intake) };
+            SharedInbox { state: Mutex::default(), reader: AtomicWaker::new(), intake: Arc::clone(intake) };
         let shared = Arc::new(shared);
         (Self(Arc::clone(&shared)), Outlet(shared))
     }
@@ -81,7 +81,7 @@ impl Inbox {
     }
 }
 
-impl State {
+impl InboxState {
     /// Whether this is any news to the reader.
     fn receive(&mut self, push: &PushInfo) -> bool {
         let channel = match &*push.data {

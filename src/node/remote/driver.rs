@@ -18,7 +18,7 @@ use std::{
 use futures::future::{Either, poll_fn, select};
 
 use super::{
-    Setup, Shared, Traffic, Upkeep,
+    Setup, SharedState, Traffic, Upkeep,
     duplicate_servers::DuplicateServerCheck,
     monitor::Monitor,
     redial::{Delay, Redial},
@@ -39,7 +39,7 @@ use crate::{
 pub(super) struct Driver {
     /// For the traces.
     address: Arc<str>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     transport: Arc<dyn Transport>,
     clock: Arc<dyn Clock>,
     timer: Timer,
@@ -66,7 +66,7 @@ struct Done;
 impl Driver {
     pub(super) fn new(
         address: Arc<str>,
-        shared: Arc<Shared>,
+        shared: Arc<SharedState>,
         transport: Arc<dyn Transport>,
         setup: &Setup,
     ) -> Self {

@@ -53,7 +53,7 @@ const SHORTEST_DIAL: Duration = Duration::from_secs(1);
 pub(crate) struct RemoteNode {
     address: Arc<str>,
     clock: Arc<dyn Clock>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     /// Closed when the task has ended.
     ended: watch::Receiver<()>,
 }
@@ -88,7 +88,7 @@ impl Setup {
 impl RemoteNode {
     /// Starts to connect at once, and takes calls meanwhile.
     pub(crate) fn new(address: Arc<str>, transport: Arc<dyn Transport>, setup: &Setup) -> Self {
-        let shared = Arc::new(Shared::new(setup.node_timeout));
+        let shared = Arc::new(SharedState::new(setup.node_timeout));
         let (alive, ended) = watch::channel(());
         let driver = Driver::new(Arc::clone(&address), Arc::clone(&shared), transport, setup);
         let task = async move {
@@ -164,13 +164,13 @@ impl fmt::Debug for RemoteNode {
 
 /// What the handle and its task have in common.
 #[derive(Debug)]
-struct Shared {
-    state: Mutex<State>,
+struct SharedState {
+    state: Mutex<RemoteState>,
     driver: AtomicWaker,
 }
 
 #[derive(Debug)]
-struct State {
+struct RemoteState {
     send_queue: SendQueue,
     subscriptions: Subscriptions,
 }
@@ -191,7 +191,7 @@ struct Upkeep {
     deadline: Option<Instant>,
 }
 
-impl State {
+impl RemoteState {
     fn next_traffic(&mut self, now: Instant) -> Traffic {
         let calls = std::iter::from_fn(|| self.send_queue.next_batch(now)).collect();
         Traffic { calls, changes: self.subscriptions.changes() }
@@ -227,14 +227,14 @@ impl Traffic {
     }
 }
 
-impl Shared {
+impl SharedState {
     fn new(node_timeout: Duration) -> Self {
         let state =
-            State { send_queue: SendQueue::new(node_timeout), subscriptions: Subscriptions::default() };
+            RemoteState { send_queue: SendQueue::new(node_timeout), subscriptions: Subscriptions::default() };
         Self { state: Mutex::new(state), driver: AtomicWaker::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, RemoteState> {
         mutex::lock(&self.state)
     }
 }

@@ -9,7 +9,7 @@ use crate::{
         parameters::QuorumParameters,
         request::{Lock, Renew, WriteBack},
         state::{
-            Held, NodeState, NodeTime, Subscribers,
+            HeldKey, NodeState, NodeTime, Subscribers,
             counters::{LARGEST_COUNTER, moved_by_hint, start, usable, used_up},
         },
     },
@@ -142,7 +142,7 @@ impl NodeState {
         for (resource, found) in resources.iter().zip(&counters.found) {
             if mutation::is_on(Mutation::HoldsAsIncrements) && *holds == 0 {
                 let stored = self.held(resource, now).filter(|held| held.holds > 1).cloned();
-                self.set_lock(resource, stored.map(|held| Held { holds: held.holds - 1, ..held }));
+                self.set_lock(resource, stored.map(|held| HeldKey { holds: held.holds - 1, ..held }));
                 continue;
             }
             let above = if mutation::is_on(Mutation::VerifyForgetful) { token } else { token + 1 };
@@ -166,6 +166,6 @@ impl NodeState {
         let wanted = now + ttl;
         let stored = self.held(resource, now).filter(|_| !mutation::is_on(Mutation::ShortenTtl));
         let expires_at = stored.map_or(wanted, |held| held.expires_at.max(wanted));
-        self.set_lock(resource, Some(Held { owner: owner.clone(), holds, expires_at }));
+        self.set_lock(resource, Some(HeldKey { owner: owner.clone(), holds, expires_at }));
     }
 }

@@ -47,7 +47,7 @@ pub(crate) use self::{
 pub(crate) struct NodeState {
     /// A key has one owner here; the hashes of several fields that real servers may have are
     /// nobody's of ours.
-    locks: BTreeMap<Resource, Held>,
+    locks: BTreeMap<Resource, HeldKey>,
     /// By the shared-key alias of the resources, as their derived names are shared.
     counters: BTreeMap<Resource, Counter>,
     /// By the shared-key alias, too.
@@ -68,7 +68,7 @@ pub(crate) struct NodeState {
 
 /// The key of a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Held {
+pub(crate) struct HeldKey {
     pub(crate) owner: OwnerId,
     pub(crate) holds: u32,
     pub(crate) expires_at: NodeTime,
@@ -152,7 +152,7 @@ impl NodeState {
 
     /// Every lock, and what is left of those that were over before anybody unlocked them.
     #[cfg(feature = "sim")]
-    pub(crate) fn locks_and_relics(&self) -> impl Iterator<Item = &Held> {
+    pub(crate) fn locks_and_relics(&self) -> impl Iterator<Item = &HeldKey> {
         self.locks.values()
     }
 
@@ -209,7 +209,7 @@ impl NodeState {
     }
 
     /// The lock on a resource, unless it is over.
-    pub(crate) fn held(&self, resource: &Resource, now: NodeTime) -> Option<&Held> {
+    pub(crate) fn held(&self, resource: &Resource, now: NodeTime) -> Option<&HeldKey> {
         self.locks.get(resource).filter(|held| !held.expires_at.is_past(now))
     }
 
@@ -290,7 +290,7 @@ impl NodeState {
     }
 
     /// Sets a lock, as an administrator or another library may.
-    pub(crate) fn set_lock(&mut self, resource: &Resource, held: Option<Held>) {
+    pub(crate) fn set_lock(&mut self, resource: &Resource, held: Option<HeldKey>) {
         match held {
             Some(held) => self.locks.insert(resource.clone(), held),
             None => self.locks.remove(resource),

@@ -16,9 +16,9 @@ use crate::resource::Resource;
 /// time, so a lease that is over when another is granted matters to none that follows. Each is put
 /// here once per resource and taken away once.
 #[derive(Default)]
-pub(super) struct Held<'h>(HashMap<&'h Resource, Vec<&'h AttemptRecord<'h>>>);
+pub(super) struct ActiveLeases<'h>(HashMap<&'h Resource, Vec<&'h AttemptRecord<'h>>>);
 
-impl<'h> Rule<'h> for Held<'h> {
+impl<'h> Rule<'h> for ActiveLeases<'h> {
     fn see(&mut self, seen: &IndexedEvent<'h>, found: &mut Vec<Violation>) {
         let (Event::Granted { .. }, Some(lease)) = (seen.event, seen.record) else { return };
         if is_over(lease, seen.at) {

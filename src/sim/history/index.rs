@@ -113,7 +113,7 @@ struct Noted<'h> {
 
 /// One entry of a history.
 #[derive(Debug)]
-pub(crate) enum Step<'a> {
+pub(crate) enum IndexStep<'a> {
     /// It cannot be.
     Malformed(&'a Violation),
     /// It can.
@@ -151,13 +151,13 @@ impl<'h> HistoryIndex<'h> {
 
     /// Every entry, in order. One that is before its predecessor comes twice: as malformed, and at
     /// the corrected time.
-    pub(crate) fn steps(&self) -> impl Iterator<Item = Step<'_>> {
+    pub(crate) fn steps(&self) -> impl Iterator<Item = IndexStep<'_>> {
         self.steps.iter().map(|step| match step {
-            Err(violation) => Step::Malformed(violation),
+            Err(violation) => IndexStep::Malformed(violation),
             Ok(noted) => {
                 let record = noted.record.and_then(|index| self.attempts.get(index));
                 let Noted { entry, at, client, event, .. } = *noted;
-                Step::Event(IndexedEvent { entry, at, client, event, record })
+                IndexStep::Event(IndexedEvent { entry, at, client, event, record })
             }
         })
     }

@@ -39,7 +39,7 @@ mod tests;
 
 use std::time::Duration;
 
-pub(crate) use self::index::{AttemptRecord, HistoryIndex, IndexedEvent, Step};
+pub(crate) use self::index::{AttemptRecord, HistoryIndex, IndexStep, IndexedEvent};
 pub use self::{
     event::{Attempt, Entry, Event},
     evidence::{Access, Grant},
@@ -87,7 +87,7 @@ impl History {
     pub fn check(&self, promises: &Promises) -> Result<(), Violations> {
         let index = HistoryIndex::of(self);
         let mut rules: Vec<(Promise, Box<dyn Rule<'_> + '_>)> = vec![
-            (Promise::Exclusion, Box::new(exclusion::Held::default())),
+            (Promise::Exclusion, Box::new(exclusion::ActiveLeases::default())),
             (Promise::Order, Box::new(order::Tokens::default())),
             (Promise::Register, Box::new(updates::Registers::default())),
             (Promise::Residue, Box::new(single::Residue)),
@@ -101,8 +101,8 @@ impl History {
         let mut found = Vec::new();
         for step in index.steps() {
             match step {
-                Step::Malformed(violation) => found.push(violation.clone()),
-                Step::Event(seen) => rules.iter_mut().for_each(|(_, rule)| rule.see(&seen, &mut found)),
+                IndexStep::Malformed(violation) => found.push(violation.clone()),
+                IndexStep::Event(seen) => rules.iter_mut().for_each(|(_, rule)| rule.see(&seen, &mut found)),
             }
         }
         if found.is_empty() { Ok(()) } else { Err(Violations::new(found)) }

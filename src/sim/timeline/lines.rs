@@ -4,11 +4,11 @@ use std::{fmt, time::Duration};
 
 use super::{Timeline, sentence};
 use crate::sim::{
-    history::{IndexedEvent, Step},
+    history::{IndexStep, IndexedEvent},
     millis::Millis,
 };
 
-struct Line {
+struct TimelineLine {
     at: Duration,
     who: String,
     text: String,
@@ -20,22 +20,23 @@ pub(super) fn write(timeline: &Timeline<'_>, f: &mut fmt::Formatter<'_>) -> fmt:
     let mut lines = lines(timeline);
     lines.sort_by_key(|line| line.at);
     let widest = lines.iter().map(|line| line.who.chars().count()).max().unwrap_or(0);
-    for Line { at, who, text } in &lines {
+    for TimelineLine { at, who, text } in &lines {
         writeln!(f, "{:>12}  {who:<widest$}  {text}", Millis(*at))?;
     }
     Ok(())
 }
 
-fn lines(timeline: &Timeline<'_>) -> Vec<Line> {
+fn lines(timeline: &Timeline<'_>) -> Vec<TimelineLine> {
     let steps = timeline.index.steps().filter_map(|step| match step {
-        Step::Malformed(_) => None,
-        Step::Event(IndexedEvent { at, client, event, record, .. }) => {
-            sentence::of(event, record).map(|text| Line { at, who: client_name(client), text })
+        IndexStep::Malformed(_) => None,
+        IndexStep::Event(IndexedEvent { at, client, event, record, .. }) => {
+            sentence::of(event, record).map(|text| TimelineLine { at, who: client_name(client), text })
         }
     });
     let faults = timeline.faults.iter();
-    let faults = faults.map(|fault| Line { at: fault.from, who: fault.lane.clone(), text: fault.sentence() });
-    let violations = timeline.violations.iter().map(|violation| Line {
+    let faults =
+        faults.map(|fault| TimelineLine { at: fault.from, who: fault.lane.clone(), text: fault.sentence() });
+    let violations = timeline.violations.iter().map(|violation| TimelineLine {
         at: violation.at(),
         who: client_name(violation.client()),
         text: format!("! {violation}"),

@@ -2,11 +2,11 @@
 
 use std::task::Waker;
 
-use super::{State, network::Delivery, stores::Access, teardown::Teardown};
+use super::{WorldState, network::Delivery, stores::Access, teardown::Teardown};
 
 /// What happens at a time.
 #[derive(Debug)]
-pub(crate) enum Event {
+pub(crate) enum WorldEvent {
     /// A sleep is over.
     Wake(Waker),
     /// A message arrives.
@@ -29,19 +29,19 @@ pub(crate) enum Event {
     Settle,
 }
 
-impl State {
-    pub(super) fn run(&mut self, event: Event, after: &mut Teardown) {
+impl WorldState {
+    pub(super) fn run(&mut self, event: WorldEvent, after: &mut Teardown) {
         match event {
-            Event::Wake(waker) => after.woken.push(waker),
-            Event::Arrive(delivery) => self.arrive(delivery, after),
-            Event::Execute(delivery) => self.execute(delivery),
-            Event::Access(access) => self.access(access),
-            Event::Accessed { client, number, outcome } => self.reply(client, number, outcome, after),
-            Event::Begin(fault) => self.begin_fault(fault, after),
-            Event::End(fault) => self.end_fault(fault, after),
-            Event::Remember(fault) => self.remember(fault),
-            Event::Validity(attempt) => self.look_at_lease(attempt),
-            Event::Settle => self.settle(),
+            WorldEvent::Wake(waker) => after.woken.push(waker),
+            WorldEvent::Arrive(delivery) => self.arrive(delivery, after),
+            WorldEvent::Execute(delivery) => self.execute(delivery),
+            WorldEvent::Access(access) => self.access(access),
+            WorldEvent::Accessed { client, number, outcome } => self.reply(client, number, outcome, after),
+            WorldEvent::Begin(fault) => self.begin_fault(fault, after),
+            WorldEvent::End(fault) => self.end_fault(fault, after),
+            WorldEvent::Remember(fault) => self.remember(fault),
+            WorldEvent::Validity(attempt) => self.look_at_lease(attempt),
+            WorldEvent::Settle => self.settle(),
         }
     }
 }

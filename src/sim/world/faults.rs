@@ -1,9 +1,9 @@
 //! The faults of the schedule, as they come.
 
-use super::{State, event::Event, server::Server, teardown::Teardown};
+use super::{WorldState, event::WorldEvent, server::Server, teardown::Teardown};
 use crate::sim::{Direction, Fault, Memory, clock::micros};
 
-impl State {
+impl WorldState {
     /// Puts all faults of the schedule in the queue.
     pub(super) fn schedule_faults(&mut self) {
         let schedule = std::sync::Arc::clone(&self.schedule);
@@ -12,11 +12,11 @@ impl State {
                 continue;
             }
             if let Fault::Crash { memory: Memory::AsOf(ago), .. } = timed.fault {
-                self.at(micros(timed.at.saturating_sub(ago)), Event::Remember(index));
+                self.at(micros(timed.at.saturating_sub(ago)), WorldEvent::Remember(index));
             }
-            self.at(micros(timed.at), Event::Begin(index));
+            self.at(micros(timed.at), WorldEvent::Begin(index));
             if !timed.fault.lasts().is_zero() {
-                self.at(micros(timed.until()), Event::End(index));
+                self.at(micros(timed.until()), WorldEvent::End(index));
             }
         }
     }

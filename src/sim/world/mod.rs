@@ -22,7 +22,7 @@ use std::{
 use futures::future::poll_fn;
 
 use self::{
-    event::Event,
+    event::WorldEvent,
     network::{Connection, Network},
     process::Process,
     recorder::Leases,
@@ -60,14 +60,14 @@ pub(crate) use self::{
 
 /// The world, shared by all that live in it.
 #[derive(Clone, Debug)]
-pub(crate) struct World(Arc<Mutex<State>>);
+pub(crate) struct World(Arc<Mutex<WorldState>>);
 
 /// What is true at this instant.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct WorldState {
     schedule: Arc<Schedule>,
     origin: tokio::time::Instant,
-    queue: BTreeMap<(u64, u64), Event>,
+    queue: BTreeMap<(u64, u64), WorldEvent>,
     next_event: u64,
     /// The task that waits for the next event, and until when.
     driver: Option<Waker>,
@@ -97,7 +97,7 @@ pub(crate) struct Limits {
 impl World {
     #[expect(clippy::disallowed_methods, reason = "virtual time comes from tokio's paused clock")]
     pub(crate) fn new(schedule: Arc<Schedule>, limits: Limits) -> Self {
-        let mut state = State {
+        let mut state = WorldState {
             origin: tokio::time::Instant::now(),
             queue: BTreeMap::new(),
             next_event: 0,
@@ -121,7 +121,7 @@ impl World {
         Self(Arc::new(Mutex::new(state)))
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, WorldState> {
         mutex::lock(&self.0)
     }
 
@@ -196,7 +196,7 @@ impl World {
     }
 }
 
-impl State {
+impl WorldState {
     /// Global time, in microseconds since the beginning.
     #[expect(clippy::disallowed_methods, reason = "virtual time comes from tokio's paused clock")]
     pub(crate) fn now(&self) -> u64 {
@@ -205,7 +205,7 @@ impl State {
     }
 
     /// Puts an event in the queue; the key takes it out again.
-    pub(crate) fn at(&mut self, at: u64, event: Event) -> (u64, u64) {
+    pub(crate) fn at(&mut self, at: u64, event: WorldEvent) -> (u64, u64) {
         let key = (at, self.next_event);
         self.next_event += 1;
         let is_next = self.queue.keys().next().is_none_or(|first| key < *first);

@@ -7,7 +7,7 @@ use std::{
     task::Waker,
 };
 
-use super::{State, event::Event, server::Readiness, teardown::Teardown};
+use super::{WorldState, event::WorldEvent, server::Readiness, teardown::Teardown};
 use crate::{
     node::{
         Answer, Entry, NodeError, QuorumParameters, names,
@@ -94,7 +94,7 @@ impl Network {
     }
 }
 
-impl State {
+impl WorldState {
     /// A client's first packet to a node.
     pub(super) fn open(&mut self, client: usize, node: usize, parameters: &QuorumParameters) -> usize {
         let connection = self.connections.len();
@@ -169,7 +169,7 @@ impl State {
             return;
         }
         self.network.under_way += 1;
-        self.at(at, Event::Arrive(delivery));
+        self.at(at, WorldEvent::Arrive(delivery));
     }
 
     /// The connection breaks: for the node at once, for the client when it hears of it.
@@ -218,7 +218,7 @@ impl State {
             Readiness::Hung => server.backlog.push_back(delivery),
             Readiness::Busy { until } => {
                 self.network.under_way += 1;
-                self.at(until, Event::Execute(delivery));
+                self.at(until, WorldEvent::Execute(delivery));
             }
             Readiness::Ready => {
                 self.network.under_way += 1;
@@ -241,7 +241,7 @@ impl State {
             self.connections.get(delivery.connection).is_some_and(|connection| connection.node == node)
         };
         let waiting = self.queue.iter().filter_map(|(key, event)| match event {
-            Event::Execute(delivery) if is_of_node(delivery) => Some((*key, delivery.clone())),
+            WorldEvent::Execute(delivery) if is_of_node(delivery) => Some((*key, delivery.clone())),
             _ => None,
         });
         let (keys, deliveries): (Vec<_>, Vec<_>) = waiting.unzip();

@@ -11,7 +11,7 @@ use std::{
 use futures::future::BoxFuture;
 use tokio::{runtime::Handle, task::AbortHandle};
 
-use super::{State, World, teardown::Teardown};
+use super::{World, WorldState, teardown::Teardown};
 use crate::{
     sim::{
         Schedule,
@@ -63,7 +63,7 @@ impl Process {
     }
 }
 
-impl State {
+impl WorldState {
     pub(crate) fn is_killed(&self, client: usize) -> bool {
         self.processes.get(client).is_none_or(|process| process.is_killed)
     }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use super::{State, World, event::Event};
+use super::{World, WorldState, event::WorldEvent};
 use crate::{
     clock::Instant,
     lock::{
@@ -73,7 +73,7 @@ impl Observer for Recorder {
     }
 }
 
-impl State {
+impl WorldState {
     /// Notes the end of a lease if its validity is over by its client's clock; otherwise looks
     /// again then.
     pub(super) fn look_at_lease(&mut self, attempt: u64) {
@@ -85,7 +85,7 @@ impl State {
         let Some(process) = self.processes.get(client) else { return };
         // While the clock stands still, there is no such time.
         if let Some(at) = process.clock.global(micros(valid_until.since_origin())) {
-            self.at(at, Event::Validity(attempt));
+            self.at(at, WorldEvent::Validity(attempt));
         }
     }
 
@@ -125,7 +125,7 @@ impl State {
     pub(super) fn wind_down(&mut self) {
         let now = self.now();
         let calm = micros(self.schedule.calm_from());
-        self.at(now.max(calm).saturating_add(SETTLING), Event::Settle);
+        self.at(now.max(calm).saturating_add(SETTLING), WorldEvent::Settle);
     }
 
     /// Ends the run once nothing is under way, and notes whatever outlived its attempt.
@@ -133,7 +133,7 @@ impl State {
         self.leases.looks += 1;
         if self.network.under_way > 0 && self.leases.looks < MOST_LOOKS {
             let now = self.now();
-            self.at(now + SETTLING, Event::Settle);
+            self.at(now + SETTLING, WorldEvent::Settle);
             return;
         }
         for (attempt, client, node) in self.left() {

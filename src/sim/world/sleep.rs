@@ -8,7 +8,7 @@ use std::{
 
 use futures::future::{BoxFuture, FutureExt};
 
-use super::{World, event::Event};
+use super::{World, event::WorldEvent};
 use crate::{
     clock::{Clock, Instant, VIRTUAL_EPOCH},
     sim::clock::micros,
@@ -70,7 +70,7 @@ impl Future for Sleep {
         if let Some(process) = state.processes.get_mut(this.client) {
             match process.clock.global(this.until) {
                 Some(at) => {
-                    let key = state.at(at, Event::Wake(waker.clone()));
+                    let key = state.at(at, WorldEvent::Wake(waker.clone()));
                     this.queued = Some((key, waker));
                 }
                 None => process.sleepless.push(waker),

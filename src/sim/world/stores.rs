@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use super::{State, World, event::Event, teardown::Teardown};
+use super::{World, WorldState, event::WorldEvent, teardown::Teardown};
 use crate::{
     algorithm::fencing::FencingToken,
     resource::Resource,
@@ -80,7 +80,7 @@ impl Operation {
     }
 }
 
-impl State {
+impl WorldState {
     /// Puts an access on its way. From now on it arrives whatever becomes of its process.
     fn send_access(&mut self, client: usize, name: Resource, operation: Operation) -> u64 {
         let sent = self.stores.sent.entry(client).or_default();
@@ -89,7 +89,7 @@ impl State {
         self.stores.waiting.insert((client, number), Waiting::default());
         self.network.under_way += 1;
         let at = self.now().saturating_add(self.store_latency(client, number, 0));
-        self.at(at, Event::Access(Access { client, number, name, operation }));
+        self.at(at, WorldEvent::Access(Access { client, number, name, operation }));
         number
     }
 
@@ -100,7 +100,7 @@ impl State {
         let outcome = operation.perform(self.stores.registers.entry(name.clone()).or_default());
         self.note(client, operation.noted(name, outcome));
         let at = self.now().saturating_add(self.store_latency(client, number, 1));
-        self.at(at, Event::Accessed { client, number, outcome });
+        self.at(at, WorldEvent::Accessed { client, number, outcome });
     }
 
     /// The reply of a store arrives, if anybody still waits for it.

@@ -11,12 +11,12 @@ use crate::node::{
 const LIFE: u64 = 10_000;
 
 /// The node of a test, and who listens.
-struct Queue {
+struct QueueFixture {
     node: Fixture,
     deaf: Vec<Resource>,
 }
 
-impl Queue {
+impl QueueFixture {
     /// Somebody holds the resource for five seconds.
     fn held() -> Self {
         let mut queue = Self { node: Fixture::new(), deaf: Vec::new() };
@@ -79,7 +79,7 @@ fn queued(answer: &Answer) -> &Queued {
 
 #[test]
 fn a_free_resource_without_a_queue_is_granted_and_leaves_none() {
-    let mut queue = Queue { node: Fixture::new(), deaf: Vec::new() };
+    let mut queue = QueueFixture { node: Fixture::new(), deaf: Vec::new() };
     assert_eq!(queue.ask(&enqueue("a b", "me", "w", 0, LIFE)), granted(START + 1));
     assert_eq!(
         (queue.node.owner_of("a").as_deref(), queue.node.owner_of("b").as_deref()),
@@ -90,7 +90,7 @@ fn a_free_resource_without_a_queue_is_granted_and_leaves_none() {
 
 #[test]
 fn a_release_wakes_the_first_in_the_queue_and_nobody_else() {
-    let mut queue = Queue::held();
+    let mut queue = QueueFixture::held();
     let tickets = ["first", "second", "third"].map(|waiter| queue.enter(waiter));
     assert!(tickets[0] >= START && tickets.is_sorted_by(|one, next| one < next), "{tickets:?}");
     queue.unlock("holder");
@@ -102,7 +102,7 @@ fn a_release_wakes_the_first_in_the_queue_and_nobody_else() {
 
 #[test]
 fn nobody_goes_before_the_first_in_the_queue_while_the_resource_is_free() {
-    let mut queue = Queue::held();
+    let mut queue = QueueFixture::held();
     let first = queue.enter("first");
     queue.unlock("holder");
     for entry_ttl in [0, LIFE] {
@@ -118,7 +118,7 @@ fn nobody_goes_before_the_first_in_the_queue_while_the_resource_is_free() {
 
 #[test]
 fn a_client_that_does_not_enter_the_queue_leaves_nothing() {
-    let mut queue = Queue::held();
+    let mut queue = QueueFixture::held();
     let before = queue.node.state.clone();
     let answer = queue.ask(&enqueue("a", "me", "w", 0, 0));
     let holder = Holder {
@@ -137,7 +137,7 @@ fn a_client_that_does_not_enter_the_queue_leaves_nothing() {
 
 #[test]
 fn a_lock_that_arrives_twice_is_granted_twice_even_if_others_wait_by_now() {
-    let mut queue = Queue::held();
+    let mut queue = QueueFixture::held();
     let first = queue.enter("first");
     queue.enter("second");
     queue.unlock("holder");
@@ -148,7 +148,7 @@ fn a_lock_that_arrives_twice_is_granted_twice_even_if_others_wait_by_now() {
 
 #[test]
 fn the_first_comes_back_when_the_holder_ends_and_the_others_when_the_place_before_them_does() {
-    let mut queue = Queue::held();
+    let mut queue = QueueFixture::held();
     let first = queue.enter("first");
     queue.node.milliseconds += 1000;
     let second = queue.enter("second");
@@ -161,7 +161,7 @@ fn the_first_comes_back_when_the_holder_ends_and_the_others_when_the_place_befor
 
 #[test]
 fn a_place_that_nobody_keeps_ends_and_the_next_is_first() {
-    let mut queue = Queue::held();
+    let mut queue = QueueFixture::held();
     queue.enter("first");
     queue.node.milliseconds += 4000;
     let second = queue.enter("second");
@@ -177,7 +177,7 @@ fn a_place_that_nobody_keeps_ends_and_the_next_is_first() {
 
 #[test]
 fn a_waiter_that_does_not_listen_is_passed_over_at_once() {
-    let mut queue = Queue::held();
+    let mut queue = QueueFixture::held();
     for waiter in ["first", "second", "third"] {
         queue.enter(waiter);
     }
@@ -190,7 +190,7 @@ fn a_waiter_that_does_not_listen_is_passed_over_at_once() {
 
 #[test]
 fn a_newcomer_is_granted_when_nobody_in_the_queue_listens() {
-    let mut queue = Queue::held();
+    let mut queue = QueueFixture::held();
     queue.enter("first");
     queue.hangs_up("first");
     queue.unlock("holder");
@@ -199,7 +199,7 @@ fn a_newcomer_is_granted_when_nobody_in_the_queue_listens() {
 
 #[test]
 fn a_ticket_that_another_node_gave_puts_its_waiter_where_it_belongs() {
-    let mut queue = Queue::held();
+    let mut queue = QueueFixture::held();
     let second = queue.enter("second");
     queue.come_back("first", second - 5);
     queue.come_back("third", second + 5);
@@ -210,7 +210,7 @@ fn a_ticket_that_another_node_gave_puts_its_waiter_where_it_belongs() {
 
 #[test]
 fn a_waiter_that_gave_its_vote_back_is_still_first_by_its_ticket() {
-    let mut queue = Queue::held();
+    let mut queue = QueueFixture::held();
     let first = queue.enter("first");
     queue.enter("second");
     queue.unlock("holder");
@@ -223,7 +223,7 @@ fn a_waiter_that_gave_its_vote_back_is_still_first_by_its_ticket() {
 
 #[test]
 fn a_ticket_far_ahead_is_brought_back_to_an_hour_and_one_of_0_means_the_end() {
-    let mut queue = Queue::held();
+    let mut queue = QueueFixture::held();
     let hour = 3_600_000_000;
     assert_eq!(queued(&queue.come_back("far", u64::MAX)).ticket, START + hour);
     assert_eq!(queue.enter("last"), START + hour + 1);
@@ -233,7 +233,7 @@ fn a_ticket_far_ahead_is_brought_back_to_an_hour_and_one_of_0_means_the_end() {
 
 #[test]
 fn a_withdrawal_takes_one_out_and_wakes_the_next_only_where_nobody_holds() {
-    let mut queue = Queue::held();
+    let mut queue = QueueFixture::held();
     for waiter in ["first", "second", "third"] {
         queue.enter(waiter);
     }
@@ -250,7 +250,7 @@ fn a_withdrawal_takes_one_out_and_wakes_the_next_only_where_nobody_holds() {
 
 #[test]
 fn a_rollback_wakes_the_first_and_so_does_force() {
-    let mut queue = Queue::held();
+    let mut queue = QueueFixture::held();
     queue.enter("first");
     queue.ask(&unlock("a", "holder", false, false));
     assert_eq!(queue.woken(), [turn("first")]);
@@ -261,7 +261,7 @@ fn a_rollback_wakes_the_first_and_so_does_force() {
 
 #[test]
 fn an_unlock_wakes_the_first_wherever_the_resource_is_free_whether_it_deletes_anything_or_not() {
-    let mut queue = Queue::held();
+    let mut queue = QueueFixture::held();
     queue.enter("first");
     queue.unlock("another");
     assert_eq!(queue.woken(), [], "it is held");
@@ -272,7 +272,7 @@ fn an_unlock_wakes_the_first_wherever_the_resource_is_free_whether_it_deletes_an
 
 #[test]
 fn a_newcomer_is_refused_where_others_are_queued_and_a_waiter_at_its_turn_is_not() {
-    let mut queue = Queue::held();
+    let mut queue = QueueFixture::held();
     queue.enter("first");
     let refused = queue.ask(&lock("a", "newcomer", 5000, 0));
     assert_eq!((queued(&refused).rank, queued(&refused).holder.is_some()), (1, true));
@@ -288,7 +288,7 @@ fn a_newcomer_is_refused_where_others_are_queued_and_a_waiter_at_its_turn_is_not
 #[test]
 fn newcomers_let_those_go_first_who_were_refused_for_as_long_as_a_hand_over_takes() {
     let hand_over = parameters().hand_over;
-    let mut queue = Queue::held();
+    let mut queue = QueueFixture::held();
     queue.ask(&lock("a", "refused", 5000, 0));
     queue.unlock("holder");
     assert_eq!(queue.node.state.mark(&resource("a"), queue.node.now()), Some(queue.node.now() + hand_over));
@@ -306,7 +306,7 @@ fn newcomers_let_those_go_first_who_were_refused_for_as_long_as_a_hand_over_take
 
 #[test]
 fn a_rollback_leaves_nobody_to_be_let_go_first() {
-    let mut queue = Queue::held();
+    let mut queue = QueueFixture::held();
     queue.ask(&lock("a", "refused", 5000, 0));
     queue.ask(&unlock("a", "holder", false, false));
     assert!(is_granted(&queue.ask(&lock("a", "newcomer", 5000, 0))));
@@ -314,7 +314,7 @@ fn a_rollback_leaves_nobody_to_be_let_go_first() {
 
 #[test]
 fn a_holder_that_knows_of_waiters_lets_them_go_first_at_every_node() {
-    let mut queue = Queue::held();
+    let mut queue = QueueFixture::held();
     let Entry::Unlock(known) = unlock("a", "holder", true, false) else { panic!() };
     queue.ask(&Entry::Unlock(Unlock { is_awaited: true, ..known }));
     assert_eq!(queued(&queue.ask(&lock("a", "newcomer", 5000, 0))).rank, 0);
@@ -322,7 +322,7 @@ fn a_holder_that_knows_of_waiters_lets_them_go_first_at_every_node() {
 
 #[test]
 fn the_second_goes_before_a_first_that_was_woken_and_has_not_come() {
-    let mut queue = Queue::held();
+    let mut queue = QueueFixture::held();
     let first = queue.enter("first");
     let [second, third] = ["second", "third"].map(|waiter| queue.enter(waiter));
     queue.unlock("holder");
@@ -339,11 +339,11 @@ fn the_second_goes_before_a_first_that_was_woken_and_has_not_come() {
 
 #[test]
 fn a_waiter_that_becomes_one_of_the_first_two_is_told() {
-    let mut queue = Queue::held();
+    let mut queue = QueueFixture::held();
     let tickets = ["first", "second", "third", "fourth"].map(|waiter| queue.enter(waiter));
     let ranks = ["first", "third"].map(|waiter| queued(&queue.come_back(waiter, tickets[0])).rank);
     assert_eq!(ranks, [0, 1], "with a ticket of the first, it is beside it");
-    let mut queue = Queue::held();
+    let mut queue = QueueFixture::held();
     let tickets = ["first", "second", "third", "fourth"].map(|waiter| queue.enter(waiter));
     queue.unlock("holder");
     queue.node.notices.clear();
@@ -360,7 +360,7 @@ fn a_waiter_that_becomes_one_of_the_first_two_is_told() {
 
 #[test]
 fn a_waiter_that_only_waits_takes_nothing_and_wakes_nobody() {
-    let mut queue = Queue { node: Fixture::new(), deaf: Vec::new() };
+    let mut queue = QueueFixture { node: Fixture::new(), deaf: Vec::new() };
     let Entry::Enqueue(waits) = enqueue("a", "me", "w", 0, LIFE) else { panic!() };
     let answer = queue.ask(&Entry::Enqueue(Enqueue { only_waits: true, ..waits }));
     assert_eq!((queued(&answer).rank, queued(&answer).ticket > 0), (0, true));
@@ -369,7 +369,7 @@ fn a_waiter_that_only_waits_takes_nothing_and_wakes_nobody() {
 
 #[test]
 fn a_group_waits_in_the_queue_that_it_asks_for_and_is_told_which_of_its_resources_is_held() {
-    let mut queue = Queue::held();
+    let mut queue = QueueFixture::held();
     let Entry::Enqueue(group) = enqueue("A a", "group", "group", 0, LIFE) else { panic!() };
     let answer = queue.ask(&Entry::Enqueue(Enqueue { resource: 1, ..group }));
     assert_eq!((queued(&answer).resource, queued(&answer).rank), (1, 0));
@@ -381,14 +381,14 @@ fn a_group_waits_in_the_queue_that_it_asks_for_and_is_told_which_of_its_resource
 
 #[test]
 fn shared_key_aliases_have_queues_of_their_own() {
-    let mut queue = Queue::held();
+    let mut queue = QueueFixture::held();
     queue.enter("first");
     assert!(is_granted(&queue.ask(&enqueue("{a}", "me", "w", 0, LIFE))));
 }
 
 #[test]
 fn an_owner_that_was_unlocked_before_it_arrives_neither_locks_nor_enters() {
-    let mut queue = Queue::held();
+    let mut queue = QueueFixture::held();
     queue.ask(&unlock("a", "late", false, true));
     assert_eq!(queue.ask(&enqueue("a", "late", "w", 0, LIFE)), Answer::Gone);
     assert_eq!(queue.waiters(), [""; 0]);
@@ -396,7 +396,7 @@ fn an_owner_that_was_unlocked_before_it_arrives_neither_locks_nor_enters() {
 
 #[test]
 fn a_queue_ends_with_its_last_entry() {
-    let mut queue = Queue::held();
+    let mut queue = QueueFixture::held();
     queue.enter("first");
     queue.node.milliseconds += LIFE;
     assert_eq!(queue.waiters(), ["first"]);

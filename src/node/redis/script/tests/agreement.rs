@@ -21,8 +21,8 @@ use crate::{
         names,
         redis::script::tests::server::Server,
         state::{
-            Counter, Held, LARGEST_COUNTER, Leader, NodeMetadata, NodeState, NodeTime, Outcome, Quarantine,
-            QueueEntry,
+            Counter, HeldKey, LARGEST_COUNTER, Leader, NodeMetadata, NodeState, NodeTime, Outcome,
+            Quarantine, QueueEntry,
         },
     },
     resource::Resource,
@@ -101,7 +101,7 @@ impl Topic {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum TestStep {
     Call {
         guard: RestartGuard,
         /// Whether the connection has registered in the server's incarnation, or in an earlier one.
@@ -187,7 +187,7 @@ fn registration() -> Draft {
 
 /// One client holds a resource, all others enqueue, and the first is woken, perhaps long ago. By
 /// chance a queue is rarely as long as that.
-fn crowd() -> impl Strategy<Value = Vec<Step>> {
+fn crowd() -> impl Strategy<Value = Vec<TestStep>> {
     let draft = |question| Draft { question, resources: vec!["a"], owner: "u:1", ttl: 3 };
     let zero = || Number::Exactly(0);
     let mut drafts = vec![Question::Lock { hint: zero(), has_turn: false }];
@@ -197,12 +197,12 @@ fn crowd() -> impl Strategy<Value = Vec<Step>> {
     drafts.push(Question::Unlock { notify: true, tombstone: Tombstone::Never, is_awaited: true });
     let one = move |question| {
         let drafts = vec![draft(question)];
-        Step::Call { guard: RestartGuard::Off, knows_incarnation: true, drafts }
+        TestStep::Call { guard: RestartGuard::Off, knows_incarnation: true, drafts }
     };
-    let steps: Vec<Step> = drafts.into_iter().map(one).collect();
+    let steps: Vec<TestStep> = drafts.into_iter().map(one).collect();
     any::<bool>().prop_map(move |is_long_ago| {
         let mut steps = steps.clone();
-        steps.extend(is_long_ago.then_some(Step::CallLongAgo("a")));
+        steps.extend(is_long_ago.then_some(TestStep::CallLongAgo("a")));
         steps
     })
 }
@@ -219,31 +219,28 @@ fn administration() -> impl Strategy<Value = Draft> {
     question.prop_map(|question| Draft { question, resources: vec!["a"], owner: "u:1", ttl: 1 })
 }
 
-fn call(drafts: impl Strategy<Value = Vec<Draft>>) -> impl Strategy<Value = Step> {
-    (guard(), prop::bool::weighted(0.9), drafts).prop_map(|(guard, knows_incarnation, drafts)| Step::Call {
-        guard,
-        knows_incarnation,
-        drafts,
-    })
+fn call(drafts: impl Strategy<Value = Vec<Draft>>) -> impl Strategy<Value = TestStep> {
+    (guard(), prop::bool::weighted(0.9), drafts)
+        .prop_map(|(guard, knows_incarnation, drafts)| TestStep::Call { guard, knows_incarnation, drafts })
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = TestStep> {
     let name = || sample::select(&RESOURCES[..]);
     prop_oneof![
         20 => call(vec(draft(), 1..4)),
         4 => call(administration().prop_map(|draft| vec![draft])),
-        2 => name().prop_map(Step::LoseLock),
-        2 => name().prop_map(Step::LoseCounter),
-        1 => name().prop_map(Step::LoseLeader),
-        1 => (name(), number()).prop_map(|(name, number)| Step::SetCounter(name, number)),
-        1 => (number(), prop::bool::weighted(0.8)).prop_map(|(minimum_token, is_ours)| Step::SetMetadata { minimum_token, is_ours }),
-        1 => Just(Step::LoseRecord),
-        1 => Just(Step::LoseQuarantine),
-        1 => Just(Step::Restart),
-        2 => (name(), sample::select(&WAITERS[..])).prop_map(|(name, waiter)| Step::EndPlace(name, waiter)),
+        2 => name().prop_map(TestStep::LoseLock),
+        2 => name().prop_map(TestStep::LoseCounter),
+        1 => name().prop_map(TestStep::LoseLeader),
+        1 => (name(), number()).prop_map(|(name, number)| TestStep::SetCounter(name, number)),
+        1 => (number(), prop::bool::weighted(0.8)).prop_map(|(minimum_token, is_ours)| TestStep::SetMetadata { minimum_token, is_ours }),
+        1 => Just(TestStep::LoseRecord),
+        1 => Just(TestStep::LoseQuarantine),
+        1 => Just(TestStep::Restart),
+        2 => (name(), sample::select(&WAITERS[..])).prop_map(|(name, waiter)| TestStep::EndPlace(name, waiter)),
         2 => (sample::select(Topic::all().collect::<Vec<_>>()), any::<bool>())
-            .prop_map(|(topic, listens)| Step::Listen(topic, listens)),
-        3 => name().prop_map(Step::CallLongAgo),
+            .prop_map(|(topic, listens)| TestStep::Listen(topic, listens)),
+        3 => name().prop_map(TestStep::CallLongAgo),
     ]
 }
 
@@ -361,11 +358,11 @@ impl Pair<'_> {
         if is_same && notices == told { Ok(state) } else { Err((expected, shown(&notices))) }
     }
 
-    fn step(&mut self, step: &Step) -> Result<(), TestCaseError> {
+    fn step(&mut self, step: &TestStep) -> Result<(), TestCaseError> {
         self.steps += 1;
         let before = self.now();
         match step {
-            Step::Call { guard, knows_incarnation, drafts } => {
+            TestStep::Call { guard, knows_incarnation, drafts } => {
                 let incarnation = if *knows_incarnation {
                     self.server.incarnation_of_data().into()
                 } else {
@@ -402,20 +399,20 @@ impl Pair<'_> {
                     }
                 }
             }
-            Step::LoseLock(name) => {
+            TestStep::LoseLock(name) => {
                 self.server.get::<i64>(redis::cmd("PEXPIRE").arg(name).arg(0));
                 self.state.set_lock(&resource(name), None);
             }
-            Step::LoseCounter(name) => {
+            TestStep::LoseCounter(name) => {
                 self.server.get::<i64>(redis::cmd("DEL").arg(names::counter(&resource(name))));
                 self.state.set_counter(&resource(name), None);
             }
-            Step::LoseLeader(name) => {
+            TestStep::LoseLeader(name) => {
                 let key = names::leader(&resource(name));
                 self.server.get::<i64>(redis::cmd("DEL").arg(key.as_bytes()));
                 self.state.forget_leader(&resource(name));
             }
-            Step::SetCounter(name, number) => {
+            TestStep::SetCounter(name, number) => {
                 let value = self.number(number);
                 let mut command = redis::cmd("SET");
                 command.arg(names::counter(&resource(name))).arg(value).arg("PX").arg(100_000);
@@ -423,7 +420,7 @@ impl Pair<'_> {
                 let expires_at = before + Duration::from_secs(100);
                 self.state.set_counter(&resource(name), Some(Counter { value, expires_at }));
             }
-            Step::SetMetadata { minimum_token, is_ours } => {
+            TestStep::SetMetadata { minimum_token, is_ours } => {
                 let minimum_token = self.number(minimum_token);
                 let fingerprint = if *is_ours { parameters().fingerprint } else { Fingerprint::new("other") };
                 let mut command = redis::cmd("HSET");
@@ -441,16 +438,16 @@ impl Pair<'_> {
                     fingerprint,
                 }));
             }
-            Step::LoseRecord => {
+            TestStep::LoseRecord => {
                 self.server.get::<i64>(redis::cmd("DEL").arg(names::METADATA));
                 self.state.set_metadata(None);
                 self.state.set_new(None);
             }
-            Step::LoseQuarantine => {
+            TestStep::LoseQuarantine => {
                 self.server.get::<i64>(redis::cmd("DEL").arg(names::QUARANTINE));
                 self.state.set_quarantine(None);
             }
-            Step::Listen(topic, listens) => {
+            TestStep::Listen(topic, listens) => {
                 let channel = topic.channel();
                 if *listens {
                     self.listen([channel]);
@@ -459,7 +456,7 @@ impl Pair<'_> {
                     self.listening.remove(&channel);
                 }
             }
-            Step::CallLongAgo(name) => {
+            TestStep::CallLongAgo(name) => {
                 let name = resource(name);
                 if let Some(waiter) = self.state.set_woken_at(&name, NodeTime::from_epoch(1)) {
                     let value = [b"1 ", waiter.as_bytes()].concat();
@@ -468,14 +465,14 @@ impl Pair<'_> {
                     self.server.get::<String>(&command);
                 }
             }
-            Step::EndPlace(name, waiter) => {
+            TestStep::EndPlace(name, waiter) => {
                 let mut command = redis::cmd("ZADD");
                 command.arg(names::entry_ttls(&resource(name))).arg("XX").arg(1).arg(waiter);
                 self.server.get::<i64>(&command);
                 let end = |entry: &mut QueueEntry| entry.ends = NodeTime::from_epoch(1);
                 self.state.change_entry(&resource(name), &owner(waiter), end);
             }
-            Step::Restart => {
+            TestStep::Restart => {
                 // The metadata of another incarnation, as far as the node can tell.
                 if let Some(metadata) = self.state.metadata().cloned() {
                     let mut command = redis::cmd("HSET");
@@ -686,7 +683,7 @@ fn the_script_and_the_pure_node_agree() {
     };
     // The short ways are for nodes that are registered, which by chance they rarely are for long.
     let registered =
-        Step::Call { guard: RestartGuard::Off, knows_incarnation: true, drafts: vec![registration()] };
+        TestStep::Call { guard: RestartGuard::Off, knows_incarnation: true, drafts: vec![registration()] };
     let start = (prop::bool::weighted(0.8), prop_oneof![2 => Just(Vec::new()), 1 => crowd()]);
     let steps = (start, vec(step(), 1..30)).prop_map(move |((is_registered, crowd), steps)| {
         let registration = is_registered.then(|| registered.clone());

@@ -8,7 +8,7 @@ pub(super) type Contents = BTreeMap<Vec<u8>, (Vec<Vec<u8>>, Duration)>;
 pub(super) fn contents(state: &NodeState, now: NodeTime) -> Contents {
     let mut contents = Contents::new();
     for name in RESOURCES.map(resource) {
-        if let Some(Held { owner, holds, expires_at }) = state.held(&name, now) {
+        if let Some(HeldKey { owner, holds, expires_at }) = state.held(&name, now) {
             let value = vec![owner.as_bytes().to_vec(), holds.to_string().into_bytes()];
             contents.insert(name.as_bytes().to_vec(), (value, expires_at.remaining(now)));
         }
