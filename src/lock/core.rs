@@ -262,7 +262,7 @@ impl Core {
     }
 
     /// In the queue of which of these resources others are known to be, or may be.
-    pub(crate) async fn line_of(&self, resources: &Resources) -> Option<usize> {
+    pub(crate) async fn awaited_resource(&self, resources: &Resources) -> Option<usize> {
         self.queues.of(&*self.clock, self.settings.parameters.hand_over, resources).await
     }
 

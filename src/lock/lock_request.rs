@@ -199,7 +199,7 @@ impl LockRequest {
 
     async fn attempt_once(&self, checked: &CheckedRequest) -> AttemptOutcome {
         let core = self.core();
-        let Some(index) = core.line_of(&checked.resources).await else {
+        let Some(index) = core.awaited_resource(&checked.resources).await else {
             return attempt(core, checked, core.first_contact(&checked.resource), 0, None).await;
         };
         // It asks for a turn, and does not wait for one: it listens to nobody, so it enters no

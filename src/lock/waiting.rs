@@ -202,7 +202,7 @@ impl Turn {
     ) -> Plan {
         let waiting = match &mut self.waiting {
             Some(waiting) => waiting,
-            None => match core.line_of(&checked.resources).await {
+            None => match core.awaited_resource(&checked.resources).await {
                 None => return core.first_contact(&checked.resource),
                 Some(index) => self.waiting.insert(Waiting::begin(core, checked, index, notifier)),
             },

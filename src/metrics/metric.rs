@@ -62,7 +62,7 @@ pub(super) const ALL: &[Metric] = &[
         VOTES,
         Kind::Counter,
         &["quorum", "node", "question", "answer"],
-        "answers of nodes to locks, write_backs and renewals, silence included",
+        "answers of nodes to locks, write-backs and renewals, silence included",
     ),
     metric(WAIT, Kind::Seconds, &["quorum", "outcome"], "seconds from a call to lock to its end"),
     metric(WAITING, Kind::Gauge, &["quorum"], "calls to lock that go on at present"),

@@ -91,7 +91,7 @@ impl Protocol {
             let reply = world.sites[site].replies()[0];
             world = then(world, Action::Hear { site, reply });
         }
-        assert!(world.is_holding(self, 0), "votes that differ need a write_back");
+        assert!(world.is_holding(self, 0), "votes that differ need a write-back");
         world.settled()
     }
 

@@ -7,7 +7,7 @@ const PACING: Pacing = Pacing {
     longest_poll: Duration::from_secs(5),
     floor: Duration::from_millis(5),
 };
-const LIFE: Duration = Duration::from_secs(10);
+const ENTRY_TTL: Duration = Duration::from_secs(10);
 const HAND_OVER: Duration = Duration::from_millis(100);
 const ROUND_TRIP: Duration = Duration::from_millis(1);
 const ORDER: [usize; 5] = [4, 2, 0, 1, 3];
@@ -17,7 +17,7 @@ fn at(millis: u64) -> Instant {
 }
 
 fn queueing() -> Queueing {
-    Queueing::new(Electorate::new(5, 3), PACING, LIFE, HAND_OVER, ORDER.to_vec(), at(0))
+    Queueing::new(Electorate::new(5, 3), PACING, ENTRY_TTL, HAND_OVER, ORDER.to_vec(), at(0))
 }
 
 fn owner(name: &str) -> OwnerId {
@@ -108,7 +108,7 @@ fn polls_grow_to_the_longest_and_keep_the_place_alive() {
         };
         queueing.attempt_failed(&failed_attempt, at(now), jitter);
         let next = queueing.next_attempt().at.saturating_duration_since(at(now));
-        assert!(next >= Duration::from_millis(250) && next < LIFE, "{next:?}");
+        assert!(next >= Duration::from_millis(250) && next < ENTRY_TTL, "{next:?}");
         now += u64::try_from(next.as_millis()).unwrap();
     }
     assert!(now > 25_000, "{now}");
@@ -117,7 +117,7 @@ fn polls_grow_to_the_longest_and_keep_the_place_alive() {
 #[test]
 fn an_entry_is_kept_for_two_polls_and_for_no_longer_than_a_lock() {
     let longest = Duration::from_secs(60);
-    assert_eq!(Queueing::entry_ttl(PACING, longest), LIFE);
+    assert_eq!(Queueing::entry_ttl(PACING, longest), ENTRY_TTL);
     let rare = Pacing { longest_poll: Duration::from_secs(300), ..PACING };
     assert_eq!(Queueing::entry_ttl(rare, longest), longest);
 }

@@ -24,7 +24,7 @@ fn ailing(cluster: &Cluster) -> &[Server] {
 async fn reasons_if_any(lock: &RedLock) -> Option<[NodeError; 2]> {
     let votes = match lock.try_lock().await {
         Ok(Some(_)) => return None,
-        Ok(None) => panic!("a node_error was taken for a holder"),
+        Ok(None) => panic!("an error was taken for a holder"),
         Err(error) => in_order(&votes_of(error)),
     };
     assert!(matches!(votes[0], Vote::Granted | Vote::Pending), "{votes:?}");

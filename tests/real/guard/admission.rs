@@ -135,7 +135,7 @@ async fn clients_that_find_new_servers_at_the_same_time_begin_one_quarantine() {
         for (server, before) in cluster.servers().iter().zip(before) {
             let after = remaining(server).await;
             assert!(after > 0 && after <= before, "prolonged: {after} after {before}");
-            assert_eq!(calls_of(server, &["hset"]).await, 1, "one metadata");
+            assert_eq!(calls_of(server, &["hset"]).await, 1, "one write of metadata");
             assert_eq!(calls_of(server, &["set"]).await, 1, "one quarantine");
         }
         for quorum in [one.unwrap(), other.unwrap(), third] {

@@ -34,7 +34,7 @@ fn node(number: u8) -> Node {
         kind: "Redis".to_owned(),
         version: "7.0.15".to_owned(),
         mode: "standalone".to_owned(),
-        run_id: format!("incarnation{number}"),
+        run_id: format!("run{number}"),
         replication_id: "life".to_owned(),
         role: "master".to_owned(),
         replicas: 0,
@@ -59,7 +59,7 @@ fn node(number: u8) -> Node {
     let rate = Some(Rate { gains: 0.0001, within: 0.001, watched: 1.0 });
     let server = Server {
         metadata: Ok(Some(NodeMetadata {
-            incarnation: format!("incarnation{number}/life"),
+            incarnation: format!("run{number}/life"),
             fingerprint: OURS.to_owned(),
         })),
         info: Ok(info),
@@ -131,7 +131,7 @@ fn behind_name(facts: &mut Facts, run_ids: [&str; 2]) {
     let seen = run_ids
         .into_iter()
         .zip(1..)
-        .map(|(incarnation, number)| (IpAddr::from([10, 1, 0, number]), incarnation.to_owned()));
+        .map(|(run_id, number)| (IpAddr::from([10, 1, 0, number]), run_id.to_owned()));
     facts.nodes[1].run_ids = seen.collect();
 }
 

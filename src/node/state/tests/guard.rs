@@ -110,7 +110,7 @@ fn a_node_that_restarted_votes_above_all_that_it_may_have_voted_before() {
         let _broken = break_rule(Some(Mutation::VoteBelowMinimum));
         again(&mut Fixture { state: node.state.clone(), notices: Vec::new(), ..node })
     };
-    assert!(forgetful <= before, "the minimum_token matters");
+    assert!(forgetful <= before, "the minimum token matters");
     assert!(again(&mut node) > before);
 }
 

@@ -8,7 +8,7 @@ use crate::node::{
     state::wait_queue::QueueEntry,
 };
 
-const LIFE: u64 = 10_000;
+const ENTRY_TTL: u64 = 10_000;
 
 /// The node of a test, and who listens.
 struct QueueFixture {
@@ -33,14 +33,14 @@ impl QueueFixture {
 
     /// Somebody comes and stays: its ticket.
     fn enter(&mut self, waiter: &str) -> u64 {
-        match self.ask(&enqueue("a", waiter, waiter, 0, LIFE)) {
+        match self.ask(&enqueue("a", waiter, waiter, 0, ENTRY_TTL)) {
             Answer::Queued(queued) => queued.ticket,
             other => panic!("{other:?}"),
         }
     }
 
     fn come_back(&mut self, waiter: &str, ticket: u64) -> Answer {
-        self.ask(&enqueue("a", waiter, waiter, ticket, LIFE))
+        self.ask(&enqueue("a", waiter, waiter, ticket, ENTRY_TTL))
     }
 
     fn unlock(&mut self, by: &str) {
@@ -80,7 +80,7 @@ fn queued(answer: &Answer) -> &Queued {
 #[test]
 fn a_free_resource_without_a_queue_is_granted_and_leaves_none() {
     let mut queue = QueueFixture { node: Fixture::new(), deaf: Vec::new() };
-    assert_eq!(queue.ask(&enqueue("a b", "me", "w", 0, LIFE)), granted(START + 1));
+    assert_eq!(queue.ask(&enqueue("a b", "me", "w", 0, ENTRY_TTL)), granted(START + 1));
     assert_eq!(
         (queue.node.owner_of("a").as_deref(), queue.node.owner_of("b").as_deref()),
         (Some("me"), Some("me"))
@@ -105,10 +105,10 @@ fn nobody_goes_before_the_first_in_the_queue_while_the_resource_is_free() {
     let mut queue = QueueFixture::held();
     let first = queue.enter("first");
     queue.unlock("holder");
-    for entry_ttl in [0, LIFE] {
+    for entry_ttl in [0, ENTRY_TTL] {
         let answer = queue.ask(&enqueue("a", "newcomer", "newcomer", 0, entry_ttl));
         assert_eq!(queued(&answer).holder, None);
-        assert_eq!(queued(&answer).patience, Duration::from_millis(LIFE));
+        assert_eq!(queued(&answer).patience, Duration::from_millis(ENTRY_TTL));
         assert_eq!(queued(&answer).ticket > 0, entry_ttl > 0);
     }
     assert_eq!(queue.waiters(), ["first", "newcomer"]);
@@ -165,7 +165,7 @@ fn a_place_that_nobody_keeps_ends_and_the_next_is_first() {
     queue.enter("first");
     queue.node.milliseconds += 4000;
     let second = queue.enter("second");
-    queue.node.milliseconds += LIFE - 4010;
+    queue.node.milliseconds += ENTRY_TTL - 4010;
     queue.unlock("holder");
     assert_eq!(queue.woken(), [turn("first")]);
     queue.node.milliseconds += 10;
@@ -217,7 +217,7 @@ fn a_waiter_that_gave_its_vote_back_is_still_first_by_its_ticket() {
     queue.come_back("first", first);
     queue.ask(&unlock("a", "first", false, false));
     queue.woken();
-    assert!(is_granted(&queue.ask(&enqueue("a", "again", "first", first, LIFE))));
+    assert!(is_granted(&queue.ask(&enqueue("a", "again", "first", first, ENTRY_TTL))));
     assert_eq!((queue.woken(), queue.waiters()), (vec![], vec!["second".into()]));
 }
 
@@ -293,7 +293,7 @@ fn newcomers_let_those_go_first_who_were_refused_for_as_long_as_a_hand_over_take
     queue.unlock("holder");
     assert_eq!(queue.node.state.mark(&resource("a"), queue.node.now()), Some(queue.node.now() + hand_over));
     let put_off = queue.ask(&lock("a", "newcomer", 5000, 0));
-    assert_eq!((queued(&put_off).rank, &queued(&put_off).holder), (0, &None), "nobody is in queue");
+    assert_eq!((queued(&put_off).rank, &queued(&put_off).holder), (0, &None), "nobody is queued");
     assert!(is_granted(&queue.ask(&take("a", "refused", 5000))));
     queue.unlock("refused");
     assert!(is_granted(&queue.ask(&lock("a", "newcomer", 5000, 0))), "they have had it");
@@ -361,7 +361,7 @@ fn a_waiter_that_becomes_one_of_the_first_two_is_told() {
 #[test]
 fn a_waiter_that_only_waits_takes_nothing_and_wakes_nobody() {
     let mut queue = QueueFixture { node: Fixture::new(), deaf: Vec::new() };
-    let Entry::Enqueue(waits) = enqueue("a", "me", "w", 0, LIFE) else { panic!() };
+    let Entry::Enqueue(waits) = enqueue("a", "me", "w", 0, ENTRY_TTL) else { panic!() };
     let answer = queue.ask(&Entry::Enqueue(Enqueue { only_waits: true, ..waits }));
     assert_eq!((queued(&answer).rank, queued(&answer).ticket > 0), (0, true));
     assert_eq!((queue.waiters(), queue.woken()), (vec!["w".into()], vec![]));
@@ -370,27 +370,27 @@ fn a_waiter_that_only_waits_takes_nothing_and_wakes_nobody() {
 #[test]
 fn a_group_waits_in_the_queue_that_it_asks_for_and_is_told_which_of_its_resources_is_held() {
     let mut queue = QueueFixture::held();
-    let Entry::Enqueue(group) = enqueue("A a", "group", "group", 0, LIFE) else { panic!() };
+    let Entry::Enqueue(group) = enqueue("A a", "group", "group", 0, ENTRY_TTL) else { panic!() };
     let answer = queue.ask(&Entry::Enqueue(Enqueue { resource: 1, ..group }));
     assert_eq!((queued(&answer).resource, queued(&answer).rank), (1, 0));
     assert_eq!(queued(&answer).holder.as_ref().map(|holder| holder.resource), Some(1));
     assert_eq!(queue.waiters(), ["group"]);
     assert_eq!(queue.node.state.wait_queue(&resource("A"), queue.node.now()), None);
-    assert!(is_granted(&queue.ask(&enqueue("b", "me", "w", 0, LIFE))));
+    assert!(is_granted(&queue.ask(&enqueue("b", "me", "w", 0, ENTRY_TTL))));
 }
 
 #[test]
 fn shared_key_aliases_have_queues_of_their_own() {
     let mut queue = QueueFixture::held();
     queue.enter("first");
-    assert!(is_granted(&queue.ask(&enqueue("{a}", "me", "w", 0, LIFE))));
+    assert!(is_granted(&queue.ask(&enqueue("{a}", "me", "w", 0, ENTRY_TTL))));
 }
 
 #[test]
 fn an_owner_that_was_unlocked_before_it_arrives_neither_locks_nor_enters() {
     let mut queue = QueueFixture::held();
     queue.ask(&unlock("a", "late", false, true));
-    assert_eq!(queue.ask(&enqueue("a", "late", "w", 0, LIFE)), Answer::Gone);
+    assert_eq!(queue.ask(&enqueue("a", "late", "w", 0, ENTRY_TTL)), Answer::Gone);
     assert_eq!(queue.waiters(), [""; 0]);
 }
 
@@ -398,7 +398,7 @@ fn an_owner_that_was_unlocked_before_it_arrives_neither_locks_nor_enters() {
 fn a_queue_ends_with_its_last_entry() {
     let mut queue = QueueFixture::held();
     queue.enter("first");
-    queue.node.milliseconds += LIFE;
+    queue.node.milliseconds += ENTRY_TTL;
     assert_eq!(queue.waiters(), ["first"]);
     queue.node.milliseconds += 1;
     assert_eq!(queue.waiters(), [""; 0]);

@@ -599,7 +599,7 @@ impl Pair<'_> {
             if is_told {
                 return Ok(());
             }
-            return Err(TestCaseError::fail("a metadata that should not be there"));
+            return Err(TestCaseError::fail("metadata that should not be there"));
         };
         let expected = [("incarnation", incarnation.to_string()), ("fingerprint", fingerprint.to_string())];
         for (field, value) in expected {
