@@ -6,6 +6,7 @@ use super::section::Section;
 use crate::Problem;
 
 mod contended;
+mod faults;
 mod frozen;
 mod handoff;
 mod line;
@@ -27,6 +28,7 @@ pub(crate) enum Scenario {
     Contended,
     Line,
     Frozen,
+    Faults,
     Waiters,
     Watchdog,
     Scale,
@@ -45,13 +47,14 @@ impl Effort {
 }
 
 impl Scenario {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Uncontended,
         Self::Throughput,
         Self::Handoff,
         Self::Contended,
         Self::Line,
         Self::Frozen,
+        Self::Faults,
         Self::Waiters,
         Self::Watchdog,
         Self::Scale,
@@ -70,6 +73,7 @@ impl Scenario {
             Self::Contended => contended::run(effort).await,
             Self::Line => line::run(effort).await,
             Self::Frozen => frozen::run(effort).await,
+            Self::Faults => faults::run(effort).await,
             Self::Waiters => waiters::run(effort).await,
             Self::Watchdog => watchdog::run(effort).await,
             Self::Scale => scale::run(effort).await,

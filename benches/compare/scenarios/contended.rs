@@ -63,6 +63,7 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     section.verdict(Verdict::of("luckiest / unluckiest client, ours", ours.fairness(), Target::AtMost(1.1)));
     let tail = ours.waits.percentile(0.99) / ours.waits.mean();
     section.verdict(Verdict::of("p99 wait / mean wait, ours", tail, Target::AtMost(1.5)));
+    section.verdict(Verdict::of("longest wait, ours, ms", ours.waits.max(), Target::AtMost(30.0)));
     Ok(section)
 }
 

@@ -63,7 +63,7 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     section.verdict(Verdict::of_ratio(
         "median, ours / one round of the floor",
         to_floor,
-        Target::AtMost(4.0),
+        Target::AtMost(1.75),
     ));
     let to_rival = rival_medians.ratio_to(&our_medians);
     section.verdict(Verdict::of_ratio("median, rslock / ours", to_rival, Target::AtLeast(50.0)));

@@ -10,14 +10,18 @@ use crate::{
     Problem,
     compare::{
         contestant::TTL,
+        sample::{Sample, millis},
         section::Section,
         servers::Servers,
         verdict::{Target, Verdict},
     },
 };
 
-const WAITERS: usize = 1000;
-const CLIENTS: usize = 8;
+const WAITERS: usize = 2000;
+const CLIENTS: usize = 50;
+
+/// So many hand-offs in a row are measured.
+const HAND_OFFS: usize = 500;
 
 /// What our clients send; a server counts what runs inside of scripts apart.
 const OURS: [&str; 5] = ["evalsha", "script|load", "subscribe", "unsubscribe", "ping"];
@@ -26,21 +30,25 @@ const OURS: [&str; 5] = ["evalsha", "script|load", "subscribe", "unsubscribe", "
 const RIVAL: [&str; 2] = ["set", "evalsha"];
 
 pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
-    // At once and on servers of their own: what is counted are commands, not time.
-    let (one, distinct) = tokio::try_join!(ours(effort, |_| 0), ours(effort, |waiter| waiter))?;
+    let (distinct, _) = ours(effort, |waiter| waiter).await?;
+    let (one, hand_offs) = ours(effort, |_| 0).await?;
     let rival = rival(effort).await?;
     let title =
-        "1,000 blocked tasks in 8 clients, 5 nodes: commands per waiter and second, all nodes together";
-    let mut section = Section::new("waiters", title, ["one_resource", "own_resources"]);
-    section.row("ours", [one, distinct]);
-    section.row("rslock", [rival, f64::NAN]);
+        "2,000 blocked tasks in 50 clients, 5 nodes: commands per waiter and second, all nodes together";
+    let columns = ["one_resource", "own_resources", "hand_off_p50_ms", "hand_off_p99_ms"];
+    let mut section = Section::new("waiters", title, columns);
+    let tail = hand_offs.percentile(0.99);
+    section.row("ours", [one, distinct, hand_offs.median(), tail]);
+    section.row("rslock", [rival, f64::NAN, f64::NAN, f64::NAN]);
+    section.verdict(Verdict::of("p99 of a hand-off, one resource, ms", tail, Target::AtMost(30.0)));
     section.verdict(Verdict::of("commands, one resource", one, Target::AtMost(0.5)));
     section.verdict(Verdict::of("commands, a resource for each", distinct, Target::AtMost(2.5)));
     Ok(section)
 }
 
-/// Ours, each waiter on the resource of this number.
-async fn ours(effort: Effort, number: impl Fn(usize) -> usize) -> Result<f64, Problem> {
+/// Ours, each waiter on the resource of this number; and milliseconds from each unlock to the next
+/// grant, once the first resource is free.
+async fn ours(effort: Effort, number: impl Fn(usize) -> usize) -> Result<(f64, Sample), Problem> {
     let servers = Servers::start(NODES).await?;
     // The longest ttl and no renewal, so that the holder says nothing.
     let holder = servers.ours().await?;
@@ -58,7 +66,12 @@ async fn ours(effort: Effort, number: impl Fn(usize) -> usize) -> Result<f64, Pr
     }
     for waiter in 0..WAITERS {
         let lock = clients[waiter % CLIENTS].red_lock(number(waiter).to_string());
-        waiting.spawn(async move { lock.lock().await.map(drop) });
+        waiting.spawn(async move {
+            let guard = lock.lock().await?;
+            let granted = Instant::now();
+            guard.unlock().await?;
+            Ok::<Instant, Problem>(granted)
+        });
     }
     // A wait begins with a subscription and polls that grow rarer: what counts is what it costs
     // from then on.
@@ -67,7 +80,18 @@ async fn ours(effort: Effort, number: impl Fn(usize) -> usize) -> Result<f64, Pr
     if waiting.try_join_next().is_some() || !held.iter().all(LockGuard::is_valid) {
         return Err("somebody got what is held".into());
     }
-    Ok(rate)
+    held.into_iter().next().ok_or("nothing is held")?.unlock().await?;
+    let mut last: Option<Instant> = None;
+    let mut hand_offs = Sample::default();
+    // Each unlocks as soon as it is granted, so a hand-off lasts from one grant to the next.
+    let is_shared = number(1) == 0;
+    for _ in 0..if is_shared { HAND_OFFS } else { 0 } {
+        let granted = waiting.join_next().await.ok_or("nobody waits")???;
+        if let Some(last) = last.replace(granted) {
+            hand_offs.push(millis(granted.saturating_duration_since(last)));
+        }
+    }
+    Ok((rate, hand_offs))
 }
 
 /// rslock, with `acquire`, which tries until it succeeds; all on one resource.
