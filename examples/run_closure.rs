@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use redquorum::{ConnectError, Quorum, RunError};
+use redquorum::{ConnectError, LockOptions, Quorum, RunError};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
@@ -31,7 +31,7 @@ async fn main() -> anyhow::Result<()> {
 
     // A lease that ends before the work does: the closure is dropped at its await and goes no
     // further.
-    let short = lock.clone().max_hold(Duration::from_millis(100));
+    let short = lock.clone().options(LockOptions::new().max_hold(Duration::from_millis(100)));
     let outcome = short
         .run(async |_lease| {
             tokio::time::sleep(Duration::from_secs(60)).await;

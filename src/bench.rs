@@ -13,7 +13,7 @@ use crate::{
         tally::{Tally, TallyResult},
     },
     clock::Instant,
-    config::{CheckedQuorum, QuorumSettings, RetryPolicy},
+    config::{CheckedQuorum, LockOptions, QuorumSettings},
     error::ConfigError,
     node::{Entry, Lock, Resources, Tombstone, Unlock, redis::script},
     owner_id::{OwnerId, OwnerIds},
@@ -87,7 +87,7 @@ impl Core {
     ///
     /// Never: the default pacing is right.
     pub fn wait(&self) -> Result<bool, ConfigError> {
-        let pacing = RetryPolicy::default().check()?;
+        let pacing = LockOptions::new().check_pacing()?;
         let (electorate, hand_over) = (self.settings.electorate, self.settings.parameters.hand_over);
         let nodes = electorate.nodes();
         let mut queueing = Queueing::new(electorate, pacing, self.ttl, hand_over, (0..nodes).collect(), NOW);

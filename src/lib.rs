@@ -61,7 +61,7 @@
 //! # How long does it last?
 //!
 //! A lease is renewed until its guard is dropped. [`without_renewal`](RedLock::without_renewal)
-//! gives one that ends with its ttl, [`max_hold`](RedLock::max_hold) one that ends for certain,
+//! gives one that ends with its ttl, [`max_hold`](LockOptions::max_hold) one that ends for certain,
 //! however often it is renewed.
 //!
 //! # What is promised, and on what it rests
@@ -128,7 +128,7 @@ pub use crate::config::Tls;
 pub use crate::{
     algorithm::fencing::FencingToken,
     clock::Instant,
-    config::RetryPolicy,
+    config::LockOptions,
     election::{Election, Leader, Leadership, Observation},
     error::{
         AdmissionError, ConfigError, ConnectError, LeaseLost, LockError, LossReason, ProclaimError,

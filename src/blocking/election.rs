@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    Leader, RetryPolicy,
+    Leader, LockOptions,
     blocking::{Leadership, Observation, Quorum, runtime::Runtime},
     error::LockError,
 };
@@ -47,28 +47,14 @@ impl Election {
         Self { election: set(self.election), runtime: self.runtime }
     }
 
-    /// How long the nodes keep a leader that they do not hear of (default: the quorum's, 30 s); see
-    /// [`crate::Election::ttl`].
+    /// As [`crate::Election::options`].
+    pub fn options(self, options: LockOptions) -> Self {
+        self.map(|election| election.options(options))
+    }
+
+    /// As [`LockOptions::ttl`].
     pub fn ttl(self, ttl: Duration) -> Self {
         self.map(|election| election.ttl(ttl))
-    }
-
-    /// How long one node's answer is waited for (default: a tenth of the ttl, at most 1 s; or the
-    /// quorum's).
-    pub fn node_timeout(self, node_timeout: Duration) -> Self {
-        self.map(|election| election.node_timeout(node_timeout))
-    }
-
-    /// How long [`campaign`](Self::campaign) goes on while no quorum can be asked (default: one
-    /// ttl). While another leads it waits without limit.
-    pub fn patience(self, patience: Duration) -> Self {
-        self.map(|election| election.patience(patience))
-    }
-
-    /// How candidates and observers pace what no notice asks for (default:
-    /// [`RetryPolicy::default`]).
-    pub fn retry(self, retry: RetryPolicy) -> Self {
-        self.map(|election| election.retry(retry))
     }
 
     /// Waits until this candidate leads and a quorum of nodes shows its value.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    Owner, RetryPolicy,
+    LockOptions, Owner,
     blocking::{MultiLockGuard, RedLock, runtime::Runtime, runtimes::Runtimes},
     error::LockError,
 };
@@ -58,35 +58,14 @@ impl MultiLock {
         Self { lock: set(self.lock), runtimes: self.runtimes }
     }
 
-    /// As [`RedLock::ttl`], for all resources.
+    /// As [`crate::MultiLock::options`].
+    pub fn options(self, options: LockOptions) -> Self {
+        self.map(|lock| lock.options(options))
+    }
+
+    /// As [`LockOptions::ttl`].
     pub fn ttl(self, ttl: Duration) -> Self {
         self.map(|lock| lock.ttl(ttl))
-    }
-
-    /// As [`RedLock::without_renewal`], for all resources. The ttl of what is taken first runs
-    /// while the rest is waited for.
-    pub fn without_renewal(self) -> Self {
-        self.map(crate::MultiLock::without_renewal)
-    }
-
-    /// As [`RedLock::max_hold`], for all resources.
-    pub fn max_hold(self, max_hold: Duration) -> Self {
-        self.map(|lock| lock.max_hold(max_hold))
-    }
-
-    /// As [`RedLock::node_timeout`], for all resources.
-    pub fn node_timeout(self, node_timeout: Duration) -> Self {
-        self.map(|lock| lock.node_timeout(node_timeout))
-    }
-
-    /// As [`RedLock::patience`], for each quorum.
-    pub fn patience(self, patience: Duration) -> Self {
-        self.map(|lock| lock.patience(patience))
-    }
-
-    /// As [`RedLock::retry`], for all resources.
-    pub fn retry(self, retry: RetryPolicy) -> Self {
-        self.map(|lock| lock.retry(retry))
     }
 
     /// As [`RedLock::owned_by`], for the group: the owner re-enters the same group.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    Inspection, Owner, RetryPolicy,
+    Inspection, LockOptions, Owner,
     blocking::{Lease, LockGuard, RunOutput, Unlocked, runtime::Runtime},
     error::LockError,
 };
@@ -34,44 +34,23 @@ impl RedLock {
         Self { lock: set(self.lock), runtime: self.runtime }
     }
 
-    /// How long a node keeps the lock without a renewal (default: the quorum's, 30 s); see
-    /// [`crate::RedLock::ttl`].
+    /// As [`crate::RedLock::options`].
+    pub fn options(self, options: LockOptions) -> Self {
+        self.map(|lock| lock.options(options))
+    }
+
+    /// As [`LockOptions::ttl`].
     pub fn ttl(self, ttl: Duration) -> Self {
         self.map(|lock| lock.ttl(ttl))
     }
 
-    /// Leaves the lease to its ttl (default: renewed at a third of it for as long as the guard
-    /// lives).
+    /// As [`LockOptions::without_renewal`].
     pub fn without_renewal(self) -> Self {
         self.map(crate::RedLock::without_renewal)
     }
 
-    /// The longest that a lease lasts however often it is renewed (default: no limit). Without it,
-    /// a guard that a hung thread keeps alive is renewed for ever.
-    pub fn max_hold(self, max_hold: Duration) -> Self {
-        self.map(|lock| lock.max_hold(max_hold))
-    }
-
-    /// How long one node's answer is waited for (default: a tenth of the ttl, at most 1 s; or the
-    /// quorum's); see [`crate::RedLock::node_timeout`].
-    pub fn node_timeout(self, node_timeout: Duration) -> Self {
-        self.map(|lock| lock.node_timeout(node_timeout))
-    }
-
-    /// How long `lock` goes on while no quorum can be asked (default: one ttl). For a resource that
-    /// is held by others it waits without limit.
-    pub fn patience(self, patience: Duration) -> Self {
-        self.map(|lock| lock.patience(patience))
-    }
-
-    /// How attempts are paced where no call asks for one (default: [`RetryPolicy::default`]).
-    pub fn retry(self, retry: RetryPolicy) -> Self {
-        self.map(|lock| lock.retry(retry))
-    }
-
-    /// Makes the lock re-entrant for this owner: while it holds the resource, its locks re-enter
-    /// (default: the owner in whose [`scope`](Owner::scope) or [`sync_scope`](Owner::sync_scope)
-    /// the call is made, or none).
+    /// Makes the lock re-entrant for this owner: while it holds the resource, its locks re-enter (default: the owner in
+    /// whose [`scope`](Owner::scope) or [`sync_scope`](Owner::sync_scope) the call is made, or none).
     pub fn owned_by(self, owner: &Owner) -> Self {
         self.map(|lock| lock.owned_by(owner))
     }

@@ -4,23 +4,13 @@ use std::time::Duration;
 
 use crate::{
     algorithm::queueing::{Pacing, Queueing},
-    config::{
-        RetryPolicy,
-        quorum::{CheckedQuorum, check_node_timeout, check_ttl},
-    },
+    config::quorum::{CheckedQuorum, check_longest, check_node_timeout, check_ttl},
     error::ConfigError,
 };
 
-/// What was asked of a lock, unchecked; what is `None` follows from the quorum.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct LockSettings {
-    pub(crate) ttl: Option<Duration>,
-    pub(crate) node_timeout: Option<Duration>,
-    pub(crate) max_hold: Option<Duration>,
-    pub(crate) patience: Option<Duration>,
-    pub(crate) retry: RetryPolicy,
-    pub(crate) is_fixed: bool,
-}
+const LEAST_DELAY: Duration = Duration::from_millis(1);
+
+const LONGEST_DELAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Settings of a lock that can work.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +29,110 @@ pub(crate) struct CheckedLock {
     pub(crate) is_renewed: bool,
 }
 
-impl LockSettings {
+/// How a lock is taken, kept and waited for: the settings of [`RedLock`](crate::RedLock),
+/// [`MultiLock`](crate::MultiLock) and [`Election`](crate::Election). What is not set follows from
+/// the quorum.
+///
+/// They are checked at the first use of the lock, which fails with
+/// [`LockError::Config`](crate::LockError::Config) if they cannot work.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use redquorum::LockOptions;
+///
+/// let options = LockOptions::new().ttl(Duration::from_secs(10)).max_hold(Duration::from_secs(60));
+/// # let quorum = redquorum::Quorum::in_memory(3)?;
+/// let guard = quorum.red_lock("report").options(options).lock().await?;
+/// assert!(guard.remaining() <= Duration::from_secs(10));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "options do nothing until a lock is given them"]
+pub struct LockOptions {
+    pub(crate) ttl: Option<Duration>,
+    pub(crate) node_timeout: Option<Duration>,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) patience: Option<Duration>,
+    pub(crate) pacing: Pacing,
+    pub(crate) is_fixed: bool,
+}
+
+impl LockOptions {
+    /// Those of the quorum, and the defaults.
+    pub fn new() -> Self {
+        Self {
+            ttl: None,
+            node_timeout: None,
+            max_hold: None,
+            patience: None,
+            pacing: Pacing {
+                first_poll: Duration::from_millis(500),
+                longest_poll: Duration::from_secs(5),
+                floor: Duration::from_millis(5),
+            },
+            is_fixed: false,
+        }
+    }
+
+    /// How long a node keeps the lock without a renewal (default: the quorum's, 30 s). A crashed
+    /// holder blocks others for this long; a longer pause of the network or of a node costs the
+    /// lease.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// Leaves the lease to its ttl: it is not renewed and ends on time (default: renewed at a third
+    /// of its ttl for as long as the guard lives). An election renews in any case.
+    pub fn without_renewal(mut self) -> Self {
+        self.is_fixed = true;
+        self
+    }
+
+    /// The longest that a lease lasts however often it is renewed (default: no limit). Without it,
+    /// a guard that a hung task keeps alive is renewed for ever.
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.max_hold = Some(max_hold);
+        self
+    }
+
+    /// How long one node's answer is waited for (default: a tenth of the ttl, at most 1 s; or the
+    /// quorum's). Only a deciding vote is ever waited for. Too short makes faults of slow nodes. A
+    /// node that leaves a call unanswered for the *quorum's* node timeout gets no new ones until it
+    /// answers, whatever is set here.
+    pub fn node_timeout(mut self, node_timeout: Duration) -> Self {
+        self.node_timeout = Some(node_timeout);
+        self
+    }
+
+    /// How long `lock` and `campaign` go on while no quorum can be asked (default: one ttl, or until
+    /// the nodes vote again that are in quarantine and have told for how long, if that is later).
+    /// While others hold the resource, a call waits without limit.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = Some(patience);
+        self
+    }
+
+    /// How often a waiter asks although nothing woke it: first after `first` (default 500 ms), then
+    /// each time after twice as long, up to `longest` (default 5 s, at most a day), all with a
+    /// jitter of 50 %. Shorter costs every waiter more commands; longer delays a waiter whose
+    /// notice was lost. A node keeps a waiter's place for twice the longest poll after the waiter
+    /// last asked, and at most for `max_ttl`.
+    pub fn polls(mut self, first: Duration, longest: Duration) -> Self {
+        self.pacing = Pacing { first_poll: first, longest_poll: longest, ..self.pacing };
+        self
+    }
+
+    /// The least delay between attempts that fail (default 5 ms, at most a day). It doubles with
+    /// every failure, up to the first poll.
+    pub fn retry_delay(mut self, least: Duration) -> Self {
+        self.pacing.floor = least;
+        self
+    }
+
     pub(crate) fn check(&self, quorum: &CheckedQuorum) -> Result<CheckedLock, ConfigError> {
         let ttl = self.ttl.unwrap_or(quorum.ttl);
         check_ttl(ttl, quorum.max_ttl, quorum.validity)?;
@@ -48,7 +141,7 @@ impl LockSettings {
         if let Some(given) = self.max_hold.filter(Duration::is_zero) {
             return Err(ConfigError::MaxHold { given });
         }
-        let pacing = self.retry.check()?;
+        let pacing = self.check_pacing()?;
         Ok(CheckedLock {
             ttl,
             node_timeout,
@@ -60,6 +153,26 @@ impl LockSettings {
             is_renewed: !self.is_fixed,
         })
     }
+
+    pub(crate) fn check_pacing(&self) -> Result<Pacing, ConfigError> {
+        let Pacing { first_poll, longest_poll, floor } = self.pacing;
+        let least = LEAST_DELAY;
+        if floor < least {
+            return Err(ConfigError::RetryDelay { given: floor, least });
+        }
+        check_longest("retry delay", floor, LONGEST_DELAY)?;
+        check_longest("poll", longest_poll, LONGEST_DELAY)?;
+        if first_poll < least || longest_poll < first_poll {
+            return Err(ConfigError::Polls { first: first_poll, longest: longest_poll, least });
+        }
+        Ok(self.pacing)
+    }
+}
+
+impl Default for LockOptions {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 #[cfg(test)]
@@ -70,7 +183,7 @@ mod tests {
     #[test]
     fn a_lock_takes_what_it_does_not_set_from_its_quorum() {
         let quorum = QuorumSettings::default().check(3).unwrap();
-        let lock = LockSettings { ttl: Some(Duration::from_secs(5)), ..LockSettings::default() };
+        let lock = LockOptions::new().ttl(Duration::from_secs(5));
         let lock = lock.check(&quorum).unwrap();
         assert_eq!(lock.node_timeout, Duration::from_millis(500));
         assert_eq!(lock.patience, Duration::from_secs(5));
@@ -83,7 +196,7 @@ mod tests {
             QuorumSettings { node_timeout: Some(Duration::from_millis(800)), ..QuorumSettings::default() };
         let quorum = quorum.check(3).unwrap();
         let ttl = Duration::from_millis(500);
-        let lock = LockSettings { ttl: Some(ttl), ..LockSettings::default() };
+        let lock = LockOptions::new().ttl(ttl);
         assert_eq!(
             lock.check(&quorum).unwrap_err(),
             ConfigError::NodeTimeout { given: Duration::from_millis(800), ttl }
@@ -93,20 +206,17 @@ mod tests {
     #[test]
     fn a_delay_of_zero_is_refused() {
         let quorum = QuorumSettings::default().check(3).unwrap();
-        let refused = |retry| {
-            let lock = LockSettings { retry, ..LockSettings::default() };
-            lock.check(&quorum).unwrap_err()
-        };
+        let refused = |options: LockOptions| options.check(&quorum).unwrap_err();
         let least = Duration::from_millis(1);
         assert_eq!(
-            refused(RetryPolicy::default().floor(Duration::ZERO)),
-            ConfigError::RetryFloor { given: Duration::ZERO, least }
+            refused(LockOptions::new().retry_delay(Duration::ZERO)),
+            ConfigError::RetryDelay { given: Duration::ZERO, least }
         );
-        for retry in [
-            RetryPolicy::default().polls(Duration::ZERO, Duration::from_secs(1)),
-            RetryPolicy::default().polls(Duration::from_secs(2), Duration::from_secs(1)),
+        for polls in [
+            LockOptions::new().polls(Duration::ZERO, Duration::from_secs(1)),
+            LockOptions::new().polls(Duration::from_secs(2), Duration::from_secs(1)),
         ] {
-            assert!(matches!(refused(retry), ConfigError::Retry { .. }), "{retry:?}");
+            assert!(matches!(refused(polls), ConfigError::Polls { .. }), "{polls:?}");
         }
     }
 }

@@ -2,16 +2,15 @@
 
 mod lock;
 mod quorum;
-mod retry_policy;
 #[cfg(feature = "tls")]
 mod tls;
 
-pub use self::retry_policy::RetryPolicy;
+pub use self::lock::LockOptions;
 #[cfg(feature = "tls")]
 pub use self::tls::Tls;
 #[cfg(feature = "tls")]
 pub(crate) use self::tls::in_words;
 pub(crate) use self::{
-    lock::{CheckedLock, LockSettings},
+    lock::CheckedLock,
     quorum::{CheckedQuorum, QuorumSettings},
 };

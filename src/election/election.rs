@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    config::RetryPolicy,
+    config::LockOptions,
     election::{Leader, Leadership, Observation, leader_query, value::Value},
     error::{ConfigError, LockError, ProclaimError},
     lock::{
@@ -56,7 +56,7 @@ use crate::{
 /// | after | another leads |
 /// |---|---|
 /// | [`resign`](Leadership::resign), or a drop | within some round trips |
-/// | a crash of the leader | within its ttl and one poll of [`retry`](Self::retry) |
+/// | a crash of the leader | within its ttl and one [poll](LockOptions::polls) |
 /// | the loss of a minority of nodes | the same one leads on |
 /// | the loss of a majority | the leader deposes itself by its deadline; one is elected when they are back |
 #[derive(Clone, Debug)]
@@ -80,33 +80,16 @@ impl Election {
         Self { request, value: Value::new(value.as_ref()) }
     }
 
-    /// How long the nodes keep a leader that they do not hear of (default: the quorum's, 30 s).
-    /// Nobody else leads for this long after a crash; a longer pause of the network costs the
-    /// leadership.
+    /// Takes these options in place of all that were set before. Nobody else leads for the ttl after
+    /// a leader crashed; candidates and observers ask by themselves as [`LockOptions::polls`] says.
+    pub fn options(mut self, options: LockOptions) -> Self {
+        self.request.settings = options;
+        self
+    }
+
+    /// As [`LockOptions::ttl`].
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.request.settings.ttl = Some(ttl);
-        self
-    }
-
-    /// How long one node's answer is waited for (default: a tenth of the ttl, at most 1 s; or the
-    /// quorum's); see [`RedLock::node_timeout`](crate::RedLock::node_timeout).
-    pub fn node_timeout(mut self, node_timeout: Duration) -> Self {
-        self.request.settings.node_timeout = Some(node_timeout);
-        self
-    }
-
-    /// How long [`campaign`](Self::campaign) goes on while no quorum can be asked (default: as for
-    /// [`RedLock::patience`](crate::RedLock::patience)). While another leads it waits without
-    /// limit.
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.request.settings.patience = Some(patience);
-        self
-    }
-
-    /// How candidates and observers pace what no notice asks for (default:
-    /// [`RetryPolicy::default`]).
-    pub fn retry(mut self, retry: RetryPolicy) -> Self {
-        self.request.settings.retry = retry;
         self
     }
 

@@ -185,19 +185,19 @@ pub enum ConfigError {
     },
     /// Fallback polls that cannot be made.
     #[error(
-        "a retry policy that polls every {first:?} to {most:?}: both have to be at least {least:?}, the first at most the second"
+        "polls every {first:?} to {longest:?}: both have to be at least {least:?}, the first at most the second"
     )]
-    Retry {
-        /// The first fallback poll.
+    Polls {
+        /// The first poll.
         first: Duration,
         /// The longest.
-        most: Duration,
+        longest: Duration,
         /// The least that is accepted.
         least: Duration,
     },
-    /// A retry floor that would let failures make a busy loop.
-    #[error("a retry floor of {given:?} is out of range: it has to be at least {least:?}")]
-    RetryFloor {
+    /// A delay between failures so short that they would make a busy loop.
+    #[error("a retry delay of {given:?} is out of range: it has to be at least {least:?}")]
+    RetryDelay {
         /// What was asked for.
         given: Duration,
         /// The least that is accepted.

@@ -9,7 +9,7 @@ use tracing::{Instrument, Span, field::Empty};
 use crate::{
     algorithm::attempt::{FailureReason, Plan},
     clock::Instant,
-    config::LockSettings,
+    config::LockOptions,
     error::{ConfigError, LockError},
     lock::{
         active_lease::Acquired,
@@ -32,7 +32,7 @@ pub(crate) struct LockRequest {
     pub(crate) client: Arc<Client>,
     /// Sorted and without repetition.
     pub(crate) resources: Result<Arc<[Resource]>, ConfigError>,
-    pub(crate) settings: LockSettings,
+    pub(crate) settings: LockOptions,
     pub(crate) reentrancy: Reentrancy,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Locked {
 
 impl LockRequest {
     pub(crate) fn new(client: Arc<Client>, resources: Result<Arc<[Resource]>, ConfigError>) -> Self {
-        Self { client, resources, settings: LockSettings::default(), reentrancy: Reentrancy::default() }
+        Self { client, resources, settings: LockOptions::new(), reentrancy: Reentrancy::default() }
     }
 
     pub(crate) fn core(&self) -> &Core {

@@ -5,7 +5,7 @@ use std::{pin::pin, sync::Arc, time::Duration};
 use futures::future::{Either, select, select_all};
 
 use crate::{
-    config::RetryPolicy,
+    config::LockOptions,
     error::{ConfigError, LockError},
     lock::{
         core::Client,
@@ -83,35 +83,15 @@ impl MultiLock {
         Self::new(resources.into_iter().map(single))
     }
 
-    /// As [`RedLock::ttl`], for all resources.
+    /// Takes these options for each quorum, in place of all that were set before. Without renewal,
+    /// the ttl of what is taken first runs while the rest is waited for.
+    pub fn options(self, options: LockOptions) -> Self {
+        self.each(|request| request.settings = options)
+    }
+
+    /// As [`LockOptions::ttl`].
     pub fn ttl(self, ttl: Duration) -> Self {
         self.each(|request| request.settings.ttl = Some(ttl))
-    }
-
-    /// As [`RedLock::without_renewal`], for all resources. The ttl of what is taken first runs
-    /// while the rest is waited for.
-    pub fn without_renewal(self) -> Self {
-        self.each(|request| request.settings.is_fixed = true)
-    }
-
-    /// As [`RedLock::max_hold`], for all resources.
-    pub fn max_hold(self, max_hold: Duration) -> Self {
-        self.each(|request| request.settings.max_hold = Some(max_hold))
-    }
-
-    /// As [`RedLock::node_timeout`], for all resources.
-    pub fn node_timeout(self, node_timeout: Duration) -> Self {
-        self.each(|request| request.settings.node_timeout = Some(node_timeout))
-    }
-
-    /// As [`RedLock::patience`], for each quorum.
-    pub fn patience(self, patience: Duration) -> Self {
-        self.each(|request| request.settings.patience = Some(patience))
-    }
-
-    /// As [`RedLock::retry`], for all resources.
-    pub fn retry(self, retry: RetryPolicy) -> Self {
-        self.each(|request| request.settings.retry = retry)
     }
 
     /// As [`RedLock::owned_by`], for the group: the owner re-enters the same group. A group of

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    config::RetryPolicy,
+    config::LockOptions,
     error::{ConfigError, LockError, RunError},
     lock::{
         closure::{self, Lease, RunOutput},
@@ -39,48 +39,21 @@ impl RedLock {
         self.request
     }
 
-    /// How long a node keeps the lock without a renewal (default: the quorum's, 30 s). A crashed
-    /// holder blocks others for this long; a longer pause of the network or of a node costs the
-    /// lease.
+    /// Takes these options in place of all that were set before.
+    pub fn options(mut self, options: LockOptions) -> Self {
+        self.request.settings = options;
+        self
+    }
+
+    /// As [`LockOptions::ttl`].
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.request.settings.ttl = Some(ttl);
         self
     }
 
-    /// Leaves the lease to its ttl: it is not renewed and ends on time (default: renewed at a third
-    /// of its ttl for as long as the guard lives).
+    /// As [`LockOptions::without_renewal`].
     pub fn without_renewal(mut self) -> Self {
         self.request.settings.is_fixed = true;
-        self
-    }
-
-    /// The longest that a lease lasts however often it is renewed (default: no limit). Without it,
-    /// a guard that a hung task keeps alive is renewed for ever.
-    pub fn max_hold(mut self, max_hold: Duration) -> Self {
-        self.request.settings.max_hold = Some(max_hold);
-        self
-    }
-
-    /// How long one node's answer is waited for (default: a tenth of the ttl, at most 1 s; or the
-    /// quorum's). Only a deciding vote is ever waited for. Too short makes errors of slow nodes. A
-    /// node that leaves a call unanswered for the *quorum's* node timeout gets no new ones until it
-    /// answers, whatever is set here.
-    pub fn node_timeout(mut self, node_timeout: Duration) -> Self {
-        self.request.settings.node_timeout = Some(node_timeout);
-        self
-    }
-
-    /// How long `lock` goes on while no quorum can be asked (default: one ttl, or until the nodes
-    /// vote again that are in quarantine and have told for how long, if that is later). For a
-    /// resource that is held by others it waits without limit.
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.request.settings.patience = Some(patience);
-        self
-    }
-
-    /// How attempts are paced where no call asks for one (default: [`RetryPolicy::default`]).
-    pub fn retry(mut self, retry: RetryPolicy) -> Self {
-        self.request.settings.retry = retry;
         self
     }
 
@@ -110,9 +83,9 @@ impl RedLock {
     /// nothing of it is left on a node after one round trip, or after one ttl on a node that cannot
     /// be reached.
     ///
-    /// Kept and not polled, it holds nobody up: a lock that it was given, and that it does not come
-    /// for, is given back after an eighth of the node timeout if other tasks of this client wait
-    /// for the resource, and otherwise after the quorum's attempt timeout. Polled again, it locks
+    /// A call that is kept and not polled holds nobody up. If it could go on and is not polled for
+    /// an eighth of the quorum's node timeout while other tasks of this client want the resource, or
+    /// else for the quorum's attempt timeout, what it began is taken back. Polled again, it begins
     /// anew.
     pub async fn lock(&self) -> Result<LockGuard, LockError> {
         self.request.lock(None).await

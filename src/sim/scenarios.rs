@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::{
-    RestartGuard,
+    LockOptions, RestartGuard,
     algorithm::fencing::FencingToken,
     lock::{LockGuard, Quorum},
     mutation::{Mutation, break_rule},

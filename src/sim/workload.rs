@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    RestartGuard,
+    LockOptions, RestartGuard,
     error::{ConnectError, LockError},
     lock::{LockGuard, MultiLockGuard, Owner, Quorum, RedLock},
     sim::{Client, Failure, Promises, Report, Schedule, Schedules, Simulation, Store},
@@ -236,10 +236,7 @@ impl Step {
     ) -> Result<Option<LockGuard>, LockError> {
         match self.what {
             What::Both => {
-                let mut lock = quorum.multi_lock(["r", "s"]);
-                if !self.is_renewed {
-                    lock = lock.without_renewal();
-                }
+                let lock = quorum.multi_lock(["r", "s"]).options(self.options());
                 let locked = match self.how {
                     How::Lock => lock.lock().await.map(Some),
                     How::TryLock => lock.try_lock().await,
@@ -262,9 +259,13 @@ impl Step {
 
     fn lock(&self, quorum: &Quorum, owner: &Owner) -> RedLock {
         let name = if self.what == What::Other { "s" } else { "r" };
-        let lock = quorum.red_lock(name);
-        let lock = if self.reenters { lock.owned_by(owner) } else { lock };
-        if self.is_renewed { lock } else { lock.without_renewal() }
+        let lock = quorum.red_lock(name).options(self.options());
+        if self.reenters { lock.owned_by(owner) } else { lock }
+    }
+
+    fn options(&self) -> LockOptions {
+        let options = LockOptions::new();
+        if self.is_renewed { options } else { options.without_renewal() }
     }
 
     async fn work(&self, client: &Client, quorum: &Quorum, owner: &Owner, store: &Store, guard: LockGuard) {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use redis::{Value, cmd};
-use redquorum::{Election, LockState, Quorum, RedLock, RetryPolicy};
+use redquorum::{Election, LockOptions, LockState, Quorum, RedLock};
 use redquorum_tests::{Cluster, Kind, Server, ServerOptions, eventually};
 
 use super::SOON;
@@ -53,7 +53,7 @@ async fn refused(server: &Server) -> BTreeSet<String> {
 
 /// No fallback polls: only notices and calls wake a waiter.
 fn quiet(lock: RedLock) -> RedLock {
-    lock.retry(RetryPolicy::default().polls(NEVER, NEVER)).patience(Duration::from_millis(500))
+    lock.options(LockOptions::new().polls(NEVER, NEVER).patience(Duration::from_millis(500)))
 }
 
 /// Whether waiters are seen to wait, and the holder's unlock wakes one after the other.
@@ -154,7 +154,8 @@ async fn broken(server: &Server, url: &str) -> BTreeSet<&'static str> {
         },
     );
 
-    let election = Election::new(&quorum, "lock:6", "me").patience(Duration::from_millis(500));
+    let election = Election::new(&quorum, "lock:6", "me")
+        .options(LockOptions::new().patience(Duration::from_millis(500)));
     note(
         "elect",
         match election.campaign().await {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redquorum::{
-    LossReason, MemoryCluster, Owner, Quorum,
+    LockOptions, LossReason, MemoryCluster, Owner, Quorum,
     metrics::{ABANDONED, ATTEMPTS, HOLD, LEASES, LOSSES, MARGIN, RENEWAL, RENEWALS, VOTES, WAIT, WAITING},
 };
 use tokio::{runtime::Builder, time::sleep};
@@ -113,7 +113,8 @@ fn losses_are_counted_once_by_their_reason() {
         let quorum = client(&cluster);
         let fixed = quorum.red_lock("expired").without_renewal().lock().await.unwrap();
         assert_eq!(fixed.lost().await.reason, LossReason::Expired);
-        let longest = quorum.red_lock("max_hold").max_hold(TTL).lock().await.unwrap();
+        let longest =
+            quorum.red_lock("max_hold").options(LockOptions::new().max_hold(TTL)).lock().await.unwrap();
         assert_eq!(longest.lost().await.reason, LossReason::MaxHold);
         let taken = quorum.red_lock("taken_away").lock().await.unwrap();
         client(&cluster).red_lock("taken_away").force_unlock().await.unwrap();

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redquorum::{LockError, LossReason, RunError, UnlockError};
+use redquorum::{LockError, LockOptions, LossReason, RunError, UnlockError};
 use redquorum_tests::Cluster;
 
 use super::servers::{SOON, builder, client, have_holds};
@@ -149,11 +149,11 @@ async fn a_closure_is_not_called_when_there_is_no_lock() {
     for server in cluster.some(0..2) {
         server.kill().await;
     }
-    let mut has_turn = false;
-    let lock = quorum.red_lock("r").patience(Duration::from_millis(100));
-    let outcome = lock.run(async |_| has_turn = true).await;
+    let mut is_called = false;
+    let lock = quorum.red_lock("r").options(LockOptions::new().patience(Duration::from_millis(100)));
+    let outcome = lock.run(async |_| is_called = true).await;
     assert!(matches!(outcome, Err(RunError::Lock(LockError::NoQuorum { .. }))), "{outcome:?}");
-    assert!(!has_turn);
+    assert!(!is_called);
     have_holds(cluster.some(2..3), "r", 0).await;
 }
 

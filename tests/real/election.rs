@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use redis::cmd;
-use redquorum::{Election, Leadership, LossReason, Observation, ProclaimError, Quorum, RetryPolicy};
+use redquorum::{Election, Leadership, LockOptions, LossReason, Observation, ProclaimError, Quorum};
 use redquorum_tests::{Cluster, Direction, Proxy, eventually};
 
 use super::servers::{SOON, builder, client, have_subscribers, have_waiters, remaining, without_polls};
@@ -18,8 +18,8 @@ const POLL: Duration = Duration::from_millis(500);
 const SLACK: Duration = Duration::from_millis(700);
 
 fn election(quorum: &Quorum, value: &str) -> Election {
-    let polls = RetryPolicy::default().polls(POLL, POLL);
-    Election::new(quorum, "scheduler", value).ttl(TTL).patience(SOON).retry(polls)
+    let polls = LockOptions::new().ttl(TTL).patience(SOON).polls(POLL, POLL);
+    Election::new(quorum, "scheduler", value).options(polls)
 }
 
 async fn candidate(cluster: &Cluster, value: &str) -> Election {
@@ -69,7 +69,7 @@ async fn a_leader_that_resigns_is_followed_within_some_round_trips() {
     let candidates = join_all([client(&cluster), client(&cluster)]).await;
     let candidates: Vec<_> = candidates
         .iter()
-        .map(|quorum| Election::new(quorum, "scheduler", "v").retry(without_polls()))
+        .map(|quorum| Election::new(quorum, "scheduler", "v").options(without_polls()))
         .collect();
     let mut leadership = candidates[0].campaign().await.unwrap();
     let mut vacancies = Vec::new();
@@ -203,7 +203,7 @@ async fn an_observer_catches_up_when_its_connections_are_back() {
     let cluster = Cluster::start(3).await;
     let (quorum, proxies) = client_behind_proxies(&cluster).await;
     let slow = |quorum: &Quorum, value: &str| {
-        Election::new(quorum, "scheduler", value).ttl(Duration::from_secs(60)).retry(without_polls())
+        Election::new(quorum, "scheduler", value).options(without_polls()).ttl(Duration::from_secs(60))
     };
     let election = slow(&client(&cluster).await, "host-1");
     let first = election.campaign().await.unwrap();

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use redis::cmd;
-use redquorum::{LockError, Quorum, RedLock, RetryPolicy};
+use redquorum::{LockError, LockOptions, Quorum, RedLock};
 use redquorum_tests::{Cluster, eventually};
 use tokio::{
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
@@ -19,13 +19,13 @@ const NEVER: Duration = Duration::from_secs(300);
 
 /// Takes its turn without any poll, so that only a wake brings it about.
 fn unwoken_for_ever(quorum: &Quorum) -> RedLock {
-    quorum.red_lock(R).ttl(TTL).retry(RetryPolicy::default().polls(NEVER, NEVER))
+    quorum.red_lock(R).options(LockOptions::new().ttl(TTL).polls(NEVER, NEVER))
 }
 
 /// Polls often, so that places live for no more than two seconds.
 fn restless(quorum: &Quorum) -> RedLock {
-    let polls = RetryPolicy::default().polls(Duration::from_millis(500), Duration::from_secs(1));
-    quorum.red_lock(R).ttl(TTL).retry(polls)
+    let polls = LockOptions::new().ttl(TTL).polls(Duration::from_millis(500), Duration::from_secs(1));
+    quorum.red_lock(R).options(polls)
 }
 
 /// How many wait in the queue at each server that answers.

@@ -124,7 +124,7 @@ async fn force_unlock_frees_the_resource_wakes_its_waiters_and_ends_the_old_leas
     let (quorum, operator) = (client(&cluster).await, client(&cluster).await);
     let guard = quorum.red_lock("r").lock().await.unwrap();
     have_holds(cluster.servers(), "r", 1).await;
-    let lock = client(&cluster).await.red_lock("r").retry(without_polls());
+    let lock = client(&cluster).await.red_lock("r").options(without_polls());
     let waiting = tokio::spawn(async move { lock.lock().await.unwrap() });
     have_waiters(&cluster, "r", 1).await;
     assert_eq!(operator.red_lock("r").force_unlock().await.unwrap().confirmed.len(), 3);

@@ -77,7 +77,7 @@ async fn a_group_of_ours_waits_for_each_of_its_locks_and_it_waits_for_the_group(
     for lock in &theirs {
         lock.try_lock().await.unwrap();
     }
-    let group = quorum.multi_lock(["a", "b", "c"]).retry(without_polls());
+    let group = quorum.multi_lock(["a", "b", "c"]).options(without_polls());
     let waiting = tokio::spawn(async move {
         let guard = group.lock().await.unwrap();
         (Instant::now(), guard)
@@ -194,7 +194,7 @@ async fn redisson(cluster: &Cluster) -> Redisson {
 
 /// When ours had it; it is unlocked then.
 fn wait_of_ours(lock: RedLock) -> JoinHandle<Instant> {
-    let lock = lock.retry(without_polls());
+    let lock = lock.options(without_polls());
     tokio::spawn(async move {
         let guard = lock.lock().await.unwrap();
         let end = Instant::now();

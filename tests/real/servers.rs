@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis::cmd;
-use redquorum::{Quorum, QuorumBuilder, RetryPolicy};
+use redquorum::{LockOptions, Quorum, QuorumBuilder};
 use redquorum_tests::{Cluster, Server, eventually};
 
 /// Far longer than anything here takes on a machine under load, and shorter than the default ttl:
@@ -23,8 +23,8 @@ pub(super) fn builder(cluster: &Cluster) -> QuorumBuilder {
 }
 
 /// No fallback polls: only notices and the end of ttls wake a waiter.
-pub(super) fn without_polls() -> RetryPolicy {
-    RetryPolicy::default().polls(NEVER, NEVER)
+pub(super) fn without_polls() -> LockOptions {
+    LockOptions::new().polls(NEVER, NEVER)
 }
 
 /// The owners of a resource on one server, with the value that stands beside each.

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use redquorum::{
     ConfigError, ConnectError, Election, FencingToken, Fingerprint, Inspection, Instant, Leader, Leadership,
-    Lease, LeaseLost, LockError, LockGuard, LockState, LossReason, MemoryCluster, MultiLock, MultiLockGuard,
-    NodeError, NodeHolder, Observation, Owner, OwnerId, ProclaimError, Quorum, QuorumBuilder, RedLock,
-    Refusal, RenewError, Resource, RetryPolicy, RunError, RunOutput, UnlockError, Unlocked, Verification,
-    Vote, Votes,
+    Lease, LeaseLost, LockError, LockGuard, LockOptions, LockState, LossReason, MemoryCluster, MultiLock,
+    MultiLockGuard, NodeError, NodeHolder, Observation, Owner, OwnerId, ProclaimError, Quorum, QuorumBuilder,
+    RedLock, Refusal, RenewError, Resource, RunError, RunOutput, UnlockError, Unlocked, Verification, Vote,
+    Votes,
 };
 
 fn is_send_and_sync<T: Send + Sync + 'static>() {}
@@ -25,7 +25,7 @@ fn all_public_types_are_send_and_sync() {
     is_send_and_sync::<(MultiLock, MultiLockGuard, Owner, Lease, RunOutput<u8>, RunError)>();
     is_send_and_sync::<(Inspection, LockState, NodeHolder)>();
     is_send_and_sync::<(Election, Leader, Leadership, Observation, ProclaimError)>();
-    is_send_and_sync::<(FencingToken, Instant, OwnerId, Resource, RetryPolicy)>();
+    is_send_and_sync::<(FencingToken, Instant, OwnerId, Resource, LockOptions)>();
 }
 
 #[tokio::test]

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use redquorum::{
-    ConfigError, ConnectError, LockError, MemoryCluster, MultiLock, Quorum, QuorumBuilder, RedLock,
-    RetryPolicy,
+    ConfigError, ConnectError, LockError, LockOptions, MemoryCluster, MultiLock, Quorum, QuorumBuilder,
+    RedLock,
 };
 
 const URLS: [&str; 3] = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
@@ -148,7 +148,8 @@ async fn node_timeouts_that_leave_no_time_are_refused() {
     for given in [Duration::ZERO, millis(500), millis(501)] {
         let error = refused(three().ttl(millis(500)).node_timeout(given)).await;
         assert_eq!(error, ConfigError::NodeTimeout { given, ttl: millis(500) });
-        assert_eq!(error, refused_lock(quorum.red_lock("r").ttl(millis(500)).node_timeout(given)).await);
+        let options = LockOptions::new().ttl(millis(500)).node_timeout(given);
+        assert_eq!(error, refused_lock(quorum.red_lock("r").options(options)).await);
         let message = format!(
             "a node timeout of {given:?} does not fit a ttl of 500ms: it has to be above zero and below the ttl"
         );
@@ -174,23 +175,23 @@ async fn other_times_out_of_range_are_refused() {
         assert_eq!(error.to_string(), message);
     }
     let quorum = Quorum::in_memory(3).unwrap();
-    let error = refused_lock(quorum.red_lock("r").max_hold(Duration::ZERO)).await;
+    let error = refused_lock(quorum.red_lock("r").options(LockOptions::new().max_hold(Duration::ZERO))).await;
     assert_eq!(error.to_string(), "a max_hold of 0ns is out of range: it has to be above zero");
 }
 
 #[tokio::test]
-async fn retry_policies_that_would_spin_are_refused() {
+async fn polls_and_retries_that_would_spin_are_refused() {
     let quorum = Quorum::in_memory(3).unwrap();
     for given in [Duration::ZERO, Duration::from_micros(10)] {
-        let error = refused_lock(quorum.red_lock("r").retry(RetryPolicy::default().floor(given))).await;
-        let message = format!("a retry floor of {given:?} is out of range: it has to be at least 1ms");
+        let error = refused_lock(quorum.red_lock("r").options(LockOptions::new().retry_delay(given))).await;
+        let message = format!("a retry delay of {given:?} is out of range: it has to be at least 1ms");
         assert_eq!(error.to_string(), message);
     }
     for (first, longest) in [(0, 0), (0, 10), (2, 1)] {
-        let retry = RetryPolicy::default().polls(millis(first), millis(longest));
-        let error = refused_lock(quorum.red_lock("r").retry(retry)).await;
-        let (first, most) = (millis(first), millis(longest));
-        assert_eq!(error, ConfigError::Retry { first, most, least: millis(1) });
+        let (first, longest) = (millis(first), millis(longest));
+        let polls = LockOptions::new().polls(first, longest);
+        let error = refused_lock(quorum.red_lock("r").options(polls)).await;
+        assert_eq!(error, ConfigError::Polls { first, longest, least: millis(1) });
     }
 }
 
@@ -199,15 +200,12 @@ async fn times_beyond_any_use_are_refused() {
     let quorum = Quorum::in_memory(3).unwrap();
     let day = Duration::from_secs(24 * 3600);
     for given in [day + millis(1), Duration::MAX] {
-        let floor = refused_lock(quorum.red_lock("r").retry(RetryPolicy::default().floor(given))).await;
-        assert_eq!(floor, ConfigError::TooLong { setting: "retry floor", given, most: day });
-        let polls = RetryPolicy::default().polls(millis(1), given);
-        let polls = refused_lock(quorum.red_lock("r").retry(polls)).await;
-        assert_eq!(polls, ConfigError::TooLong { setting: "fallback poll", given, most: day });
-        assert_eq!(
-            polls.to_string(),
-            format!("a fallback poll of {given:?} is too long: expected at most 86400s")
-        );
+        let delay = refused_lock(quorum.red_lock("r").options(LockOptions::new().retry_delay(given))).await;
+        assert_eq!(delay, ConfigError::TooLong { setting: "retry delay", given, most: day });
+        let polls = LockOptions::new().polls(millis(1), given);
+        let polls = refused_lock(quorum.red_lock("r").options(polls)).await;
+        assert_eq!(polls, ConfigError::TooLong { setting: "poll", given, most: day });
+        assert_eq!(polls.to_string(), format!("a poll of {given:?} is too long: expected at most 86400s"));
     }
     let decade = 3650 * day;
     for given in [decade + millis(1), Duration::MAX] {
@@ -285,12 +283,13 @@ async fn resources_and_names_that_cannot_be_are_refused() {
 #[tokio::test]
 async fn the_limits_themselves_are_allowed() {
     let quorum = Quorum::in_memory(64).unwrap();
-    let lock =
-        quorum.red_lock([b'x'; 512]).ttl(millis(60_000)).max_hold(Duration::MAX).patience(Duration::MAX);
+    let lock = quorum
+        .red_lock([b'x'; 512])
+        .options(LockOptions::new().ttl(millis(60_000)).max_hold(Duration::MAX).patience(Duration::MAX));
     let guard = lock.try_lock_for(Duration::MAX).await.unwrap();
     assert!(guard.is_valid() && guard.remaining() <= millis(60_000));
     guard.unlock().await.unwrap();
-    let shortest = quorum.red_lock("r").ttl(millis(4)).node_timeout(millis(3));
+    let shortest = quorum.red_lock("r").options(LockOptions::new().ttl(millis(4)).node_timeout(millis(3)));
     drop(shortest.try_lock().await);
 }
 

@@ -4,8 +4,8 @@
 use std::{fmt::Debug, time::Duration};
 
 use redquorum::{
-    ConfigError, ConnectError, Election, LockError, MemoryCluster, MultiLock, Quorum, QuorumBuilder, RedLock,
-    RetryPolicy,
+    ConfigError, ConnectError, Election, LockError, LockOptions, MemoryCluster, MultiLock, Quorum,
+    QuorumBuilder, RedLock,
 };
 
 const EXTREMES: [Duration; 4] =
@@ -70,7 +70,14 @@ async fn no_time_of_a_quorum_panics() {
     let others = settings.iter().flat_map(|set| EXTREMES.map(|given| (set(Quorum::builder(), given), given)));
     for (builder, given) in others.chain([(longest, DECADE)]) {
         match builder.in_memory(&MemoryCluster::new(3)) {
-            Ok(quorum) => used(&quorum, quorum.red_lock("r").max_hold(Duration::from_secs(60)), given).await,
+            Ok(quorum) => {
+                used(
+                    &quorum,
+                    quorum.red_lock("r").options(LockOptions::new().max_hold(Duration::from_secs(60))),
+                    given,
+                )
+                .await
+            }
             Err(ConnectError::Config(error)) => named(&error, given),
             Err(other) => panic!("{given:?}: {other}"),
         }
@@ -79,45 +86,35 @@ async fn no_time_of_a_quorum_panics() {
 
 #[tokio::test(start_paused = true)]
 async fn no_time_of_a_lock_panics() {
-    let settings: [Set<RedLock>; 4] =
-        [RedLock::ttl, RedLock::node_timeout, RedLock::patience, RedLock::max_hold];
     let quorum = Quorum::in_memory(3).unwrap();
-    for given in EXTREMES {
-        for set in settings {
-            used(&quorum, set(quorum.red_lock("r"), given).without_renewal(), given).await;
-        }
+    for (options, given) in options() {
+        used(&quorum, quorum.red_lock("r").options(options).without_renewal(), given).await;
     }
 }
 
-/// Those that make no sense, and the longest that do.
-fn policies() -> impl Iterator<Item = (RetryPolicy, Duration)> {
+/// Times that make no sense, and the longest that do.
+fn options() -> impl Iterator<Item = (LockOptions, Duration)> {
     EXTREMES.into_iter().chain([DAY]).flat_map(|given| {
-        let retry = RetryPolicy::default();
+        let options = LockOptions::new();
         [
-            (retry.floor(given), given),
-            (retry.polls(given, given), given),
-            (retry.polls(Duration::from_millis(1), given), given),
-            (retry.polls(given, given).floor(given), given),
+            options.ttl(given),
+            options.node_timeout(given),
+            options.patience(given),
+            options.max_hold(given),
+            options.retry_delay(given),
+            options.polls(given, given),
+            options.polls(Duration::from_millis(1), given),
+            options.polls(given, given).retry_delay(given),
         ]
+        .map(|options| (options, given))
     })
-}
-
-#[tokio::test(start_paused = true)]
-async fn no_pace_of_retries_panics() {
-    let quorum = Quorum::in_memory(3).unwrap();
-    for (retry, given) in policies() {
-        used(&quorum, quorum.red_lock("r").retry(retry).without_renewal(), given).await;
-    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_time_of_an_election_panics() {
     let quorum = Quorum::in_memory(3).unwrap();
-    let settings: [Set<Election>; 3] = [Election::ttl, Election::node_timeout, Election::patience];
     let election = || Election::new(&quorum, "e", "me");
-    let timed = EXTREMES.into_iter().flat_map(|given| settings.map(|set| (set(election(), given), given)));
-    let paced = policies().map(|(retry, given)| (election().retry(retry), given));
-    for (candidate, given) in timed.chain(paced) {
+    for (candidate, given) in options().map(|(options, given)| (election().options(options), given)) {
         let leader = election().campaign().await.unwrap();
         fair(candidate.try_campaign().await, given);
         if let Ok(mut observation) = candidate.observe() {
@@ -154,13 +151,15 @@ fn no_time_of_the_blocking_api_panics() {
     let quorum = redquorum::blocking::Quorum::in_memory(3).unwrap();
     for given in EXTREMES {
         let free = || quorum.red_lock("r");
-        for lock in [
-            free().patience(given),
-            free().max_hold(given),
-            free().ttl(given),
-            free().node_timeout(given).patience(Duration::from_millis(10)),
-            free().retry(RetryPolicy::default().polls(given, given)),
+        let options = LockOptions::new();
+        for options in [
+            options.patience(given),
+            options.max_hold(given),
+            options.ttl(given),
+            options.node_timeout(given).patience(Duration::from_millis(10)),
+            options.polls(given, given),
         ] {
+            let lock = free().options(options);
             fair(lock.try_lock(), given);
             fair(lock.try_lock_for(Duration::MAX), given);
             let held = free().lock().unwrap();

@@ -120,14 +120,8 @@ impl Elect {
     }
 
     fn election(&self, quorum: &Quorum) -> Election {
-        let mut election = Election::new(quorum, self.name.as_bytes(), self.value.as_bytes());
-        if let Some(ttl) = self.ttl {
-            election = election.ttl(ttl);
-        }
-        match self.patience {
-            Some(patience) => election.patience(patience),
-            None => election,
-        }
+        let election = Election::new(quorum, self.name.as_bytes(), self.value.as_bytes());
+        election.options(super::lock_options(self.ttl, self.patience))
     }
 
     async fn campaign(&self, quorum: &Quorum, app: &App) -> Result<Leadership, Failure> {

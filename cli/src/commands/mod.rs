@@ -1,5 +1,9 @@
 //! One file for each command: its arguments, and what it does.
 
+use std::time::Duration;
+
+use redquorum::LockOptions;
+
 use crate::{app::App, arguments::Command, exit::Exit, failure::Failure};
 
 pub(crate) mod bench;
@@ -12,6 +16,13 @@ pub(crate) mod inspect;
 pub(crate) mod man;
 pub(crate) mod observe;
 pub(crate) mod run;
+
+/// The options of a lock or an election, as far as they were given.
+fn lock_options(ttl: Option<Duration>, patience: Option<Duration>) -> LockOptions {
+    let options = LockOptions::new();
+    let options = ttl.map_or(options, |ttl| options.ttl(ttl));
+    patience.map_or(options, |patience| options.patience(patience))
+}
 
 impl Command {
     /// Does what was asked.

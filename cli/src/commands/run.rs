@@ -95,14 +95,8 @@ impl Run {
     }
 
     fn lock(&self, quorum: &Quorum) -> MultiLock {
-        let mut lock = quorum.multi_lock(self.names.iter().map(|name| name.as_bytes()));
-        if let Some(ttl) = self.ttl {
-            lock = lock.ttl(ttl);
-        }
-        if let Some(patience) = self.patience {
-            lock = lock.patience(patience);
-        }
-        lock
+        let names = self.names.iter().map(|name| name.as_bytes());
+        quorum.multi_lock(names).options(super::lock_options(self.ttl, self.patience))
     }
 
     async fn take(&self, quorum: &Quorum, votes_needed: usize, app: &App) -> Result<MultiLockGuard, Failure> {

@@ -6,7 +6,7 @@ use futures::FutureExt;
 
 use super::{NONE, TTL, all_behave, candidate, client, leading, locked_nodes, pass, thaw_all};
 use crate::{
-    ConfigError, Election, LockError, MemoryCluster, NodeError, Owner,
+    ConfigError, Election, LockError, LockOptions, MemoryCluster, NodeError, Owner,
     node::{Entry, memory::Behaviour},
 };
 
@@ -111,7 +111,7 @@ async fn a_candidate_is_not_told_that_it_leads_before_a_quorum_shows_it() {
 #[tokio::test(start_paused = true)]
 async fn a_candidate_that_is_deposed_before_it_is_seen_campaigns_again() {
     let cluster = MemoryCluster::new(3);
-    let election = candidate(&cluster, "host-1").patience(10 * TTL);
+    let election = candidate(&cluster, "host-1").options(LockOptions::new().patience(10 * TTL));
     let mut campaign = Box::pin(election.campaign());
     all_behave(&cluster, &Behaviour::Hanging);
     assert!(campaign.as_mut().now_or_never().is_none());

@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 
 use super::{NONE, all_behave, client, locked_nodes, pass, server, thaw_all};
 use crate::{
-    LossReason, MemoryCluster, NodeError, Quorum, RenewError, UnlockError, Verification, Vote,
+    LockOptions, LossReason, MemoryCluster, NodeError, Quorum, RenewError, UnlockError, Verification, Vote,
     lock::{
         active_lease::ActiveLease,
         core::{Client, Surroundings},
@@ -135,7 +135,12 @@ async fn max_hold_ends_a_lease_however_often_it_is_renewed() {
     let cluster = MemoryCluster::new(3);
     let start = tokio::time::Instant::now();
     let max_hold = Duration::from_secs(100);
-    let guard = client(&cluster).red_lock("r").ttl(TTL).max_hold(max_hold).lock().await.unwrap();
+    let guard = client(&cluster)
+        .red_lock("r")
+        .options(LockOptions::new().ttl(TTL).max_hold(max_hold))
+        .lock()
+        .await
+        .unwrap();
     assert_eq!(guard.lost().await.reason, LossReason::MaxHold);
     assert!(start.elapsed() <= max_hold && start.elapsed() >= max_hold - Duration::from_millis(2));
     pass(Duration::from_millis(2)).await;

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::{NONE, client, locked_nodes, thaw_all};
-use crate::{LockError, MemoryCluster, NodeError, algorithm::tally::Electorate, node::memory::Behaviour};
+use crate::{
+    LockError, LockOptions, MemoryCluster, NodeError, algorithm::tally::Electorate, node::memory::Behaviour,
+};
 
 const NODE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -47,7 +49,8 @@ async fn try_lock_under(mask: &[Behaviour]) {
     }
     let quorum = client(&cluster);
     let start = tokio::time::Instant::now();
-    let outcome = quorum.red_lock("r").node_timeout(NODE_TIMEOUT).try_lock().await;
+    let outcome =
+        quorum.red_lock("r").options(LockOptions::new().node_timeout(NODE_TIMEOUT)).try_lock().await;
     let took = start.elapsed();
     let found = match &outcome {
         Ok(Some(_)) => Expected::Locked,

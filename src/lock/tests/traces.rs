@@ -24,7 +24,7 @@ use tracing_subscriber::{
 };
 
 use super::{all_behave, client, pass, server};
-use crate::{LockGuard, LossReason, MemoryCluster, NodeError, mutex, node::memory::Behaviour};
+use crate::{LockGuard, LockOptions, LossReason, MemoryCluster, NodeError, mutex, node::memory::Behaviour};
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -295,7 +295,12 @@ async fn a_lease_that_was_taken_away_is_warned_of_once() {
 async fn a_lease_that_is_held_for_too_long_is_warned_of_once() {
     let traces = Traces::begin();
     let cluster = MemoryCluster::new(3);
-    let guard = client(&cluster).red_lock("r").ttl(TTL).max_hold(TTL * 2).lock().await.unwrap();
+    let guard = client(&cluster)
+        .red_lock("r")
+        .options(LockOptions::new().ttl(TTL).max_hold(TTL * 2))
+        .lock()
+        .await
+        .unwrap();
     assert_eq!(guard.lost().await.reason, LossReason::MaxHold);
     pass(TTL).await;
     warned_of_loss(&traces, &guard, LossReason::MaxHold);

@@ -8,7 +8,7 @@ use std::{
 
 use super::{all_behave, client, locked_nodes, pass, server, thaw_all};
 use crate::{
-    LockError, MemoryCluster, NodeError, Quorum,
+    LockError, LockOptions, MemoryCluster, NodeError, Quorum,
     node::{Entry, memory::Behaviour},
 };
 
@@ -82,7 +82,7 @@ async fn try_lock_for_takes_as_long_as_it_was_given() {
 async fn lock_waits_without_limit_for_what_is_held() {
     let cluster = MemoryCluster::new(3);
     let guard = client(&cluster).red_lock("r").lock().await.unwrap();
-    let lock = client(&cluster).red_lock("r").patience(Duration::from_secs(1));
+    let lock = client(&cluster).red_lock("r").options(LockOptions::new().patience(Duration::from_secs(1)));
     let waiting = tokio::spawn(async move { lock.lock().await.map(drop) });
     pass(TTL * 20).await;
     assert!(!waiting.is_finished());
@@ -97,7 +97,8 @@ async fn lock_gives_up_when_no_quorum_could_be_asked_for_its_patience() {
         all_behave(&cluster, &behaviour);
         let start = tokio::time::Instant::now();
         let patience = Duration::from_secs(10);
-        let outcome = client(&cluster).red_lock("r").patience(patience).lock().await;
+        let outcome =
+            client(&cluster).red_lock("r").options(LockOptions::new().patience(patience)).lock().await;
         assert!(matches!(outcome, Err(LockError::NoQuorum { .. })), "{outcome:?}");
         let took = start.elapsed();
         assert!(took >= patience && took <= patience + Duration::from_secs(1), "{took:?}");
@@ -162,7 +163,7 @@ async fn nobody_is_left_subscribed() {
 async fn one_failure_after_a_long_wait_does_not_exhaust_the_patience() {
     let cluster = MemoryCluster::new(3);
     let guard = client(&cluster).red_lock("r").lock().await.unwrap();
-    let lock = client(&cluster).red_lock("r").patience(Duration::from_secs(4));
+    let lock = client(&cluster).red_lock("r").options(LockOptions::new().patience(Duration::from_secs(4)));
     let waiting = tokio::spawn(async move { lock.lock().await.map(drop) });
     pass(Duration::from_secs(60)).await;
     // Polls are up to 7.5 s apart by now; whichever falls into this fails.
@@ -211,7 +212,9 @@ async fn a_patience_that_was_set_ends_before_a_quarantine_and_the_error_has_what
     let quorum = client(&cluster);
     cluster.servers().iter().for_each(|server| server.forget());
     let start = tokio::time::Instant::now();
-    let Err(error) = quorum.red_lock("r").patience(Duration::from_secs(5)).lock().await else {
+    let Err(error) =
+        quorum.red_lock("r").options(LockOptions::new().patience(Duration::from_secs(5))).lock().await
+    else {
         panic!("no node votes")
     };
     assert_eq!(start.elapsed(), Duration::from_secs(5));

@@ -4,13 +4,17 @@ use std::time::Duration;
 
 use super::{client, pass, server};
 use crate::{
-    LockGuard, MemoryCluster, Quorum,
+    LockGuard, LockOptions, MemoryCluster, Quorum,
     node::{Entry, memory::Behaviour},
 };
 
 const TTL: Duration = Duration::from_secs(30);
 const NODE_TIMEOUT: Duration = Duration::from_secs(1);
 const NODES: usize = 3;
+
+fn options() -> LockOptions {
+    LockOptions::new().ttl(TTL).node_timeout(NODE_TIMEOUT)
+}
 
 /// Locks that many resources, each so long after the one before.
 async fn lock_many(quorum: &Quorum, leases: usize, apart: Duration) -> Vec<LockGuard> {
@@ -19,7 +23,7 @@ async fn lock_many(quorum: &Quorum, leases: usize, apart: Duration) -> Vec<LockG
         if number > 0 {
             pass(apart).await;
         }
-        let lock = quorum.red_lock(format!("r{number}")).ttl(TTL).node_timeout(NODE_TIMEOUT);
+        let lock = quorum.red_lock(format!("r{number}")).options(options());
         guards.push(lock.lock().await.unwrap());
     }
     guards
@@ -59,7 +63,7 @@ async fn groups_are_renewed_in_calls_of_no_more_than_so_many_resources() {
     let mut guards = Vec::new();
     for (number, size) in [100, 100, 100, 1000, 1, 255].into_iter().enumerate() {
         let group = quorum.multi_lock((0..size).map(|member| format!("{number}:{member}")));
-        guards.push(group.ttl(TTL).node_timeout(NODE_TIMEOUT).lock().await.unwrap());
+        guards.push(group.options(options()).lock().await.unwrap());
         pass(Duration::from_millis(5)).await;
     }
     for period in 1..=3 {

@@ -1,10 +1,7 @@
 //! S51 to S56, S60: waiting in the queue.
 
 use super::*;
-use crate::{
-    RetryPolicy,
-    sim::{Memory, Schedules, mutations::cases::is_out_of_turn},
-};
+use crate::sim::{Memory, Schedules, mutations::cases::is_out_of_turn};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use proptest::{
@@ -246,7 +243,7 @@ fn after_a_holder_that_is_killed() -> Duration {
     let schedule = steady(3, 2).with(SECOND, Fault::Kill { client: 0 });
     let report = run(schedule, |client| async move {
         let quorum = quorum(&client);
-        let lock = quorum.red_lock("r").retry(RetryPolicy::default().polls(60 * SECOND, 60 * SECOND));
+        let lock = quorum.red_lock("r").options(LockOptions::new().polls(60 * SECOND, 60 * SECOND));
         client.sleep(client.index() as u32 * millis(100)).await;
         let guard = lock.ttl(2 * SECOND).without_renewal().lock().await.unwrap();
         if client.index() == 0 {

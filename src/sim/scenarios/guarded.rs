@@ -69,7 +69,10 @@ fn s50_a_quorum_in_quarantine_says_so_and_for_how_long() {
             other => panic!("{other:?}"),
         }
         // A patience that was set is kept; without one, the quarantine is waited out.
-        assert!(matches!(lock.clone().patience(TTL).lock().await, Err(LockError::Quarantined { .. })));
+        assert!(matches!(
+            lock.clone().options(LockOptions::new().patience(TTL)).lock().await,
+            Err(LockError::Quarantined { .. })
+        ));
         drop(lock.lock().await.unwrap());
     });
     assert_keeps(&report, &Promises::ALL);

@@ -206,7 +206,8 @@ fn leaked(max_hold: Option<Duration>) -> Report {
         let quorum = quorum(&client);
         client.sleep(client.index() as u32 * SECOND).await;
         let lock = quorum.red_lock("r");
-        let lock = if let Some(max_hold) = max_hold { lock.max_hold(max_hold) } else { lock };
+        let options = LockOptions::new();
+        let lock = lock.options(max_hold.map_or(options, |longest| options.max_hold(longest)));
         let guard = lock.lock().await.unwrap();
         if client.index() == 0 {
             client.spawn(async move {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use redquorum::{LockError, Vote};
+use redquorum::{LockError, LockOptions, Vote};
 use redquorum_tests::{Cluster, Direction, eventually};
 
 use super::{
@@ -25,7 +25,7 @@ async fn a_lease_whose_window_passed_while_nodes_stalled_is_never_returned_as_va
         let quorum = builder_behind(&proxies).connect().await.unwrap();
         all(&proxies[1..], |proxy| proxy.delay(Direction::Replies, stall));
         let lock = quorum.red_lock("r").ttl(SHORT).without_renewal();
-        let lock = lock.node_timeout(SHORT - Duration::from_millis(1));
+        let lock = lock.options(LockOptions::new().node_timeout(SHORT - Duration::from_millis(1)));
         let begin = Instant::now();
         match lock.try_lock().await {
             Ok(Some(guard)) => {
@@ -54,7 +54,9 @@ async fn a_lock_that_expired_while_it_was_being_taken_is_an_error_and_leaves_no_
     let cluster = Cluster::start(3).await;
     let proxies = proxies(&cluster).await;
     let quorum = builder_behind(&proxies).drift(0.49).connect().await.unwrap();
-    let lock = quorum.red_lock("r").ttl(ttl).without_renewal().node_timeout(Duration::from_millis(1_500));
+    let lock = quorum
+        .red_lock("r")
+        .options(LockOptions::new().ttl(ttl).without_renewal().node_timeout(Duration::from_millis(1_500)));
     all(&proxies, |proxy| proxy.delay(Direction::Replies, Duration::from_millis(1_300)));
     let begin = Instant::now();
     let outcome = lock.try_lock().await;

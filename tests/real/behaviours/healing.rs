@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redquorum::Vote;
+use redquorum::{LockOptions, Vote};
 use redquorum_tests::{Cluster, eventually};
 
 use super::{
@@ -83,5 +83,13 @@ async fn a_lease_survives_a_rolling_restart_of_forgetful_servers() {
     }
     assert!(guard.is_valid());
     let contender = client(&cluster).await;
-    assert!(contender.red_lock("r").patience(NEVER).try_lock().await.unwrap().is_none());
+    assert!(
+        contender
+            .red_lock("r")
+            .options(LockOptions::new().patience(NEVER))
+            .try_lock()
+            .await
+            .unwrap()
+            .is_none()
+    );
 }

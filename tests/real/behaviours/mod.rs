@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use redis::cmd;
-use redquorum::{LockError, LockGuard, Quorum, QuorumBuilder, RestartGuard, RetryPolicy, Vote, Votes};
+use redquorum::{LockError, LockGuard, LockOptions, Quorum, QuorumBuilder, RestartGuard, Vote, Votes};
 use redquorum_tests::{Cluster, Direction, Proxy, Server, eventually};
 
 use super::servers::have_waiters;
@@ -78,8 +78,8 @@ fn builder_behind(proxies: &[Proxy]) -> QuorumBuilder {
 }
 
 /// No fallback polls: only notices and the end of ttls wake a waiter.
-fn without_polls() -> RetryPolicy {
-    RetryPolicy::default().polls(NEVER, NEVER)
+fn without_polls() -> LockOptions {
+    LockOptions::new().polls(NEVER, NEVER)
 }
 
 /// Puts somebody else's lock on a server, with or without a ttl.

@@ -32,7 +32,7 @@ async fn any_bytes_make_a_resource() {
         let guard = holder.red_lock(name).lock().await.unwrap();
         assert!(locked_on(&cluster, name).await.len() >= 2, "{}", name.escape_ascii());
         assert!(waiter.red_lock(name).try_lock().await.unwrap().is_none());
-        let lock = waiter.red_lock(name).retry(without_polls());
+        let lock = waiter.red_lock(name).options(without_polls());
         let waiting = tokio::spawn(async move { lock.lock().await });
         have_waiters(&cluster, name, 1).await;
         guard.unlock().await.unwrap();
@@ -53,7 +53,7 @@ async fn resources_that_share_a_channel_wake_each_others_waiters_only() {
         let first = holder.red_lock(order[0]).lock().await.unwrap();
         let second = holder.red_lock(order[1]).lock().await.unwrap();
         let wait = |name: &str| {
-            let lock = waiter.red_lock(name).retry(without_polls());
+            let lock = waiter.red_lock(name).options(without_polls());
             tokio::spawn(async move { lock.lock().await.map(drop) })
         };
         let waiting = [wait(order[0]), wait(order[1])];

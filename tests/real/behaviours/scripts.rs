@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redquorum::RetryPolicy;
+use redquorum::LockOptions;
 use redquorum_tests::{Cluster, Server};
 
 use super::{SOON, TTL, client, impatient, tombstoned, unlocked_everywhere, votes_of};
@@ -33,7 +33,7 @@ async fn broken_connections_and_lost_scripts_never_make_a_lock_count_twice() {
     let quorum = client(&cluster).await;
     let lock = quorum
         .red_lock("r")
-        .retry(RetryPolicy::default().polls(Duration::from_millis(50), Duration::from_millis(100)));
+        .options(LockOptions::new().polls(Duration::from_millis(50), Duration::from_millis(100)));
     let rounds = async {
         for round in 0..60 {
             let guard = lock.lock().await.unwrap();

@@ -5,15 +5,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redquorum::{Quorum, RetryPolicy};
+use redquorum::{LockOptions, Quorum};
 use redquorum_tests::{Cluster, Direction};
 use tokio::task::JoinHandle;
 
 use super::{SOON, TTL, all, builder_behind, client, have_waiters, hold_as, proxies, without_polls};
 
 /// A waiter without fallback polls, which tells when it had the lock.
-fn wait_in_background(quorum: &Quorum, retry: RetryPolicy) -> JoinHandle<Instant> {
-    let lock = quorum.red_lock("r").retry(retry);
+fn wait_in_background(quorum: &Quorum, options: LockOptions) -> JoinHandle<Instant> {
+    let lock = quorum.red_lock("r").options(options);
     tokio::spawn(async move {
         let guard = lock.lock().await.unwrap();
         let now = Instant::now();
@@ -114,7 +114,7 @@ async fn a_release_that_nobody_tells_is_found_by_the_fallback_poll() {
     for server in cluster.servers() {
         hold_as(server, "r", "vanished:1", Some(TTL)).await;
     }
-    let polls = RetryPolicy::default().polls(Duration::from_millis(200), Duration::from_millis(400));
+    let polls = LockOptions::new().polls(Duration::from_millis(200), Duration::from_millis(400));
     let waiting = wait_in_background(&waiter, polls);
     have_waiters(&cluster, "r", 1).await;
     for server in cluster.servers() {

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use redis::cmd;
-use redquorum::{AdmissionError, Election, Initialized, Refusal, Vote};
+use redquorum::{AdmissionError, Election, Initialized, LockOptions, Refusal, Vote};
 
 use super::*;
 use crate::real::behaviours::{calls_of, in_order};
@@ -47,10 +47,11 @@ async fn a_lock_with_enough_patience_waits_out_the_quarantine_of_new_servers() {
     let cluster = Cluster::start(3).await;
     let begin = Instant::now();
     let lock = builder(cluster.urls()).connect().await.unwrap().red_lock("r");
-    let impatient = lock.clone().patience(Duration::from_millis(300)).lock().await;
+    let impatient =
+        lock.clone().options(LockOptions::new().patience(Duration::from_millis(300))).lock().await;
     assert!(matches!(impatient, Err(LockError::Quarantined { .. })), "{impatient:?}");
     let patient = Instant::now();
-    let guard = lock.patience(QUARANTINE * 2).lock().await.unwrap();
+    let guard = lock.options(LockOptions::new().patience(QUARANTINE * 2)).lock().await.unwrap();
     assert!(begin.elapsed() >= QUARANTINE, "{:?}", begin.elapsed());
     // The last attempt is made when the patience ends.
     assert!(patient.elapsed() < QUARANTINE * 2 + Duration::from_secs(1), "{:?}", patient.elapsed());

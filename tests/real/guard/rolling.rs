@@ -6,7 +6,7 @@ use std::{
 };
 
 use redis::cmd;
-use redquorum::{FencingToken, RestartGuard};
+use redquorum::{FencingToken, LockOptions, RestartGuard};
 
 use super::*;
 use crate::real::behaviours::NODE_METADATA;
@@ -85,7 +85,7 @@ async fn under_a_lease(
         held.unlock().await.unwrap();
     }
     // Whatever was forgotten, it goes on after the quarantines.
-    let next = one.red_lock("r").patience(MAX_TTL * 2).lock().await.unwrap();
+    let next = one.red_lock("r").options(LockOptions::new().patience(MAX_TTL * 2)).lock().await.unwrap();
     assert!(next.fencing_token() > token);
     (tokens, is_valid)
 }
