@@ -33,7 +33,8 @@ impl NodeState {
             return self.grant(parameters, lock, now);
         }
         let counter = self.counters(resources, now)?.largest;
-        let awaited = resources.iter().position(|resource| self.is_awaited(resource, now, subscribers));
+        let awaited =
+            resources.iter().position(|resource| self.is_awaited(parameters, resource, now, subscribers));
         let marked = || resources.iter().position(|resource| self.is_marked(resource, now));
         let is_free = lookup.other.is_none();
         let Some(resource) = awaited.or_else(|| if is_free { marked() } else { None }) else {

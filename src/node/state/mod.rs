@@ -177,7 +177,7 @@ impl NodeState {
             Entry::Enqueue(enqueue) => self
                 .may_vote(parameters, now)
                 .and_then(|()| self.enqueue(parameters, enqueue, now, &mut subscribers)),
-            Entry::Withdraw(withdraw) => Ok(self.withdraw(withdraw, now, &mut subscribers)),
+            Entry::Withdraw(withdraw) => Ok(self.withdraw(parameters, withdraw, now, &mut subscribers)),
             Entry::WriteBack(write_back) => {
                 self.may_vote(parameters, now).and_then(|()| self.write_back(parameters, write_back, now))
             }

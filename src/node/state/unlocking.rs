@@ -39,7 +39,7 @@ impl NodeState {
             }
             // Wherever it is free now: what is deleted elsewhere may not have been here.
             is_awaited |= if *notify || !mutation::is_on(Mutation::KeepTheTurn) {
-                self.is_awaited(resource, now, subscribers)
+                self.is_awaited(parameters, resource, now, subscribers)
             } else {
                 self.wait_queue(resource, now).is_some()
             };
@@ -68,7 +68,7 @@ impl NodeState {
             self.write_tombstone(parameters, resource, &owner, now);
             deleted += 1;
             subscribers.tell(resource.clone());
-            self.wake_next(resource, now, subscribers);
+            self.wake_next(parameters, resource, now, subscribers);
         }
         Answer::Unlocked { deleted }
     }

@@ -47,7 +47,6 @@ pub(crate) struct QueueEntry {
 struct Asking<'a> {
     waiter: &'a OwnerId,
     ticket: u64,
-    overdue: Duration,
 }
 
 /// Those who hear what a node tells, and what they are told.
@@ -97,9 +96,9 @@ impl NodeState {
         let counter = self.counters(&lock.resources, now)?.largest;
         let is_free = lookup.other.is_none() && !only_waits;
         let asks_queue = is_free && !lookup.is_all_ours && !mutation::is_on(Mutation::GrantOutOfTurn);
-        let asking = Asking { waiter, ticket: *ticket, overdue: parameters.hand_over * 3 / 4 };
+        let asking = Some(Asking { waiter, ticket: *ticket });
         let head =
-            if asks_queue { self.next_in_queue(resource, Some(asking), now, subscribers) } else { None };
+            asks_queue.then(|| self.next_in_queue(parameters, resource, asking, now, subscribers)).flatten();
         if is_free && head.as_ref().is_none_or(|head| head == waiter) {
             let granted = self.grant(parameters, lock, now)?;
             if head.is_some() {
@@ -127,6 +126,7 @@ impl NodeState {
     /// have been woken and have left, or have had the vote and given it back.
     pub(super) fn withdraw(
         &mut self,
+        parameters: &QuorumParameters,
         withdraw: &Withdraw,
         now: NodeTime,
         subscribers: &mut Subscribers<'_>,
@@ -134,7 +134,7 @@ impl NodeState {
         let Withdraw { resource, waiter } = withdraw;
         self.leave_queue(resource, waiter, now, subscribers);
         if !mutation::is_on(Mutation::KeepTheTurn) {
-            self.wake_next(resource, now, subscribers);
+            self.wake_next(parameters, resource, now, subscribers);
         }
         Answer::Withdrawn
     }
@@ -142,20 +142,23 @@ impl NodeState {
     /// Wakes the first in the queue if the resource is free.
     pub(super) fn wake_next(
         &mut self,
+        parameters: &QuorumParameters,
         resource: &Resource,
         now: NodeTime,
         subscribers: &mut Subscribers<'_>,
     ) {
         if self.held(resource, now).is_none() {
-            self.next_in_queue(resource, None, now, subscribers);
+            self.next_in_queue(parameters, resource, None, now, subscribers);
         }
     }
 
     /// The waiter whose turn it is. It is woken, unless it is the one that asks. That one may be
     /// out of the queue because it had a vote and gave it back: then its ticket counts. A waiter
-    /// that does not listen is gone, and is taken out.
+    /// that does not listen is gone, and is taken out. The second goes before a first that was woken
+    /// and has not come for most of a hand-over, and is woken together with it from then on.
     fn next_in_queue(
         &mut self,
+        parameters: &QuorumParameters,
         resource: &Resource,
         asking: Option<Asking<'_>>,
         now: NodeTime,
@@ -166,8 +169,8 @@ impl NodeState {
             let head = queue.entries.first()?.clone();
             let second = queue.entries.get(1).map(|entry| entry.waiter.clone());
             let woken = queue.woken.as_ref().filter(|(waiter, _)| *waiter == head.waiter).map(|(_, at)| *at);
-            if let Some(Asking { waiter, ticket, overdue }) = asking {
-                let is_overdue = woken.is_some_and(|at| (at + overdue).is_past(now));
+            let is_overdue = woken.is_some_and(|at| (at + parameters.hand_over * 3 / 4).is_past(now));
+            if let Some(Asking { waiter, ticket }) = asking {
                 let is_second = second.as_ref().is_none_or(|second| second == waiter);
                 if head.waiter == *waiter || (ticket > 0 && ticket < head.ticket) || (is_overdue && is_second)
                 {
@@ -180,6 +183,9 @@ impl NodeState {
                 {
                     queue.woken = Some((head.waiter.clone(), now));
                 }
+                if let Some(second) = second.filter(|_| is_overdue) {
+                    subscribers.tell_heard(names::turn(resource, &second));
+                }
                 return Some(head.waiter);
             }
             self.leave_queue(resource, &head.waiter, now, subscribers);
@@ -189,11 +195,12 @@ impl NodeState {
     /// Whether anybody is queued; the first is woken then if the resource is free.
     pub(super) fn is_awaited(
         &mut self,
+        parameters: &QuorumParameters,
         resource: &Resource,
         now: NodeTime,
         subscribers: &mut Subscribers<'_>,
     ) -> bool {
-        self.wake_next(resource, now, subscribers);
+        self.wake_next(parameters, resource, now, subscribers);
         self.wait_queue(resource, now).is_some()
     }
 
@@ -221,6 +228,8 @@ impl NodeState {
             let last = queue.entries.last().map_or(0, |entry| entry.ticket);
             micros(now).max(last.saturating_add(1))
         } else {
+            // It has come, so it is not overdue any more.
+            queue.woken = queue.woken.filter(|(woken, _)| woken != waiter);
             ticket.min(micros(now + TICKET_AHEAD))
         };
         queue.entries.retain(|entry| entry.waiter != *waiter);

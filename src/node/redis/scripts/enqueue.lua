@@ -23,6 +23,10 @@ function node.enter_queue(resource, waiter, ticket, entry_ttl)
     local last = redis.call('ZRANGE', node.queue_name(resource), -1, -1, 'WITHSCORES')[2]
     ticket = math.max(now * 1000, (tonumber(last) or 0) + 1)
   else
+    -- It has come, so it is not overdue any more.
+    if node.woken(resource) == waiter then
+      redis.pcall('DEL', node.woken_name(resource))
+    end
     ticket = math.min(tonumber(ticket), (now + 3600000) * 1000)
   end
   if node.set_with_ttl(node.queue_name(resource), ticket, waiter, entry_ttl) then

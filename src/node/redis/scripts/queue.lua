@@ -43,8 +43,9 @@ end
 
 -- The waiter whose turn it is, nil if there is no queue. It is woken, unless it is the one that
 -- asks. That one may be out of the queue because it had a vote and gave it back: then its ticket
--- counts. The second goes before a first that was woken and has not come for most of the hand-over
--- time. A waiter that does not listen is gone, and is taken out.
+-- counts. A waiter that does not listen is gone, and is taken out. The second goes before a first
+-- that was woken and has not come for most of a hand-over, and is woken together with it from then
+-- on.
 function node.next_in_queue(resource, asking, ticket)
   while true do
     local first = redis.call('ZRANGE', node.queue_name(resource), 0, 1, 'WITHSCORES')
@@ -66,6 +67,9 @@ function node.next_in_queue(resource, asking, ticket)
       if woken ~= head then
         local now = node.text_of(node.milliseconds())
         redis.pcall('SET', node.woken_name(resource), now .. ' ' .. head, 'PX', node.max_ttl)
+      end
+      if second and is_overdue then
+        redis.pcall('PUBLISH', 'redisson_lock__channel:redquorum:turn:{' .. resource .. '}:' .. second, '0')
       end
       return head
     end

@@ -338,6 +338,27 @@ fn the_second_goes_before_a_first_that_was_woken_and_has_not_come() {
 }
 
 #[test]
+fn the_second_is_woken_together_with_a_first_that_does_not_come() {
+    let mut queue = Queue::held();
+    let first = queue.enter("first");
+    let second = queue.enter("second");
+    queue.enter("third");
+    queue.unlock("holder");
+    queue.node.milliseconds += u64::try_from(parameters().hand_over.as_millis()).unwrap();
+    assert!(is_granted(&queue.come_back("second", second)));
+    let turn = |waiter: &str| names::turn(&resource("a"), &owner(waiter));
+    let woken = |queue: &mut Queue, by: &str| {
+        queue.node.notices.clear();
+        queue.unlock(by);
+        ["first", "third"].map(|waiter| queue.node.notices.contains(&turn(waiter)))
+    };
+    assert_eq!(woken(&mut queue, "second"), [true, true]);
+    assert!(is_granted(&queue.ask(&take("a", "another", 5000))));
+    queue.come_back("first", first);
+    assert_eq!(woken(&mut queue, "another"), [true, false], "it has come meanwhile");
+}
+
+#[test]
 fn a_waiter_that_becomes_one_of_the_first_two_is_told() {
     let mut queue = QueueFixture::held();
     let tickets = ["first", "second", "third", "fourth"].map(|waiter| queue.enter(waiter));
