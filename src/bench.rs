@@ -16,8 +16,7 @@ use crate::{
     config::{CheckedQuorum, LockOptions, QuorumSettings},
     error::ConfigError,
     node::{Entry, Lock, Resources, Tombstone, Unlock, redis::script},
-    owner_id::{OwnerId, OwnerIds},
-    resource::Resource,
+    values::{OwnerId, OwnerIds, Resource},
 };
 
 const NOW: Instant = Instant::from_origin(Duration::from_secs(1_000));

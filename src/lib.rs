@@ -112,21 +112,19 @@ mod model;
 mod mutation;
 mod mutex;
 mod node;
-mod owner_id;
-mod resource;
+mod observer;
 #[cfg(feature = "sim")]
 pub mod sim;
 mod spawner;
-mod vote;
+mod values;
 
 /// The crate whose clients [`QuorumBuilder::clients`] takes, in the version that it takes them in:
 /// redis 1. A new major version of it is a new major version of this crate.
 pub use ::redis;
 
 #[cfg(feature = "tls")]
-pub use crate::config::Tls;
+pub use crate::node::redis::Tls;
 pub use crate::{
-    algorithm::fencing::FencingToken,
     clock::Instant,
     config::LockOptions,
     election::{Election, Leader, Leadership, Observation},
@@ -139,13 +137,13 @@ pub use crate::{
         NodeInspection, Owner, Quorum, QuorumBuilder, RedLock, RunOutput, Shutdown, Unlocked, Verification,
     },
     node::{
-        Fingerprint, NodeError, RestartGuard,
+        RestartGuard,
         memory::MemoryCluster,
         redis::{NodeConnector, node_urls},
     },
-    owner_id::OwnerId,
-    resource::Resource,
-    vote::{Refusal, Vote, Votes},
+    values::{
+        FencingToken, Fingerprint, InvalidResource, NodeError, OwnerId, Refusal, Resource, Vote, Votes,
+    },
 };
 
 /// The README's examples, run as tests.

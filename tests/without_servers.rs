@@ -6,5 +6,6 @@ mod without_servers {
     mod bad_input;
     mod configuration;
     mod extreme_times;
+    mod layers;
     mod tls;
 }

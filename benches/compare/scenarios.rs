@@ -54,10 +54,11 @@ impl Scenario {
         Self::Contended,
         Self::Line,
         Self::Frozen,
-        Self::Faults,
-        Self::Waiters,
         Self::Watchdog,
         Self::Scale,
+        // Their clients go on to tell dead servers what they owe, for a while.
+        Self::Waiters,
+        Self::Faults,
     ];
 
     /// Its name among the figures.

@@ -104,8 +104,7 @@ impl From<ConfigError> for Failure {
                 );
                 return Self::new(Exit::Config, message);
             }
-            ConfigError::Resource { .. }
-            | ConfigError::ReservedResource { .. }
+            ConfigError::Resource(_)
             | ConfigError::DuplicateResource { .. }
             | ConfigError::EmptyGroup
             | ConfigError::GroupTooLarge { .. }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     algorithm::{
-        fencing::{Fencing, FencingToken},
+        fencing::Fencing,
         node_set::NodeSet,
         round::Round,
         tally::{Electorate, TallyResult},
@@ -12,6 +12,7 @@ use crate::{
     },
     clock::Instant,
     mutation::{self, Mutation},
+    values::FencingToken,
 };
 
 mod asking;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{algorithm::tally::Electorate, owner_id::OwnerId};
+use crate::{algorithm::tally::Electorate, values::OwnerId};
 
 /// What an attempt has seen at one node.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use crate::{
     algorithm::{node_set::NodeSet, node_view::NodeView},
-    owner_id::OwnerId,
+    values::OwnerId,
 };
 
 /// Nodes with an orphaned key: they name the same owner in two looks, neither of which found a

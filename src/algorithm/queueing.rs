@@ -12,7 +12,7 @@ use crate::{
     },
     clock::Instant,
     mutation::{self, Mutation},
-    owner_id::OwnerId,
+    values::OwnerId,
 };
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::{
     algorithm::{attempt::HEDGE_SHARE, node_set::MOST_NODES, tally::Electorate, validity::Validity},
     error::ConfigError,
-    node::{Fingerprint, NewNodes, QuarantineParameters, QuorumParameters, RestartGuard},
+    node::{NewNodes, QuarantineParameters, QuorumParameters, RestartGuard},
+    values::Fingerprint,
 };
 
 /// What a counter that was lost counts from is known to a second: within less, a node that forgets

@@ -12,7 +12,7 @@ use crate::{
         lock_request::{LockRequest, Reentrancy},
         locking::CheckedRequest,
     },
-    resource::Resource,
+    values::Resource,
 };
 
 /// One candidate of an election: it campaigns to lead, and shows who does.
@@ -74,7 +74,7 @@ impl Election {
     /// The name is a resource like that of a lock: do not lock it otherwise. A name or a value that
     /// cannot be one is an error of the first use.
     pub fn new(quorum: &Quorum, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Self {
-        let resources = Resource::new(name).map(|name| Arc::new([name]) as _);
+        let resources = Resource::new(name).map(|name| Arc::new([name]) as _).map_err(ConfigError::from);
         let mut request = LockRequest::new(Arc::clone(quorum.client()), resources);
         request.reentrancy = Reentrancy::Never;
         Self { request, value: Value::new(value.as_ref()) }

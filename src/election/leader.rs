@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use crate::{algorithm::fencing::FencingToken, node::Proclamation};
+use crate::{node::Proclamation, values::FencingToken};
 
 /// The leader, as [`Election::leader`](crate::Election::leader) and
 /// [`Election::observe`](crate::Election::observe) show it.

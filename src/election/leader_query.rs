@@ -11,9 +11,8 @@ use crate::{
         locking::CheckedRequest,
     },
     mutation::{self, Mutation},
-    node::{Answer, Entry, NodeError, Observation, Observe, Proclamation, Request},
-    owner_id::OwnerId,
-    vote::Vote,
+    node::{Answer, Entry, Observation, Observe, Proclamation, Request},
+    values::{NodeError, OwnerId, Vote},
 };
 
 /// Who leads, as a quorum of nodes sees it.
@@ -59,7 +58,7 @@ pub(super) async fn ask(core: &Core, checked: &CheckedRequest) -> Result<LeaderV
         query.hear(node, answer);
     }
     let (resource, needed) = (checked.resource.clone(), core.settings.electorate.needed());
-    let votes = core.votes(query.answers.iter().map(Vote::of));
+    let votes = core.votes(query.answers.iter().map(Vote::from));
     Err(LockError::NoQuorum { resource, needed, votes })
 }
 

@@ -5,7 +5,6 @@ use std::{fmt, sync::Arc, time::Duration};
 use futures::future::{Either, select};
 
 use crate::{
-    algorithm::fencing::FencingToken,
     clock::Instant,
     election::{
         publisher::{Publisher, Repeating},
@@ -13,6 +12,7 @@ use crate::{
     },
     error::{LeaseLost, ProclaimError, UnlockError},
     lock::{Lease, LockGuard, Unlocked, core::Core},
+    values::FencingToken,
 };
 
 /// A won election, for as long as it is not lost and this lives.

@@ -27,7 +27,7 @@ use crate::{
     mutation::{self, Mutation},
     mutex,
     node::{Listener, Notice, Proclamation, Subscription, names},
-    resource::Resource,
+    values::Resource,
 };
 
 /// The leaders of an election, as they are seen: the present one, if there is one, and then every

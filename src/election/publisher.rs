@@ -21,7 +21,7 @@ use crate::{
     },
     mutex::lock,
     node::{Answer, Entry, Proclaim, Proclamation, Reply, Request},
-    vote::Vote,
+    values::Vote,
 };
 
 /// What one leader says of itself, and tells the nodes again and again: so those regain it that
@@ -79,7 +79,7 @@ impl Publisher {
             let Heard::Answer { node, answer, .. } = fanout.next(&*core.clock, deadline).await else { break };
             tally.vote(node, answer == Answer::Proclaimed);
             if let Some(vote) = votes.get_mut(node) {
-                *vote = Vote::of(&answer);
+                *vote = Vote::from(&answer);
             }
         }
         let resource = self.lease.resource.clone();

@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{error::counted, node::Fingerprint, resource::Resource};
+use crate::{
+    error::counted,
+    values::{Fingerprint, InvalidResource, Resource},
+};
 
 /// A setting that cannot work: which, what was given, and what would be right.
 ///
@@ -209,22 +212,9 @@ pub enum ConfigError {
         /// What was asked for, escaped.
         given: Arc<str>,
     },
-    /// An empty or too long resource.
-    #[error("a resource of {length} bytes: expected 1 to 512 bytes")]
-    Resource {
-        /// Its length.
-        length: usize,
-    },
-    /// A resource has a name under which nodes keep what they know of themselves, or of other
-    /// resources.
-    #[error(
-        "the resource name {given:?} is reserved: expected one that does not begin with \"redquorum:\", \
-         \"redisson_lock_token:\" or \"redisson_lock__channel:\""
-    )]
-    ReservedResource {
-        /// The name.
-        given: Arc<str>,
-    },
+    /// A name that is not one of a resource.
+    #[error(transparent)]
+    Resource(#[from] InvalidResource),
     /// What a leader is to proclaim is too long for every node to keep.
     #[error("a leader's value of {length} bytes: expected {most} at most")]
     LeaderValue {

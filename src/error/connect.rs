@@ -4,8 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     error::{ConfigError, counted},
-    node::Fingerprint,
-    vote::Votes,
+    values::{Fingerprint, Votes},
 };
 
 /// Why a quorum could not be connected.

@@ -2,8 +2,7 @@
 
 use crate::{
     error::{ConfigError, LeaseLost},
-    resource::Resource,
-    vote::Votes,
+    values::{Resource, Votes},
 };
 
 /// Why a leader's new value is not certainly seen by those who observe it.

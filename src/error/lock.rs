@@ -4,8 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     error::{ConfigError, counted},
-    resource::Resource,
-    vote::Votes,
+    values::{Resource, Votes},
 };
 
 /// Why a resource was not locked. That somebody else holds it is no error of `try_lock`.

@@ -8,22 +8,15 @@ use std::{
 use tokio::sync::Notify;
 
 use crate::{
-    algorithm::{fencing::FencingToken, lease::LeaseTime},
+    algorithm::lease::LeaseTime,
     clock::{Clock, Instant},
     error::{LeaseLost, LossReason},
-    lock::{
-        core::Core,
-        in_flight_counter::InFlight,
-        observer::{Observer, Question},
-        queue_node::QueueNode,
-        schedule::LeaseId,
-    },
+    lock::{core::Core, in_flight_counter::InFlight, queue_node::QueueNode, schedule::LeaseId},
     mutation::{self, Mutation},
     mutex::lock,
     node::{Answer, Entry, Node, Renew, Reply, Request, Resources, Tombstone, Unlock},
-    owner_id::OwnerId,
-    resource::Resource,
-    vote::Votes,
+    observer::{ObservedLease, Observer, Question},
+    values::{FencingToken, OwnerId, Resource, Votes},
 };
 
 pub(crate) use self::lease_state::NodeLeaseState;
@@ -43,7 +36,6 @@ mod lease_state;
 pub(crate) struct ActiveLease {
     pub(crate) id: LeaseId,
     /// The attempt that acquired it, as the observer calls it.
-    #[cfg_attr(not(feature = "sim"), expect(dead_code, reason = "asked for by the simulator's recorder"))]
     pub(crate) attempt: u64,
     /// The first of the resources, to speak of the lease by.
     pub(crate) resource: Resource,
@@ -347,5 +339,19 @@ impl ActiveLease {
         for (node, question, answer) in heard {
             self.observer.answered(node, question, &answer);
         }
+    }
+}
+
+impl ObservedLease for ActiveLease {
+    fn attempt(&self) -> u64 {
+        self.attempt
+    }
+
+    fn token(&self) -> FencingToken {
+        self.token
+    }
+
+    fn valid_until(&self) -> Instant {
+        Self::valid_until(self)
     }
 }

@@ -9,11 +9,8 @@ use crate::{
         core::{Client, Core},
         inspection::{ask_all, ask_entry, hear_all},
     },
-    node::{
-        Answer, Entry, Fingerprint, Init, NewNodes, NodeError, Reconfigure, Register, answer::Registration,
-    },
-    resource::Resource,
-    vote::{Refusal, Vote, Votes},
+    node::{Answer, Entry, Init, NewNodes, Reconfigure, Register, answer::Registration},
+    values::{Fingerprint, NodeError, Refusal, Resource, Vote, Votes},
 };
 
 /// How often a move begins anew because an old node came back to its old configuration meanwhile.
@@ -205,7 +202,7 @@ fn every_looked_at(core: &Core, answers: &[Answer]) -> Result<(), AdmissionError
     if answers.iter().all(is_fine) {
         return Ok(());
     }
-    let vote = |answer: &Answer| if is_fine(answer) { Vote::NotAsked } else { Vote::of(answer) };
+    let vote = |answer: &Answer| if is_fine(answer) { Vote::NotAsked } else { Vote::from(answer) };
     Err(AdmissionError::Incomplete { votes: core.votes(answers.iter().map(vote)) })
 }
 
@@ -246,7 +243,7 @@ fn joining(answer: &Answer) -> Vote {
         Answer::Registered(Registration { quarantine: Some(remaining), .. }) => {
             Vote::Refused(Refusal::Quarantined { remaining: Some(*remaining) })
         }
-        other => Vote::of(other),
+        other => Vote::from(other),
     }
 }
 
@@ -280,7 +277,7 @@ fn every(core: &Core, answers: &[Answer]) -> Result<(), AdmissionError> {
 }
 
 fn incomplete(core: &Core, answers: &[Answer]) -> AdmissionError {
-    AdmissionError::Incomplete { votes: core.votes(answers.iter().map(Vote::of)) }
+    AdmissionError::Incomplete { votes: core.votes(answers.iter().map(Vote::from)) }
 }
 
 fn fingerprint(core: &Core) -> Fingerprint {

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 use tokio::runtime::Handle;
 
 #[cfg(feature = "tls")]
-use crate::config::Tls;
+use crate::node::redis::Tls;
 use crate::{
     clock::BootClock,
     config::{CheckedQuorum, QuorumSettings},
@@ -13,17 +13,18 @@ use crate::{
     lock::{
         Initialized, admin, connecting,
         core::{Client, Surroundings},
-        observer::{Observer, Unobserved},
         quorum::Quorum,
     },
     node::{
-        Fingerprint, NewNodes, Node, RestartGuard,
+        NewNodes, Node, RestartGuard,
         memory::MemoryCluster,
         redis::{
             NODES_VARIABLE, NodeConnector, RedisTransport, Route, Security, node_urls, without_password,
         },
         remote::{ConnectedServers, Setup},
     },
+    observer::{Observer, Unobserved},
+    values::Fingerprint,
 };
 
 /// The nodes of a quorum and the settings that all of its locks share.

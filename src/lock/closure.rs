@@ -5,10 +5,10 @@ use std::{sync::Arc, time::Duration};
 use futures::future::{Either, select};
 
 use crate::{
-    algorithm::fencing::FencingToken,
     clock::Instant,
     error::{LeaseLost, RunError, UnlockError},
     lock::{active_lease::ActiveLease, core::Client, expiry, guard::LockGuard, release::Unlocked},
+    values::FencingToken,
 };
 
 /// The output of a closure that [ran under a lock](crate::RedLock::run).

@@ -10,9 +10,8 @@ use crate::{
         fanout::Heard,
         inspection::{ask, ask_node},
     },
-    node::{Answer, Incarnation, NodeError, RestartGuard},
-    resource::Resource,
-    vote::Vote,
+    node::{Answer, Incarnation, RestartGuard},
+    values::{NodeError, Resource, Vote},
 };
 
 /// How soon a node that cannot be asked is asked again.
@@ -122,7 +121,7 @@ pub(crate) async fn wait_for_quorum(core: &Core) -> Result<(), ConnectError> {
     }
     let vote = |answer: &Answer| match answer {
         Answer::Inspected(_) => Vote::Connected,
-        answer => Vote::of(answer),
+        answer => Vote::from(answer),
     };
     Err(ConnectError::NoQuorum { needed, votes: core.votes(answers.iter().map(vote)) })
 }

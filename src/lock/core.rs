@@ -22,7 +22,6 @@ use crate::{
         active_lease::{Acquired, ActiveLease, UnlockOutcome},
         expiry,
         in_flight_counter::InFlightCounter,
-        observer::{LeaseEnd, Observer},
         overseer::{self, Overseer},
         queues::Queues,
         schedule::{LeaseId, Schedule},
@@ -30,11 +29,10 @@ use crate::{
         watchdog,
     },
     mutex::lock,
-    node::{Fingerprint, Node, Reply, Resources},
-    owner_id::OwnerIds,
-    resource::Resource,
+    node::{Node, Reply, Resources},
+    observer::{LeaseEnd, ObservedLease, Observer},
     spawner::Spawner,
-    vote::{Vote, Votes},
+    values::{Fingerprint, OwnerIds, Resource, Vote, Votes},
 };
 
 /// What all locks of one client share, the background tasks included.
@@ -172,7 +170,8 @@ impl Core {
         let lease = Arc::new(ActiveLease::new(id, acquired, self.now(), Arc::clone(&self.observer)));
         // First, since it may be anybody's code: if that panics, nobody has a guard, and nothing
         // may renew the lease.
-        self.observer.lease_granted(&lease);
+        let observed: Arc<dyn ObservedLease> = Arc::clone(&lease) as _;
+        self.observer.lease_granted(&observed);
         lock(&self.leases).insert(id, Arc::clone(&lease));
         self.expiries.set(id, lease.valid_until());
         if lease.is_renewed {
@@ -196,7 +195,7 @@ impl Core {
         let is_lost = lease.lose(reason);
         if is_lost {
             tracing::warn!(resource = %lease.resource, owner = %lease.owner, token = %lease.token, %reason, "lease lost");
-            self.observer.lease_ended(lease, LeaseEnd::Lost(reason), self.now());
+            self.tell_end(lease, LeaseEnd::Lost(reason));
             drop(self.unlock_everywhere(lease));
         }
         is_lost
@@ -209,8 +208,12 @@ impl Core {
         if left != UnlockOutcome::Unlocked {
             return (left, Vec::new());
         }
-        self.observer.lease_ended(lease, end, self.now());
+        self.tell_end(lease, end);
         (left, self.unlock_everywhere(lease))
+    }
+
+    fn tell_end(&self, lease: &ActiveLease, end: LeaseEnd) {
+        self.observer.lease_ended(lease.attempt, end, self.now().saturating_duration_since(lease.since));
     }
 
     /// The same for a caller that does not wait for the answers. The next lock hears that of the

@@ -10,7 +10,8 @@ use futures::future::{BoxFuture, poll_fn};
 
 use crate::{
     clock::{Clock, Instant},
-    node::{Answer, Node, NodeError, Reply, Request},
+    node::{Answer, Node, Reply, Request},
+    values::NodeError,
 };
 
 /// Requests under way, each to one node, and the answers as they come. Every round of every

@@ -3,20 +3,17 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
-    algorithm::fencing::FencingToken,
     clock::Instant,
     error::{LeaseLost, RenewError, UnlockError},
     lock::{
         active_lease::{ActiveLease, UnlockOutcome},
         closure::Lease,
         core::Client,
-        observer::LeaseEnd,
         release::{self, Unlocked},
         renewal::{Purpose, renew_now},
     },
-    owner_id::OwnerId,
-    resource::Resource,
-    vote::Votes,
+    observer::LeaseEnd,
+    values::{FencingToken, OwnerId, Resource, Votes},
 };
 
 /// A lease on a resource, for as long as it is valid and this guard lives.

@@ -11,10 +11,8 @@ use crate::{
         locking::CheckedRequest,
         node_inspection::NodeInspection,
     },
-    node::{Answer, Entry, Inspect, Inspection as Inspected, NodeError, Request},
-    owner_id::OwnerId,
-    resource::Resource,
-    vote::{Refusal, Vote},
+    node::{Answer, Entry, Inspect, Inspection as Inspected, Request},
+    values::{NodeError, OwnerId, Refusal, Resource, Vote},
 };
 
 /// What the nodes say about a resource, from [`RedLock::inspect`](crate::RedLock::inspect): the
@@ -210,9 +208,9 @@ pub(crate) async fn inspect(core: &Core, checked: &CheckedRequest) -> Result<Ins
 fn vote(answer: &Answer) -> Vote {
     match answer {
         Answer::Inspected(Inspected { abstention: Some(abstention), .. }) => {
-            Vote::Refused(Refusal::of_abstention(*abstention))
+            Vote::Refused(Refusal::from(*abstention))
         }
-        answer => Vote::of(answer),
+        answer => Vote::from(answer),
     }
 }
 

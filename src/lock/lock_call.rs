@@ -3,7 +3,8 @@
 use crate::{
     clock::Instant,
     error::LockError,
-    lock::{core::Core, lock_request::Locked, observer::CallEnd},
+    lock::{core::Core, lock_request::Locked},
+    observer::CallEnd,
 };
 
 /// A call to lock; it is told of when this is dropped, however that comes.

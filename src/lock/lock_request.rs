@@ -22,7 +22,7 @@ use crate::{
         queue_entries::QueueEntries,
         waiting::lock_waiting,
     },
-    resource::Resource,
+    values::Resource,
 };
 
 /// A lock request to one quorum. [`RedLock`](super::RedLock) is one,

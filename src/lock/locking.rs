@@ -5,7 +5,6 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     algorithm::{
         attempt::{self, Attempt, AttemptStep, FailureReason, LockVote, Plan},
-        fencing::FencingToken,
         lease::LeaseTime,
         node_set::NodeSet,
         node_view::{NodeView, holder},
@@ -17,15 +16,13 @@ use crate::{
         core::Core,
         fanout::{Fanout, Heard},
         in_flight_counter::InFlight,
-        observer::{AttemptEnd, Question},
         queue_entries::QueueEntries,
         queue_node::QueueNode,
     },
     mutation::{self, Mutation},
-    node::{Answer, Entry, Lock, NodeError, Request, Resources, Tombstone, Unlock, WriteBack},
-    owner_id::OwnerId,
-    resource::Resource,
-    vote::{Vote, Votes},
+    node::{Answer, Entry, Lock, Request, Resources, Tombstone, Unlock, WriteBack},
+    observer::{AttemptEnd, Question},
+    values::{FencingToken, NodeError, OwnerId, Resource, Vote, Votes},
 };
 
 mod hearing;

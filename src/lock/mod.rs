@@ -21,7 +21,6 @@ mod multi_guard;
 mod multi_lock;
 mod node_inspection;
 mod notifier;
-pub(crate) mod observer;
 mod overseer;
 mod owner;
 mod queue_entries;

@@ -5,14 +5,12 @@ use std::time::Duration;
 use futures::future::{join_all, select_all};
 
 use crate::{
-    algorithm::fencing::FencingToken,
     error::{LeaseLost, LockError, RenewError, UnlockError},
     lock::{
         guard::{LockGuard, Verification},
         release::Unlocked,
     },
-    resource::Resource,
-    vote::Votes,
+    values::{FencingToken, Resource, Votes},
 };
 
 /// Leases on all resources of a group, for as long as every one of them is valid and this guard

@@ -16,7 +16,7 @@ use crate::{
         red_lock::RedLock,
     },
     node::request::LARGEST_GROUP,
-    resource::Resource,
+    values::Resource,
 };
 
 /// A lock on several resources, all or none, of one quorum or of several.
@@ -79,7 +79,9 @@ impl MultiLock {
         client: &Arc<Client>,
         resources: impl IntoIterator<Item = R>,
     ) -> Self {
-        let single = |resource: R| RedLock::new(Arc::clone(client), Resource::new(resource));
+        let single = |resource: R| {
+            RedLock::new(Arc::clone(client), Resource::new(resource).map_err(ConfigError::from))
+        };
         Self::new(resources.into_iter().map(single))
     }
 

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     lock::inspection::NodeHolder,
-    node::{Answer, NodeError},
-    vote::Refusal,
+    node::Answer,
+    values::{NodeError, Refusal},
 };
 
 /// What one node said about a resource, from [`Inspection::answers`](crate::Inspection::answers):
@@ -24,7 +24,7 @@ impl NodeInspection {
         let (counter, abstention) = match &answer {
             Answer::Inspected(inspection) => (
                 Some(inspection.counter).filter(|counter| *counter > 0),
-                inspection.abstention.map(Refusal::of_abstention),
+                inspection.abstention.map(Refusal::from),
             ),
             _ => (None, None),
         };

@@ -12,8 +12,7 @@ use crate::{
         notifier::{NodeNotifier, NotificationKind, Notifier},
     },
     node::{Enqueue, Entry, Lock, Node, Queued, Request, Subscription, Withdraw, names},
-    owner_id::OwnerId,
-    resource::Resource,
+    values::{OwnerId, Resource},
 };
 
 /// The entries of one waiter in the queues of the nodes; dropping it withdraws them all.

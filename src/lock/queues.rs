@@ -130,7 +130,8 @@ mod tests {
     use super::*;
     use crate::{
         clock::TokioClock,
-        node::{Answer, NodeError, entries::resources},
+        node::{Answer, entries::resources},
+        values::NodeError,
     };
 
     const PATIENCE: Duration = Duration::from_millis(125);

@@ -3,14 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    error::ConnectError,
+    error::{ConfigError, ConnectError},
     lock::{
         MultiLock, QuorumBuilder, RedLock, Shutdown,
         core::Client,
         shutdown::{self, GRACE},
     },
     node::memory::MemoryCluster,
-    resource::Resource,
+    values::Resource,
 };
 
 /// A client of a quorum of independent nodes. Cheap to clone; all clones share its connections and
@@ -47,7 +47,7 @@ impl Quorum {
     ///
     /// A resource that cannot be one is an error of the first use.
     pub fn red_lock(&self, resource: impl AsRef<[u8]>) -> RedLock {
-        RedLock::new(Arc::clone(&self.client), Resource::new(resource))
+        RedLock::new(Arc::clone(&self.client), Resource::new(resource).map_err(ConfigError::from))
     }
 
     /// The lock of several resources, all or none, with the quorum's settings; nothing is sent yet.

@@ -14,7 +14,7 @@ use crate::{
         owner::Owner,
         release::{self, Unlocked},
     },
-    resource::Resource,
+    values::Resource,
 };
 
 /// A lock on one resource: held by at most one lease at a time among all clients of the quorum,

@@ -12,12 +12,11 @@ use crate::{
         fanout::{Fanout, Heard},
         inspection::{ask, hear_all},
         locking::CheckedRequest,
-        observer::LeaseEnd,
         renewal::{Purpose, renew_now},
     },
-    node::{Answer, Entry, ForceUnlock, NodeError, Reply, Request, Tombstone, Unlock},
-    owner_id::OwnerId,
-    vote::{Vote, Votes},
+    node::{Answer, Entry, ForceUnlock, Reply, Request, Tombstone, Unlock},
+    observer::LeaseEnd,
+    values::{NodeError, OwnerId, Vote, Votes},
 };
 
 /// What the nodes said to an unlock, as far as it was waited for: a quorum is enough.
@@ -194,7 +193,7 @@ impl Release {
         self.awaited.extend(is_awaited.map(|is_awaited| (node, is_awaited)));
         self.open.remove(node);
         if let Some(vote) = self.votes.get_mut(node) {
-            *vote = Vote::of(&answer);
+            *vote = Vote::from(&answer);
         }
         match answer {
             Answer::Unlocked { deleted: 0 } => self.absent.insert(node),

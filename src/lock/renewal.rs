@@ -13,10 +13,10 @@ use crate::{
         active_lease::ActiveLease,
         core::Core,
         fanout::{Fanout, Heard},
-        observer::Renewed,
     },
-    node::{Answer, Entry, NodeError, Request},
-    owner_id::OwnerId,
+    node::{Answer, Entry, Request},
+    observer::{RenewalOutcome, Renewed},
+    values::{NodeError, OwnerId},
 };
 
 /// The count of one renewal of one lease.
@@ -36,7 +36,7 @@ pub(crate) struct Renewal {
     taken: Vec<Option<OwnerId>>,
     electorate: Electorate,
     extends: bool,
-    outcome: Option<Outcome>,
+    outcome: Option<RenewalOutcome>,
     /// What was left of the validity when it had its quorum, as a share of the ttl.
     margin: Option<f64>,
 }
@@ -50,19 +50,6 @@ pub(crate) enum Purpose {
     Proof,
     /// To tell the nodes the number of holds. The lease ends when it would have ended.
     Holds,
-}
-
-/// How a renewal ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// The lease is valid for longer now.
-    Renewed,
-    /// No quorum; the lease stays as it is.
-    Failed,
-    /// A quorum can never be had again.
-    Gone,
-    /// A quorum came after the end of the lease, or the lease ended meanwhile.
-    TooLate,
 }
 
 impl Renewal {
@@ -85,7 +72,7 @@ impl Renewal {
     }
 
     /// Takes a node's answer. The outcome, when this decides it: once.
-    pub(crate) fn hear(&mut self, node: usize, answer: &Answer, clock: &dyn Clock) -> Option<Outcome> {
+    pub(crate) fn hear(&mut self, node: usize, answer: &Answer, clock: &dyn Clock) -> Option<RenewalOutcome> {
         self.lease.note_renewal(node, answer);
         match answer.told() {
             Answer::Renewed { proves } => {
@@ -108,11 +95,11 @@ impl Renewal {
             return None;
         }
         self.outcome = match self.tally.result() {
-            TallyResult::Won if self.counts(clock) => Some(Outcome::Renewed),
-            TallyResult::Won => Some(Outcome::TooLate),
-            TallyResult::Lost if self.is_gone() => Some(Outcome::Gone),
+            TallyResult::Won if self.counts(clock) => Some(RenewalOutcome::Renewed),
+            TallyResult::Won => Some(RenewalOutcome::TooLate),
+            TallyResult::Lost if self.is_gone() => Some(RenewalOutcome::Gone),
             // Not before all have answered: only then it is known whether it is gone.
-            TallyResult::Lost if self.tally.open().is_empty() => Some(Outcome::Failed),
+            TallyResult::Lost if self.tally.open().is_empty() => Some(RenewalOutcome::Failed),
             _ => None,
         };
         self.outcome
@@ -210,13 +197,13 @@ pub(crate) async fn renew_now(
     let ActiveLease { resource, owner, token, .. } = &**lease;
     tracing::debug!(%resource, %owner, %token, ?outcome, "renewal on request");
     match outcome {
-        Some(Outcome::Renewed) => Ok(renewal.is_proven()),
-        Some(Outcome::Gone) => {
+        Some(RenewalOutcome::Renewed) => Ok(renewal.is_proven()),
+        Some(RenewalOutcome::Gone) => {
             core.lose(lease, LossReason::TakenAway);
             lease.ensure(core.now())?;
             Ok(false)
         }
-        Some(Outcome::TooLate | Outcome::Failed) | None => {
+        Some(RenewalOutcome::TooLate | RenewalOutcome::Failed) | None => {
             lease.ensure(core.now())?;
             Err(RenewError::NoQuorum { resource: lease.resource.clone(), votes: lease.votes(core) })
         }

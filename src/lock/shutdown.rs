@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt, pin::pin, sync::Arc, time::Duration};
 
 use futures::future::{Either, join_all, select};
 
-use crate::{algorithm::residue, clock::Instant, lock::core::Core, node::Undelivered, resource::Resource};
+use crate::{algorithm::residue, clock::Instant, lock::core::Core, node::Undelivered, values::Resource};
 
 /// How long [`Quorum::shutdown`](crate::Quorum::shutdown) waits for nodes that no lease depends on.
 pub(crate) const GRACE: Duration = Duration::from_secs(3);

@@ -24,8 +24,7 @@ use crate::{
     },
     mutex::lock,
     node::{Answer, Resources},
-    resource::Resource,
-    vote::Votes,
+    values::{Resource, Votes},
 };
 
 /// The tasks of this client that wait, by what they wait for.

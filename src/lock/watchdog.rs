@@ -14,14 +14,12 @@ use futures::future::{BoxFuture, poll_fn};
 use crate::{
     clock::Instant,
     error::LossReason,
-    lock::{
-        active_lease::ActiveLease,
-        core::Core,
-        renewal::{Outcome, Renewal},
-    },
+    lock::{active_lease::ActiveLease, core::Core, renewal::Renewal},
     mutation::{self, Mutation},
     mutex::lock,
-    node::{Answer, Entry, NodeError, Reply, Request, request::Load},
+    node::{Answer, Entry, Reply, Request, request::Load},
+    observer::RenewalOutcome,
+    values::NodeError,
 };
 
 /// Leases due within this share of a ttl travel together.
@@ -187,20 +185,20 @@ impl Lane {
 }
 
 /// What becomes of a lease after a renewal.
-fn decided(core: &Core, lease: &ActiveLease, outcome: Outcome) {
+fn decided(core: &Core, lease: &ActiveLease, outcome: RenewalOutcome) {
     tracing::debug!(resource = %lease.resource, owner = %lease.owner, token = %lease.token, ?outcome, "renewal");
     if !lease.is_held() {
         return;
     }
     match outcome {
-        Outcome::Renewed => core.renewals.set(lease.id, lease.renewal_due()),
-        Outcome::Failed => core.renewals.set(lease.id, core.now() + retry_delay(lease.ttl())),
-        Outcome::Gone => drop(core.lose(lease, LossReason::TakenAway)),
-        Outcome::TooLate if mutation::is_on(Mutation::LossFedByRenewal) => {
+        RenewalOutcome::Renewed => core.renewals.set(lease.id, lease.renewal_due()),
+        RenewalOutcome::Failed => core.renewals.set(lease.id, core.now() + retry_delay(lease.ttl())),
+        RenewalOutcome::Gone => drop(core.lose(lease, LossReason::TakenAway)),
+        RenewalOutcome::TooLate if mutation::is_on(Mutation::LossFedByRenewal) => {
             core.lose(lease, LossReason::Expired);
         }
         // The expiry ends it.
-        Outcome::TooLate => {}
+        RenewalOutcome::TooLate => {}
     }
 }
 

@@ -3,11 +3,9 @@
 use crate::{
     algorithm::attempt::FailureReason,
     error::LossReason,
-    lock::{
-        observer::{AttemptEnd, CallEnd, LeaseEnd, Question},
-        renewal::Outcome,
-    },
-    node::{Answer, NodeError},
+    node::Answer,
+    observer::{AttemptEnd, CallEnd, LeaseEnd, Question, RenewalOutcome},
+    values::NodeError,
 };
 
 /// Every end of an attempt.
@@ -24,8 +22,8 @@ pub(super) const LOSS_REASONS: [LossReason; 4] =
     [LossReason::Expired, LossReason::MaxHold, LossReason::TakenAway, LossReason::Shutdown];
 
 /// Every end of a renewal.
-pub(super) const RENEWAL_ENDS: [Outcome; 4] =
-    [Outcome::Renewed, Outcome::Failed, Outcome::Gone, Outcome::TooLate];
+pub(super) const RENEWAL_ENDS: [RenewalOutcome; 4] =
+    [RenewalOutcome::Renewed, RenewalOutcome::Failed, RenewalOutcome::Gone, RenewalOutcome::TooLate];
 
 pub(super) fn of_attempt(end: AttemptEnd) -> &'static str {
     match end {
@@ -71,12 +69,12 @@ pub(super) fn of_loss(reason: LossReason) -> &'static str {
     }
 }
 
-pub(super) fn of_renewal(outcome: Outcome) -> &'static str {
+pub(super) fn of_renewal(outcome: RenewalOutcome) -> &'static str {
     match outcome {
-        Outcome::Renewed => "renewed",
-        Outcome::Failed => "failed",
-        Outcome::Gone => "gone",
-        Outcome::TooLate => "too_late",
+        RenewalOutcome::Renewed => "renewed",
+        RenewalOutcome::Failed => "failed",
+        RenewalOutcome::Gone => "gone",
+        RenewalOutcome::TooLate => "too_late",
     }
 }
 

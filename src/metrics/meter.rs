@@ -9,14 +9,9 @@ use super::{
     RENEWALS, VOTES, WAIT, WAITING, label,
 };
 use crate::{
-    clock::Instant,
     error::LossReason,
-    lock::{
-        active_lease::ActiveLease,
-        observer::{AttemptEnd, CallEnd, LeaseEnd, Observer, Question, Renewed},
-        renewal::Outcome,
-    },
     node::{Answer, remote::Monitor},
+    observer::{AttemptEnd, CallEnd, LeaseEnd, ObservedLease, Observer, Question, RenewalOutcome, Renewed},
 };
 
 /// Tells the recorder in use what a client does.
@@ -54,7 +49,7 @@ impl Meter {
         }
     }
 
-    fn count_renewals(&self, ends: impl IntoIterator<Item = Outcome>, by: u64) {
+    fn count_renewals(&self, ends: impl IntoIterator<Item = RenewalOutcome>, by: u64) {
         for end in ends {
             counter!(RENEWALS, "quorum" => self.quorum(), "outcome" => label::of_renewal(end)).increment(by);
         }
@@ -128,7 +123,7 @@ impl Observer for Meter {
         }
     }
 
-    fn lease_granted(&self, _: &Arc<ActiveLease>) {
+    fn lease_granted(&self, _: &Arc<dyn ObservedLease>) {
         gauge!(LEASES, "quorum" => self.quorum()).increment(1.0);
     }
 
@@ -141,9 +136,8 @@ impl Observer for Meter {
         }
     }
 
-    fn lease_ended(&self, lease: &ActiveLease, end: LeaseEnd, now: Instant) {
+    fn lease_ended(&self, _: u64, end: LeaseEnd, lasted: Duration) {
         gauge!(LEASES, "quorum" => self.quorum()).decrement(1.0);
-        let lasted = now.saturating_duration_since(lease.since);
         histogram!(HOLD, "quorum" => self.quorum(), "end" => label::of_lease(end)).record(lasted);
         match end {
             LeaseEnd::Unlocked => {}

@@ -7,8 +7,7 @@ use crate::{
         Enqueue, Entry, Lock, Renew, Resources, Tombstone, Unlock, WriteBack,
         entries::{owner, resources},
     },
-    owner_id::OwnerId,
-    resource::Resource,
+    values::{OwnerId, Resource},
 };
 
 /// The one resource that the clients contend for.

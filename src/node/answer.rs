@@ -1,14 +1,10 @@
 //! What a node says to one entry of a request.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
-    node::{
-        error::NodeError,
-        parameters::{Fingerprint, Incarnation},
-        proclamation::Proclamation,
-    },
-    owner_id::OwnerId,
+    node::{parameters::Incarnation, proclamation::Proclamation},
+    values::{Fingerprint, NodeError, OwnerId, Refusal, Vote},
 };
 
 /// A node's answer to one [`Entry`](super::request::Entry).
@@ -194,4 +190,55 @@ pub(crate) struct Observation {
     pub(crate) remaining: Option<Duration>,
     /// What a leader said there last. It may be one that does not hold the lock any more.
     pub(crate) said: Option<Proclamation>,
+}
+
+/// What an answer to a lock, a write-back or a renewal amounts to.
+impl From<&Answer> for Vote {
+    fn from(answer: &Answer) -> Self {
+        match answer {
+            Answer::Awaited(answer) => Self::from(&**answer),
+            Answer::Granted { .. }
+            | Answer::WrittenBack
+            | Answer::Renewed { .. }
+            | Answer::Unlocked { .. }
+            | Answer::UnlockedBefore
+            | Answer::Withdrawn
+            | Answer::Proclaimed
+            | Answer::Observed(_)
+            | Answer::Registered(_)
+            | Answer::Inspected(_) => Self::Granted,
+            Answer::Held(Holder { owner, remaining, .. }) => {
+                Self::Refused(Refusal::Held { owner: owner.clone(), remaining: *remaining })
+            }
+            Answer::Queued(Queued { holder: Some(Holder { owner, remaining, .. }), .. }) => {
+                Self::Refused(Refusal::Held { owner: owner.clone(), remaining: *remaining })
+            }
+            Answer::Queued(_) => Self::Refused(Refusal::Queued),
+            Answer::Gone => Self::Refused(Refusal::Unlocked),
+            Answer::NotWrittenBack { .. } | Answer::NotLeader => Self::Refused(Refusal::Superseded),
+            Answer::WrongQuorum { fingerprint } | Answer::AlreadyRegistered { fingerprint } => {
+                Self::Refused(Refusal::OtherQuorum { theirs: fingerprint.clone() })
+            }
+            Answer::Abstains(abstention) | Answer::RenewedInQuarantine(abstention) => {
+                Self::Refused(Refusal::from(*abstention))
+            }
+            Answer::Error(NodeError::Handshake(refused)) => match &**refused {
+                NodeError::OtherQuorum(theirs) => {
+                    Self::Refused(Refusal::OtherQuorum { theirs: theirs.clone() })
+                }
+                _ => Self::Unknown(NodeError::Handshake(Arc::clone(refused))),
+            },
+            Answer::Error(error) => Self::Unknown(error.clone()),
+        }
+    }
+}
+
+impl From<Abstention> for Refusal {
+    fn from(abstention: Abstention) -> Self {
+        let remaining = match abstention {
+            Abstention::NotRegistered => None,
+            Abstention::Quarantined(remaining) => Some(remaining),
+        };
+        Self::Quarantined { remaining }
+    }
 }

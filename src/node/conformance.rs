@@ -11,13 +11,14 @@ use crate::{
     clock::Clock,
     mutex,
     node::{
-        Answer, Entry, Listener, Node, NodeError, Notice, Request,
+        Answer, Entry, Listener, Node, Notice, Request,
         entries::{
             enqueue, inspect, lock, observe, owner, proclaim, renew, resource, said, take, unlock, withdraw,
             write_back,
         },
         names,
     },
+    values::NodeError,
 };
 
 /// An empty node, and a way to let its time pass.

@@ -4,12 +4,10 @@ use std::time::Duration;
 
 use crate::{
     node::{
-        Enqueue, Entry, Fingerprint, ForceUnlock, Inspect, Lock, Observe, Proclaim, Proclamation,
-        QuarantineParameters, QuorumParameters, Renew, Resources, RestartGuard, Tombstone, Unlock, Withdraw,
-        WriteBack,
+        Enqueue, Entry, ForceUnlock, Inspect, Lock, Observe, Proclaim, Proclamation, QuarantineParameters,
+        QuorumParameters, Renew, Resources, RestartGuard, Tombstone, Unlock, Withdraw, WriteBack,
     },
-    owner_id::OwnerId,
-    resource::Resource,
+    values::{Fingerprint, OwnerId, Resource},
 };
 
 pub(crate) fn parameters() -> QuorumParameters {

@@ -12,7 +12,6 @@ pub(crate) mod answer;
 pub(crate) mod conformance;
 #[cfg(test)]
 pub(crate) mod entries;
-pub(crate) mod error;
 pub(crate) mod memory;
 pub(crate) mod names;
 pub(crate) mod parameters;
@@ -27,9 +26,10 @@ pub(crate) mod transport;
 pub(crate) mod ttl;
 
 #[cfg(test)]
-pub(crate) use self::answer::HeldBy;
+pub(crate) use self::answer::{Abstention, HeldBy};
+pub use self::parameters::RestartGuard;
 pub(crate) use self::{
-    answer::{Abstention, Answer, Holder, Inspection, Observation, Queued},
+    answer::{Answer, Holder, Inspection, Observation, Queued},
     parameters::{Incarnation, QuarantineParameters, QuorumParameters},
     proclamation::{LONGEST_VALUE, Proclamation},
     reply::{Reply, Responder},
@@ -38,11 +38,7 @@ pub(crate) use self::{
         Renew, Request, Resources, Tombstone, Undelivered, Unlock, Withdraw, WriteBack,
     },
 };
-pub use self::{
-    error::NodeError,
-    parameters::{Fingerprint, RestartGuard},
-};
-use crate::resource::Resource;
+use crate::values::Resource;
 
 /// One independent master.
 pub(crate) trait Node: fmt::Debug + Send + Sync {

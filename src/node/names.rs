@@ -4,7 +4,7 @@
 //! Redisson's or follow its rule: `{...}` round the resource, so that a cluster keeps them
 //! together, unless the resource has a `{` already.
 
-use crate::{owner_id::OwnerId, resource::Resource};
+use crate::values::{OwnerId, Resource};
 
 /// The key of the node metadata.
 #[cfg(test)]
@@ -141,7 +141,7 @@ mod tests {
                 topics.into_iter().chain(told).chain(kept).chain(marks).chain([notice_channel(&other)])
             {
                 let shown = name.escape_ascii().to_string();
-                let refused = crate::ConfigError::ReservedResource { given: shown.clone().into() };
+                let refused = crate::values::InvalidResource::Reserved { given: shown.clone().into() };
                 assert_eq!(Resource::new(name), Err(refused), "{shown}");
             }
         }

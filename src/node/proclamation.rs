@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use crate::owner_id::OwnerId;
+use crate::values::OwnerId;
 
 /// The longest value of a leader, in bytes: every node keeps it, and every observer is sent it.
 pub(crate) const LONGEST_VALUE: usize = 64 * 1024;

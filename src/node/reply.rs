@@ -7,7 +7,7 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use crate::node::{answer::Answer, error::NodeError};
+use crate::{node::answer::Answer, values::NodeError};
 
 /// The answers to one request, one for each of its entries, once they are there.
 ///

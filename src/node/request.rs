@@ -4,9 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     clock::Instant,
-    node::{parameters::Fingerprint, proclamation::Proclamation},
-    owner_id::OwnerId,
-    resource::Resource,
+    node::proclamation::Proclamation,
+    values::{Fingerprint, OwnerId, Resource},
 };
 
 /// Resources that are taken all or none: sorted, without repetition, never empty.

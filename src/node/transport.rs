@@ -11,8 +11,8 @@ use std::{
 use futures::future::BoxFuture;
 
 use crate::{
-    node::{answer::Answer, error::NodeError, parameters::Incarnation, request::Entry},
-    resource::Resource,
+    node::{answer::Answer, parameters::Incarnation, request::Entry},
+    values::{NodeError, Resource},
 };
 
 /// Makes connections to one node.

@@ -18,7 +18,6 @@ use crate::{
         Node, QuorumParameters,
         remote::{RemoteNode, Setup},
     },
-    resource::Resource,
     sim::{
         history::{Attempt, Event},
         rng::{Purpose, hash_of, part},
@@ -26,6 +25,7 @@ use crate::{
         world::{ProcessSpawner, Recorder, SimClock, SimTransport, World},
     },
     spawner::Spawner,
+    values::Resource,
 };
 
 /// A simulated process, as the program that runs in it sees it. Cheap to clone.
@@ -90,7 +90,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`ConfigError::Resource`] if the name is empty or longer than 512 bytes.
+    /// [`ConfigError::Resource`] if the name is not one of a resource.
     pub fn store(&self, name: impl AsRef<[u8]>) -> Result<Store, ConfigError> {
         Ok(Store::new(self.clone(), Resource::new(name)?))
     }

@@ -1,6 +1,6 @@
 //! A store that a lock protects, and that checks tokens.
 
-use crate::algorithm::fencing::FencingToken;
+use crate::values::FencingToken;
 
 /// A number that refuses a client with a smaller token than it has seen.
 ///

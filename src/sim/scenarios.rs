@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use crate::{
     LockOptions, RestartGuard,
-    algorithm::fencing::FencingToken,
     lock::{LockGuard, Quorum},
     mutation::{Mutation, break_rule},
     sim::{
         Client, End, Fault, Latency, Promise, Promises, Report, Schedule, Simulation, Way, history::Event,
     },
+    values::FencingToken,
 };
 
 mod contention;

@@ -1,12 +1,11 @@
 //! A store that the processes of a simulation share.
 
 use crate::{
-    algorithm::fencing::FencingToken,
-    resource::Resource,
     sim::{
         Client,
         world::{Operation, RoundTrip},
     },
+    values::{FencingToken, Resource},
 };
 
 /// A store that all processes of a simulation share: a [`Register`](super::register::Register) at

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use redquorum::{
-    ConfigError, LockError, LossReason, MultiLock, MultiLockGuard, Quorum, RenewError, Resource, UnlockError,
+    ConfigError, InvalidResource, LockError, LossReason, MultiLock, MultiLockGuard, Quorum, RenewError,
+    Resource, UnlockError,
 };
 use redquorum_tests::{Cluster, Server, eventually};
 
@@ -178,7 +179,10 @@ async fn a_group_that_cannot_be_one_is_a_typed_error_and_asks_nobody() {
     let joined = MultiLock::new(["b", "b"].map(|name| quorum.red_lock(name)));
     assert_eq!(joined.try_lock().await.map(drop), Err(twice));
     let nameless = quorum.multi_lock(["a", ""]).lock().await.map(drop);
-    assert_eq!(nameless, Err(LockError::Config(ConfigError::Resource { length: 0 })));
+    assert_eq!(
+        nameless,
+        Err(LockError::Config(ConfigError::Resource(InvalidResource::Length { length: 0 })))
+    );
     assert_eq!(calls(cluster.server(0)).await, before);
 }
 

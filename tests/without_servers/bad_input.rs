@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use redquorum::{
-    ConfigError, ConnectError, LockError, LockOptions, MemoryCluster, MultiLock, Quorum, QuorumBuilder,
-    RedLock,
+    ConfigError, ConnectError, InvalidResource, LockError, LockOptions, MemoryCluster, MultiLock, Quorum,
+    QuorumBuilder, RedLock,
 };
 
 const URLS: [&str; 3] = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
@@ -252,7 +252,7 @@ async fn names_under_which_nodes_keep_what_they_know_are_refused() {
     let quorum = Quorum::in_memory(3).unwrap();
     for given in ["redquorum:node", "redisson_lock_token:{a}", "redisson_lock__channel:{a}"] {
         let error = refused_lock(quorum.red_lock(given)).await;
-        assert_eq!(error, ConfigError::ReservedResource { given: given.into() });
+        assert_eq!(error, ConfigError::Resource(InvalidResource::Reserved { given: given.into() }));
         let message = format!(
             "the resource name {given:?} is reserved: expected one that does not begin with \"redquorum:\", \
              \"redisson_lock_token:\" or \"redisson_lock__channel:\""
@@ -266,7 +266,7 @@ async fn resources_and_names_that_cannot_be_are_refused() {
     let quorum = Quorum::in_memory(3).unwrap();
     for length in [0, 513, 100_000] {
         let error = refused_lock(quorum.red_lock(vec![b'x'; length])).await;
-        assert_eq!(error, ConfigError::Resource { length });
+        assert_eq!(error, ConfigError::Resource(InvalidResource::Length { length }));
         assert_eq!(error.to_string(), format!("a resource of {length} bytes: expected 1 to 512 bytes"));
     }
     for (name, shown) in [("", ""), ("a b", "a b"), ("a\nb", "a\\nb"), ("späte", "späte")] {

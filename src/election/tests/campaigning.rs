@@ -6,7 +6,7 @@ use futures::FutureExt;
 
 use super::{NONE, TTL, all_behave, candidate, client, leading, locked_nodes, pass, thaw_all};
 use crate::{
-    ConfigError, Election, LockError, LockOptions, MemoryCluster, NodeError, Owner,
+    ConfigError, Election, InvalidResource, LockError, LockOptions, MemoryCluster, NodeError, Owner,
     node::{Entry, memory::Behaviour},
 };
 
@@ -153,7 +153,7 @@ async fn what_cannot_work_is_told_at_the_first_use() {
     assert_eq!(election.try_campaign().await.unwrap_err(), refused.into());
     assert_eq!(election.leader().await.unwrap(), None, "a client that only looks has no value");
     let nameless = Election::new(&quorum, "", "v");
-    let refused = LockError::from(ConfigError::Resource { length: 0 });
+    let refused = LockError::from(ConfigError::Resource(InvalidResource::Length { length: 0 }));
     assert_eq!(nameless.leader().await.unwrap_err(), refused);
     assert_eq!(nameless.observe().unwrap_err(), refused);
     assert_eq!(nameless.campaign().await.unwrap_err(), refused);

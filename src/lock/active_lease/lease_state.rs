@@ -6,9 +6,10 @@ use crate::{
     algorithm::lease::LeaseTime,
     clock::Instant,
     error::LossReason,
-    lock::{observer::Question, queue_node::QueueNode},
+    lock::queue_node::QueueNode,
     node::{Answer, Reply},
-    vote::Vote,
+    observer::Question,
+    values::Vote,
 };
 
 /// What changes of a lease while it is active, and how it ends.
@@ -88,7 +89,7 @@ impl LeaseState {
         }
         let answer = answer.told();
         let Some(node_state) = self.nodes.get_mut(node) else { return };
-        node_state.vote = Vote::of(answer);
+        node_state.vote = Vote::from(answer);
         match answer {
             Answer::Error(error) if error.is_unsent() => {
                 node_state.unanswered = node_state.unanswered.saturating_sub(1);

@@ -9,7 +9,7 @@ use crate::{
     },
     lock::queue_node::QueueNode,
     node::{Answer, Holder, Queued},
-    vote::Vote,
+    values::Vote,
 };
 
 impl AttemptPerformer<'_> {
@@ -68,7 +68,7 @@ impl AttemptPerformer<'_> {
             _ => (LockVote::Failed, NodeView::Unknown),
         };
         self.attempt.on_lock(node, lock_vote);
-        self.note(node, Vote::of(answer), view);
+        self.note(node, Vote::from(answer), view);
         self.attempt.held(holder(&self.views, self.core.settings.electorate).is_some());
     }
 

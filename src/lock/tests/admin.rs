@@ -10,10 +10,10 @@ use crate::{
     lock::{
         admin::{Initialized, init, init_if_needed},
         core::{Client, Surroundings},
-        observer::Unobserved,
     },
     node::{Entry, Listener, Node, Reply, Request, Subscription, Undelivered},
-    resource::Resource,
+    observer::Unobserved,
+    values::Resource,
 };
 
 const OFF: Duration = Duration::from_secs(7200);

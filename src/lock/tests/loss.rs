@@ -8,12 +8,9 @@ use tokio::runtime::Handle;
 use super::{NONE, all_behave, client, locked_nodes, pass, server, thaw_all};
 use crate::{
     LockOptions, LossReason, MemoryCluster, NodeError, Quorum, RenewError, UnlockError, Verification, Vote,
-    lock::{
-        active_lease::ActiveLease,
-        core::{Client, Surroundings},
-        observer::Observer,
-    },
+    lock::core::{Client, Surroundings},
     node::{Entry, memory::Behaviour, remote::Monitor},
+    observer::{ObservedLease, Observer},
 };
 
 const TTL: Duration = Duration::from_secs(30);
@@ -295,8 +292,8 @@ struct Panicking;
 impl Monitor for Panicking {}
 
 impl Observer for Panicking {
-    fn lease_granted(&self, lease: &Arc<ActiveLease>) {
-        panic!("told of {}", lease.resource);
+    fn lease_granted(&self, lease: &Arc<dyn ObservedLease>) {
+        panic!("told of {lease:?}");
     }
 }
 

@@ -9,10 +9,10 @@ use std::{
 use crate::{
     mutex,
     node::{
-        Answer, Entry, HeldBy, Holder, Inspection, NodeError, Observation, Queued, QuorumParameters, Request,
-        Responder, answer::Registration, memory::MemoryServer,
+        Answer, Entry, HeldBy, Holder, Inspection, Observation, Queued, QuorumParameters, Request, Responder,
+        answer::Registration, memory::MemoryServer,
     },
-    owner_id::OwnerId,
+    values::{NodeError, OwnerId},
 };
 
 /// What a server does with requests.

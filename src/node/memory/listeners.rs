@@ -8,7 +8,7 @@ use std::{
 use crate::{
     mutex,
     node::{Listener, Notice},
-    resource::Resource,
+    values::Resource,
 };
 
 /// The listeners of one server, in the order of their subscriptions.

@@ -15,12 +15,12 @@ use crate::{
     clock::Clock,
     mutex,
     node::{
-        Answer, Entry, Listener, NewNodes, Node, NodeError, Notice, QuorumParameters, Register, Reply,
-        Request, Responder, RestartGuard, Subscription, Undelivered,
+        Answer, Entry, Listener, NewNodes, Node, Notice, QuorumParameters, Register, Reply, Request,
+        Responder, RestartGuard, Subscription, Undelivered,
         memory::listeners::Listeners,
         state::{NodeState, NodeTime},
     },
-    resource::Resource,
+    values::{NodeError, Resource},
 };
 
 #[cfg(test)]

@@ -5,8 +5,7 @@ use std::time::Duration;
 use crate::{
     mutex,
     node::{memory::MemoryServer, state::HeldKey},
-    owner_id::OwnerId,
-    resource::Resource,
+    values::{OwnerId, Resource},
 };
 
 impl MemoryServer {

@@ -11,11 +11,12 @@ use crate::{
     clock::{Clock, Instant, VIRTUAL_EPOCH},
     mutex,
     node::{
-        Answer, Entry, Listener, NewNodes, Node, NodeError, Notice, Reply, Request, Subscription,
+        Answer, Entry, Listener, NewNodes, Node, Notice, Reply, Request, Subscription,
         conformance::{Subject, conforms},
         entries::{inspect, lock, parameters, resource, take, unlock},
         memory::{Behaviour, MemoryNode, MemoryServer, SWEEP_AFTER},
     },
+    values::NodeError,
 };
 
 /// A clock that stands still until it is moved.

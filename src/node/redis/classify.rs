@@ -2,7 +2,7 @@
 
 use redis::{ErrorKind, RedisError};
 
-use crate::node::error::NodeError;
+use crate::values::NodeError;
 
 /// The error behind an error of the `redis` crate.
 ///

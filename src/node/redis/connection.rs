@@ -23,7 +23,7 @@ use crate::{
         request::Entry,
         transport::{BatchId, Connection, ConnectionEvent},
     },
-    resource::Resource,
+    values::Resource,
 };
 
 /// The most channels that are named in one command.

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     clock::{BootClock, Clock},
-    node::error::NodeError,
+    values::NodeError,
 };
 
 /// Makes plain connections to one node of a quorum, for programs that look at servers: the same

@@ -29,7 +29,7 @@ use super::{
     intake::{Intake, Metered},
     tls::Connector,
 };
-use crate::node::{error::NodeError, transport::late};
+use crate::{node::transport::late, values::NodeError};
 
 /// Where a server is, and who speaks to it.
 #[derive(Clone, Debug)]

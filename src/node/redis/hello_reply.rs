@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use crate::node::error::NodeError;
+use crate::values::NodeError;
 
 /// The reply to `HELLO`: what kind of server this is. It costs a round trip at every connection,
 /// before anything is written, and no permission that the handshake does not need.

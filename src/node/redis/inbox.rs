@@ -14,7 +14,10 @@ use redis::{
 };
 
 use super::intake::Intake;
-use crate::{mutex, node::error::NodeError, resource::Resource};
+use crate::{
+    mutex,
+    values::{NodeError, Resource},
+};
 
 /// Where pushes end: of each channel that somebody listens to, one notice waits at most, and
 /// everything else is dropped unread. So a server that pushes without an end fills no memory, even

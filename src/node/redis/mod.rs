@@ -5,6 +5,8 @@ use std::{pin::pin, sync::Arc, time::Duration};
 use futures::future::{BoxFuture, Either, FutureExt, select};
 
 pub(crate) use self::node_urls::NODES_VARIABLE;
+#[cfg(feature = "tls")]
+pub use self::tls_config::Tls;
 pub(crate) use self::{address::without_password, route::Route, tls::Security};
 use self::{
     connection::RedisConnection, raw_connection::RawConnection, route::Destination, sentinel::MasterSet,
@@ -13,11 +15,11 @@ pub use self::{connector::NodeConnector, node_urls::node_urls};
 use crate::{
     clock::Clock,
     node::{
-        error::NodeError,
         parameters::QuorumParameters,
         remote::{RemoteNode, Setup},
         transport::{Connection, Transport},
     },
+    values::NodeError,
 };
 
 mod address;
@@ -42,6 +44,8 @@ mod tls;
 #[cfg(not(feature = "tls"))]
 #[path = "no_tls.rs"]
 mod tls;
+#[cfg(feature = "tls")]
+mod tls_config;
 mod url;
 mod waker_filter;
 

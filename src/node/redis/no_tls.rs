@@ -2,10 +2,7 @@
 
 use tokio::net::TcpStream;
 
-use crate::{
-    error::ConfigError,
-    node::{error::NodeError, redis::address},
-};
+use crate::{error::ConfigError, node::redis::address, values::NodeError};
 
 /// Nothing to secure nodes with.
 #[derive(Debug, Default)]

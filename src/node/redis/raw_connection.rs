@@ -18,7 +18,7 @@ use super::{
     intake::Intake,
     waker_filter::WakerFilter,
 };
-use crate::node::error::NodeError;
+use crate::values::NodeError;
 
 /// Commands that the redis crate holds until it has written them. Sending in order relies on there
 /// being room (see [`RawConnection::start`]); the most that are unanswered at once are the calls in

@@ -3,10 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{endpoint::Endpoint, sentinel::MasterSet, tls::Security, url};
-use crate::{
-    error::ConfigError,
-    node::{error::NodeError, transport::late},
-};
+use crate::{error::ConfigError, node::transport::late, values::NodeError};
 
 /// How a node is reached: one server, or whichever server Sentinels name.
 #[derive(Debug)]

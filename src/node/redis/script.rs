@@ -10,15 +10,13 @@ use redis::{Cmd, RedisWrite, ToRedisArgs, Value};
 use crate::{
     node::{
         answer::{Abstention, Answer, HeldBy, Holder, Inspection, Observation, Queued, Registration},
-        error::NodeError,
-        parameters::{Fingerprint, Incarnation, QuarantineParameters, QuorumParameters, RestartGuard},
+        parameters::{Incarnation, QuarantineParameters, QuorumParameters, RestartGuard},
         proclamation::Proclamation,
         redis::classify::{classify_caught, classify_code},
         request::{Enqueue, Entry, NewNodes, Proclaim, Tombstone, Unlock},
         ttl::whole_milliseconds,
     },
-    owner_id::OwnerId,
-    resource::Resource,
+    values::{Fingerprint, NodeError, OwnerId, Resource},
 };
 
 #[cfg(test)]

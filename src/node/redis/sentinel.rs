@@ -14,7 +14,7 @@ use super::{
     raw_connection::RawConnection,
     tls::Connector,
 };
-use crate::{clock::Clock, node::error::NodeError};
+use crate::{clock::Clock, values::NodeError};
 
 /// A master and its replicas, known to Sentinels by a name. Which of them is the master is asked
 /// anew at every dial.

@@ -6,9 +6,9 @@ use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client::TlsStream, rustls::pki_types::ServerName};
 
 use crate::{
-    config::{Tls, in_words},
     error::ConfigError,
-    node::{error::NodeError, redis::address},
+    node::redis::{Tls, address, tls_config::in_words},
+    values::NodeError,
 };
 
 /// What the nodes of one client are secured with. It is read when the first of them asks for it: a

@@ -29,9 +29,9 @@ use crate::{
     clock::{Clock, Instant},
     node::{
         Answer, Incarnation, Listener, NewNodes, Notice,
-        error::NodeError,
         transport::{ConnectionEvent, Transport},
     },
+    values::NodeError,
 };
 
 /// Dials, serves, and dials again until the node is closed.

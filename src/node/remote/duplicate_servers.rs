@@ -5,10 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use crate::{
-    mutex,
-    node::{Incarnation, NodeError},
-};
+use crate::{mutex, node::Incarnation, values::NodeError};
 
 /// The incarnations of the servers that one client is connected to, by address.
 #[derive(Clone, Debug, Default)]

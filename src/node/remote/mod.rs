@@ -27,8 +27,8 @@ use crate::{
         send_queue::SendQueue,
         transport::{BatchId, Connection, Transport},
     },
-    resource::Resource,
     spawner::Spawner,
+    values::Resource,
 };
 
 mod driver;

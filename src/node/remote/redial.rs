@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-use crate::node::error::NodeError;
+use crate::values::NodeError;
 
 /// The first delay after a failed dial, doubled each time.
 const SHORTEST: Duration = Duration::from_millis(20);

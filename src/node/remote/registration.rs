@@ -7,10 +7,11 @@ use futures::future::poll_fn;
 use crate::{
     clock::Clock,
     node::{
-        Answer, Entry, Incarnation, NewNodes, NodeError, Register,
+        Answer, Entry, Incarnation, NewNodes, Register,
         remote::duplicate_servers::{DuplicateServerCheck, ServerRegistration},
         transport::{BatchId, Connection, ConnectionEvent},
     },
+    values::NodeError,
 };
 
 /// No call of a send queue has this number.

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{node::Listener, resource::Resource};
+use crate::{node::Listener, values::Resource};
 
 /// The listeners of one node, by resource.
 ///

@@ -5,8 +5,8 @@ use std::{collections::HashMap, sync::Arc};
 use super::{ConnectionState, SendQueue, Stage, in_flight::Sequence, item::Item};
 use crate::{
     clock::Instant,
-    node::{error::NodeError, transport::BatchId},
-    owner_id::OwnerId,
+    node::transport::BatchId,
+    values::{NodeError, OwnerId},
 };
 
 impl SendQueue {

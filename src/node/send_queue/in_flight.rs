@@ -4,7 +4,8 @@ use std::{collections::VecDeque, sync::Arc};
 
 use crate::{
     clock::Instant,
-    node::{answer::Answer, error::NodeError, request::Entry, send_queue::item::Item, transport::BatchId},
+    node::{answer::Answer, request::Entry, send_queue::item::Item, transport::BatchId},
+    values::NodeError,
 };
 
 /// Where a request stands in the order of submission.

@@ -6,12 +6,10 @@ use crate::{
     clock::Instant,
     node::{
         answer::Answer,
-        error::NodeError,
         reply::{Reply, Responder},
         request::{Entry, Request, Undelivered, Unlock, Withdraw},
     },
-    owner_id::OwnerId,
-    resource::Resource,
+    values::{NodeError, OwnerId, Resource},
 };
 
 /// What must be delivered and was refused is sent again after this, and after twice as long

@@ -18,11 +18,11 @@ use crate::{
     clock::Instant,
     node::{
         answer::Answer,
-        error::NodeError,
         reply::Reply,
         request::{Entry, Load, Request, Undelivered},
         transport::BatchId,
     },
+    values::NodeError,
 };
 
 mod disconnect;

@@ -4,11 +4,10 @@ use crate::{
     mutation::{self, Mutation},
     node::{
         answer::Answer,
-        error::NodeError,
         parameters::QuorumParameters,
         state::{Counter, NodeState, NodeTime},
     },
-    resource::Resource,
+    values::{NodeError, Resource},
 };
 
 /// The largest counter: above it, the doubles of Lua and of JSON readers no longer tell neighbours

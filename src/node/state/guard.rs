@@ -6,14 +6,14 @@ use crate::{
     mutation::{self, Mutation},
     node::{
         answer::{Abstention, Answer, Registration},
-        error::NodeError,
-        parameters::{Fingerprint, Incarnation, QuorumParameters, RestartGuard},
+        parameters::{Incarnation, QuorumParameters, RestartGuard},
         request::{Init, NewNodes, Reconfigure, Register},
         state::{
             NodeMetadata, NodeState, NodeTime, Quarantine,
             counters::{minimum_token_at, usable},
         },
     },
+    values::{Fingerprint, NodeError},
 };
 
 /// How far the clocks of a node and of a client may be apart. Counters that were lost begin at the

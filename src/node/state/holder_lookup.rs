@@ -5,8 +5,7 @@ use crate::{
         answer::Holder,
         state::{NodeState, NodeTime},
     },
-    owner_id::OwnerId,
-    resource::Resource,
+    values::{OwnerId, Resource},
 };
 
 /// Who holds the resources of one entry, before it is executed.

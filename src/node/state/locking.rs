@@ -13,8 +13,7 @@ use crate::{
             counters::{LARGEST_COUNTER, moved_by_hint, start, usable, used_up},
         },
     },
-    owner_id::OwnerId,
-    resource::Resource,
+    values::{OwnerId, Resource},
 };
 
 impl NodeState {

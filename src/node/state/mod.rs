@@ -13,12 +13,11 @@ use crate::{
     node::{
         answer::Answer,
         names,
-        parameters::{Fingerprint, Incarnation, QuorumParameters},
+        parameters::{Incarnation, QuorumParameters},
         proclamation::Proclamation,
         request::Entry,
     },
-    owner_id::OwnerId,
-    resource::Resource,
+    values::{Fingerprint, OwnerId, Resource},
 };
 
 mod counters;

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use crate::{
     node::{
-        Answer, Entry, Fingerprint, HeldBy, Holder, Inspection, NodeError,
+        Answer, Entry, HeldBy, Holder, Inspection,
         entries::{
             force_unlock, inspect, lock, owner, parameters, renew, resource, take, unlock, unlock_late,
             write_back,
         },
         state::{Counter, LARGEST_COUNTER, NodeMetadata, NodeState, NodeTime},
     },
-    resource::Resource,
+    values::{Fingerprint, NodeError, Resource},
 };
 
 mod admission;

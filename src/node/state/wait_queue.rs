@@ -12,8 +12,7 @@ use crate::{
         state::{NodeState, NodeTime},
         ttl::whole_milliseconds,
     },
-    owner_id::OwnerId,
-    resource::Resource,
+    values::{OwnerId, Resource},
 };
 
 /// How far ahead of the node's time a ticket may be that another node gave, whose clock may be:

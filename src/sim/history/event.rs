@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use crate::{algorithm::fencing::FencingToken, resource::Resource};
+use crate::values::{FencingToken, Resource};
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use super::event::Attempt;
-use crate::{algorithm::fencing::FencingToken, sim::millis::Millis};
+use crate::{sim::millis::Millis, values::FencingToken};
 
 /// A lease, as its history tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use super::{
     index::{AttemptRecord, IndexedEvent},
     violation::Violation,
 };
-use crate::resource::Resource;
+use crate::values::Resource;
 
 /// The leases of each resource that may be held still, the last granted on top.
 ///

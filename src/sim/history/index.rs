@@ -8,7 +8,7 @@ use super::{
     evidence::Grant,
     violation::Violation,
 };
-use crate::{algorithm::fencing::FencingToken, resource::Resource};
+use crate::values::{FencingToken, Resource};
 
 /// The whole of one attempt, from its beginning to the end of its lease.
 #[derive(Clone, Debug)]

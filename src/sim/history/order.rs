@@ -8,7 +8,7 @@ use super::{
     index::{AttemptRecord, IndexedEvent},
     violation::Violation,
 };
-use crate::{algorithm::fencing::FencingToken, resource::Resource};
+use crate::values::{FencingToken, Resource};
 
 /// The lease with the largest token among those granted so far, of each resource.
 #[derive(Default)]

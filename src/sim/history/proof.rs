@@ -9,7 +9,7 @@ use super::{
     order::{Largest, token},
     violation::Violation,
 };
-use crate::resource::Resource;
+use crate::values::Resource;
 
 /// When the verifications under way began, and which leases with larger tokens had been granted by
 /// then.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{Rule, event::Event, evidence::Access, index::IndexedEvent, violation::Violation};
-use crate::{algorithm::fencing::FencingToken, resource::Resource};
+use crate::values::{FencingToken, Resource};
 
 /// What was accepted by each register so far.
 #[derive(Default)]

@@ -7,7 +7,10 @@ use super::{
     evidence::{Access, Grant},
     promise::Promise,
 };
-use crate::{algorithm::fencing::FencingToken, resource::Resource, sim::millis::Millis};
+use crate::{
+    sim::millis::Millis,
+    values::{FencingToken, Resource},
+};
 
 /// One promise that a history breaks, with the evidence; as text, a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -11,8 +11,8 @@ use super::{
     sentence,
 };
 use crate::{
-    resource::Resource,
     sim::{history::AttemptRecord, millis::Millis},
+    values::Resource,
 };
 
 /// Colours that people who are colour-blind can tell apart, by Okabe and Ito.

@@ -1,9 +1,8 @@
 //! Events in words.
 
 use crate::{
-    algorithm::fencing::FencingToken,
-    resource::Resource,
     sim::history::{AttemptRecord, Event},
+    values::{FencingToken, Resource},
 };
 
 /// What happened, unless it says nothing to a reader: looks, and the beginnings of verifications.

@@ -6,9 +6,8 @@ use ::svg::{node::element::tag::Type, parser::Event as Parsed};
 
 use super::{row::CHARACTER, *};
 use crate::{
-    algorithm::fencing::FencingToken,
-    resource::Resource,
     sim::history::{Attempt, Promises},
+    values::{FencingToken, Resource},
 };
 
 fn ms(millis: u64) -> Duration {

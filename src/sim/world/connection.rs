@@ -14,11 +14,11 @@ use super::{
 };
 use crate::{
     node::{
-        Entry, NodeError, QuorumParameters, names,
+        Entry, QuorumParameters, names,
         parameters::Incarnation,
         transport::{BatchId, Connection, ConnectionEvent, Transport},
     },
-    resource::Resource,
+    values::{NodeError, Resource},
 };
 
 /// Connects one client to one node.

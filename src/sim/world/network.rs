@@ -10,15 +10,15 @@ use std::{
 use super::{WorldState, event::WorldEvent, server::Readiness, teardown::Teardown};
 use crate::{
     node::{
-        Answer, Entry, NodeError, QuorumParameters, names,
+        Answer, Entry, QuorumParameters, names,
         transport::{BatchId, ConnectionEvent},
     },
-    resource::Resource,
     sim::{
         Direction, Schedule, Verdict,
         clock::micros,
         rng::{Purpose, hash_of, part},
     },
+    values::{NodeError, Resource},
 };
 
 /// One connection, from its first packet on. Its number never changes.

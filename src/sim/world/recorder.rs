@@ -5,17 +5,14 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use super::{World, WorldState, event::WorldEvent};
 use crate::{
     clock::Instant,
-    lock::{
-        active_lease::ActiveLease,
-        observer::{LeaseEnd, Observer},
-    },
     node::{Resources, remote::Monitor},
-    owner_id::OwnerId,
+    observer::{LeaseEnd, ObservedLease, Observer},
     sim::{
         clock::micros,
         history::{self, Attempt},
         report::End,
     },
+    values::OwnerId,
 };
 
 /// Records everything that the locks of one client do.
@@ -30,7 +27,7 @@ pub(crate) struct Recorder {
 pub(crate) struct Leases {
     next_attempt: u64,
     by_owner: BTreeMap<OwnerId, (u64, usize)>,
-    active: BTreeMap<u64, (usize, Arc<ActiveLease>)>,
+    active: BTreeMap<u64, (usize, Arc<dyn ObservedLease>)>,
     /// When each attempt was lost, or its lease ended.
     over_at: BTreeMap<u64, u64>,
     /// How often it was looked whether all that was left has gone away.
@@ -57,19 +54,19 @@ impl Observer for Recorder {
         state.note(self.client, history::Event::Lost { attempt: Attempt::new(attempt) });
     }
 
-    fn lease_granted(&self, lease: &Arc<ActiveLease>) {
+    fn lease_granted(&self, lease: &Arc<dyn ObservedLease>) {
         let mut state = self.world.lock();
-        let attempt = Attempt::new(lease.attempt);
-        state.note(self.client, history::Event::Granted { attempt, token: lease.token });
-        state.leases.active.insert(lease.attempt, (self.client, Arc::clone(lease)));
-        state.look_at_lease(lease.attempt);
+        let attempt = Attempt::new(lease.attempt());
+        state.note(self.client, history::Event::Granted { attempt, token: lease.token() });
+        state.leases.active.insert(lease.attempt(), (self.client, Arc::clone(lease)));
+        state.look_at_lease(lease.attempt());
         // To grant is to say that the lease is valid now.
         state.note(self.client, history::Event::Looked { attempt, is_valid: true });
     }
 
-    fn lease_ended(&self, lease: &ActiveLease, end: LeaseEnd, _: Instant) {
+    fn lease_ended(&self, attempt: u64, end: LeaseEnd, _: Duration) {
         let is_unlocked = !matches!(end, LeaseEnd::Lost(_));
-        self.world.lock().end_lease(lease.attempt, is_unlocked);
+        self.world.lock().end_lease(attempt, is_unlocked);
     }
 }
 

@@ -9,12 +9,12 @@ use crate::{
         Answer, Entry, Init, QuorumParameters,
         state::{NodeState, NodeTime},
     },
-    resource::Resource,
     sim::{
         Memory, Schedule,
         clock::Rated,
         rng::{Purpose, hash_of, part},
     },
+    values::Resource,
 };
 
 /// The nodes' clocks differ by up to so many milliseconds from the start: often by the edge of a

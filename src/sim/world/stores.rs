@@ -8,13 +8,12 @@ use std::{
 
 use super::{World, WorldState, event::WorldEvent, teardown::Teardown};
 use crate::{
-    algorithm::fencing::FencingToken,
-    resource::Resource,
     sim::{
         history,
         register::Register,
         rng::{Purpose, hash_of, part},
     },
+    values::{FencingToken, Resource},
 };
 
 /// How long an access takes, one way, in microseconds: from here on ...

@@ -16,8 +16,7 @@ use crate::{
         Answer, Entry, Listener, Lock, Node, Notice, Reply, Request, Tombstone, Unlock, entries,
         remote::{ConnectedServers, monitor::Unmonitored, tests::Ear},
     },
-    owner_id::OwnerId,
-    resource::Resource,
+    values::{OwnerId, Resource},
 };
 use futures::future::poll_fn;
 

@@ -13,7 +13,7 @@ fn security() -> Security {
 /// Not the system's CAs: it may have none. Nobody has the key of this one.
 #[cfg(feature = "tls")]
 fn security() -> Security {
-    Security::new(crate::config::Tls::new().ca(include_str!("ca.pem")).unwrap())
+    Security::new(crate::node::redis::Tls::new().ca(include_str!("ca.pem")).unwrap())
 }
 
 fn refusal(url: &str) -> ConfigError {

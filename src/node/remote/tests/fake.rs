@@ -6,11 +6,14 @@ use std::{
 };
 
 use super::*;
-use crate::node::{
-    Answer, Entry, NodeError,
-    answer::Registration,
-    parameters::Incarnation,
-    transport::{BatchId, Connection, ConnectionEvent},
+use crate::{
+    node::{
+        Answer, Entry,
+        answer::Registration,
+        parameters::Incarnation,
+        transport::{BatchId, Connection, ConnectionEvent},
+    },
+    values::NodeError,
 };
 
 /// What a dial meets.

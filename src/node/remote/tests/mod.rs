@@ -11,8 +11,8 @@ use super::monitor::Unmonitored;
 use super::*;
 use crate::{
     clock::TokioClock,
-    node::{Answer, Entry, Lock, NodeError, Tombstone, Unlock, transport::ConnectionEvent},
-    owner_id::OwnerId,
+    node::{Answer, Entry, Lock, Tombstone, Unlock, transport::ConnectionEvent},
+    values::{NodeError, OwnerId},
 };
 
 mod fake;

@@ -3,7 +3,8 @@
 use super::{duplicate_servers::DuplicateServerCheck, fake::registered, *};
 use crate::{
     lock::tests::traces::Traces,
-    node::{Abstention, Fingerprint, answer::Registration},
+    node::{Abstention, answer::Registration},
+    values::Fingerprint,
 };
 
 impl Scene {

@@ -5,8 +5,7 @@ use crate::{
     node::request::{
         ForceUnlock, Inspect, LARGEST_GROUP, Lock, MOST_ENTRIES, MOST_RESOURCES, Tombstone, Unlock, Withdraw,
     },
-    owner_id::OwnerId,
-    resource::Resource,
+    values::{OwnerId, Resource},
 };
 
 mod properties;

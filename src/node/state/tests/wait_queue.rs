@@ -339,7 +339,7 @@ fn the_second_goes_before_a_first_that_was_woken_and_has_not_come() {
 
 #[test]
 fn the_second_is_woken_together_with_a_first_that_does_not_come() {
-    let mut queue = Queue::held();
+    let mut queue = QueueFixture::held();
     let first = queue.enter("first");
     let second = queue.enter("second");
     queue.enter("third");
@@ -347,7 +347,7 @@ fn the_second_is_woken_together_with_a_first_that_does_not_come() {
     queue.node.milliseconds += u64::try_from(parameters().hand_over.as_millis()).unwrap();
     assert!(is_granted(&queue.come_back("second", second)));
     let turn = |waiter: &str| names::turn(&resource("a"), &owner(waiter));
-    let woken = |queue: &mut Queue, by: &str| {
+    let woken = |queue: &mut QueueFixture, by: &str| {
         queue.node.notices.clear();
         queue.unlock(by);
         ["first", "third"].map(|waiter| queue.node.notices.contains(&turn(waiter)))

@@ -8,7 +8,7 @@ mod registers;
 use std::time::Duration;
 
 use super::*;
-use crate::{algorithm::fencing::FencingToken, resource::Resource};
+use crate::values::{FencingToken, Resource};
 
 /// A history under construction, in which a millisecond passes before every entry unless told
 /// otherwise.

@@ -13,10 +13,9 @@ use redis::{Cmd, Connection, PushKind, Value};
 use self::sameness::{contents, is_near, is_same_answer};
 use crate::{
     node::{
-        Abstention, Answer, Enqueue, Entry, Fingerprint, ForceUnlock, HeldBy, Holder, Init, Inspect,
-        Inspection, Lock, NewNodes, NodeError, Observation, Observe, Proclaim, Proclamation, Queued,
-        QuorumParameters, Reconfigure, Register, Renew, Resources, RestartGuard, Tombstone, Unlock, Withdraw,
-        WriteBack,
+        Abstention, Answer, Enqueue, Entry, ForceUnlock, HeldBy, Holder, Init, Inspect, Inspection, Lock,
+        NewNodes, Observation, Observe, Proclaim, Proclamation, Queued, QuorumParameters, Reconfigure,
+        Register, Renew, Resources, RestartGuard, Tombstone, Unlock, Withdraw, WriteBack,
         entries::{owner, parameters, resource},
         names,
         redis::script::tests::server::Server,
@@ -25,7 +24,7 @@ use crate::{
             Quarantine, QueueEntry,
         },
     },
-    resource::Resource,
+    values::{Fingerprint, NodeError, Resource},
 };
 
 mod sameness;

@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use redis::Value;
 
-use crate::node::{
-    Answer, NodeError, Observation, Queued,
-    entries::{enqueue, inspect, lock, observe, owner, proclaim, renew, said, unlock, write_back},
-    redis::script,
+use crate::{
+    node::{
+        Answer, Observation, Queued,
+        entries::{enqueue, inspect, lock, observe, owner, proclaim, renew, said, unlock, write_back},
+        redis::script,
+    },
+    values::NodeError,
 };
 
 fn text(text: &str) -> Value {

@@ -1,10 +1,13 @@
 //! Servers that refuse: without memory, as a replica, without a permission.
 
-use crate::node::{
-    Answer, Entry, NodeError, Unlock,
-    entries::{enqueue, force_unlock, lock, owner, parameters, proclaim, renew, resource, said, unlock},
-    names,
-    redis::script::tests::server::Server,
+use crate::{
+    node::{
+        Answer, Entry, Unlock,
+        entries::{enqueue, force_unlock, lock, owner, parameters, proclaim, renew, resource, said, unlock},
+        names,
+        redis::script::tests::server::Server,
+    },
+    values::NodeError,
 };
 
 #[test]

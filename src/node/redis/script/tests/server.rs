@@ -18,8 +18,7 @@ use crate::{
         names,
         redis::{program, script},
     },
-    owner_id::OwnerId,
-    resource::Resource,
+    values::{OwnerId, Resource},
 };
 
 static NEXT: AtomicU32 = AtomicU32::new(0);

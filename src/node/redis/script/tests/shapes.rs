@@ -2,15 +2,18 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::node::{
-    Answer, Entry, HeldBy, Holder, Inspection, NodeError, Observation, Queued, QuorumParameters,
-    entries::{
-        enqueue, force_unlock, inspect, lock, observe, owner, parameters, proclaim, renew, resource,
-        resources, said, unlock, write_back,
+use crate::{
+    node::{
+        Answer, Entry, HeldBy, Holder, Inspection, Observation, Queued, QuorumParameters,
+        entries::{
+            enqueue, force_unlock, inspect, lock, observe, owner, parameters, proclaim, renew, resource,
+            resources, said, unlock, write_back,
+        },
+        names,
+        redis::script::tests::server::Server,
+        state::LARGEST_COUNTER,
     },
-    names,
-    redis::script::tests::server::Server,
-    state::LARGEST_COUNTER,
+    values::NodeError,
 };
 
 /// An owner as locks of ours and of Redisson's have it.

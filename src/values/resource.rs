@@ -2,10 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
-use crate::error::ConfigError;
-
 /// The longest resource name, in bytes.
-pub(crate) const LONGEST: usize = 512;
+const LONGEST: usize = 512;
 
 /// How the names of keys and channels begin that are not a lock's own: this crate's, and those of
 /// Redisson's locks that it shares.
@@ -17,22 +15,43 @@ const RESERVED: [&[u8]; 3] = [b"redquorum:", b"redisson_lock_token:", b"redisson
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Resource(Arc<[u8]>);
 
+/// Why a name is not one of a resource.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidResource {
+    /// It is empty or too long.
+    #[error("a resource of {length} bytes: expected 1 to 512 bytes")]
+    Length {
+        /// Its length.
+        length: usize,
+    },
+    /// Nodes keep under it what they know of themselves, or of other resources.
+    #[error(
+        "the resource name {given:?} is reserved: expected one that does not begin with \"redquorum:\", \
+         \"redisson_lock_token:\" or \"redisson_lock__channel:\""
+    )]
+    Reserved {
+        /// The name.
+        given: Arc<str>,
+    },
+}
+
 impl Resource {
     /// A resource of this name.
     ///
     /// # Errors
     ///
-    /// [`ConfigError::Resource`] if the name is empty or longer than 512 bytes,
-    /// [`ConfigError::ReservedResource`] if it begins with `redquorum:`, `redisson_lock_token:` or
+    /// [`InvalidResource::Length`] if the name is empty or longer than 512 bytes,
+    /// [`InvalidResource::Reserved`] if it begins with `redquorum:`, `redisson_lock_token:` or
     /// `redisson_lock__channel:`: nodes keep and tell under such names what they know of themselves
     /// and of other resources.
-    pub fn new(name: impl AsRef<[u8]>) -> Result<Self, ConfigError> {
+    pub fn new(name: impl AsRef<[u8]>) -> Result<Self, InvalidResource> {
         let name = name.as_ref();
         if name.is_empty() || name.len() > LONGEST {
-            return Err(ConfigError::Resource { length: name.len() });
+            return Err(InvalidResource::Length { length: name.len() });
         }
         if RESERVED.iter().any(|reserved| name.starts_with(reserved)) {
-            return Err(ConfigError::ReservedResource { given: Self(name.into()).to_string().into() });
+            return Err(InvalidResource::Reserved { given: Self(name.into()).to_string().into() });
         }
         Ok(Self(name.into()))
     }
@@ -79,11 +98,11 @@ mod tests {
     fn any_bytes_make_a_name_but_not_none_and_not_too_many() {
         assert!(Resource::new(b"a{b}\n\x00\xff").is_ok());
         assert!(Resource::new([7; LONGEST]).is_ok());
-        assert_eq!(Resource::new("").unwrap_err(), ConfigError::Resource { length: 0 });
-        assert_eq!(Resource::new([7; 513]).unwrap_err(), ConfigError::Resource { length: 513 });
+        assert_eq!(Resource::new("").unwrap_err(), InvalidResource::Length { length: 0 });
+        assert_eq!(Resource::new([7; 513]).unwrap_err(), InvalidResource::Length { length: 513 });
         for reserved in ["redquorum:node", "redisson_lock_token:{a}", "redisson_lock__channel:{a}"] {
             let given = reserved.into();
-            assert_eq!(Resource::new(reserved).unwrap_err(), ConfigError::ReservedResource { given });
+            assert_eq!(Resource::new(reserved).unwrap_err(), InvalidResource::Reserved { given });
         }
         for name in ["redquorum", "redisson_lock_token", "my:redisson_lock_token:{a}"] {
             assert!(Resource::new(name).is_ok(), "{name}");

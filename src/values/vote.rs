@@ -2,10 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use crate::{
-    node::{Abstention, Answer, Fingerprint, Holder, NodeError, Queued},
-    owner_id::OwnerId,
-};
+use crate::values::{Fingerprint, NodeError, OwnerId};
 
 /// What one node said to one question.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,57 +101,6 @@ impl Votes {
     #[must_use]
     pub fn nodes(&self) -> usize {
         self.votes.len()
-    }
-}
-
-impl Vote {
-    /// What an answer to a lock, a write-back or a renewal amounts to.
-    pub(crate) fn of(answer: &Answer) -> Self {
-        match answer {
-            Answer::Awaited(answer) => Self::of(answer),
-            Answer::Granted { .. }
-            | Answer::WrittenBack
-            | Answer::Renewed { .. }
-            | Answer::Unlocked { .. }
-            | Answer::UnlockedBefore
-            | Answer::Withdrawn
-            | Answer::Proclaimed
-            | Answer::Observed(_)
-            | Answer::Registered(_)
-            | Answer::Inspected(_) => Self::Granted,
-            Answer::Held(Holder { owner, remaining, .. }) => {
-                Self::Refused(Refusal::Held { owner: owner.clone(), remaining: *remaining })
-            }
-            Answer::Queued(Queued { holder: Some(Holder { owner, remaining, .. }), .. }) => {
-                Self::Refused(Refusal::Held { owner: owner.clone(), remaining: *remaining })
-            }
-            Answer::Queued(_) => Self::Refused(Refusal::Queued),
-            Answer::Gone => Self::Refused(Refusal::Unlocked),
-            Answer::NotWrittenBack { .. } | Answer::NotLeader => Self::Refused(Refusal::Superseded),
-            Answer::WrongQuorum { fingerprint } | Answer::AlreadyRegistered { fingerprint } => {
-                Self::Refused(Refusal::OtherQuorum { theirs: fingerprint.clone() })
-            }
-            Answer::Abstains(abstention) | Answer::RenewedInQuarantine(abstention) => {
-                Self::Refused(Refusal::of_abstention(*abstention))
-            }
-            Answer::Error(NodeError::Handshake(refused)) => match &**refused {
-                NodeError::OtherQuorum(theirs) => {
-                    Self::Refused(Refusal::OtherQuorum { theirs: theirs.clone() })
-                }
-                _ => Self::Unknown(NodeError::Handshake(Arc::clone(refused))),
-            },
-            Answer::Error(error) => Self::Unknown(error.clone()),
-        }
-    }
-}
-
-impl Refusal {
-    pub(crate) fn of_abstention(abstention: Abstention) -> Self {
-        let remaining = match abstention {
-            Abstention::NotRegistered => None,
-            Abstention::Quarantined(remaining) => Some(remaining),
-        };
-        Self::Quarantined { remaining }
     }
 }
 

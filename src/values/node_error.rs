@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::node::parameters::Fingerprint;
+use crate::values::Fingerprint;
 
 /// Why a node gave no vote. An error is never evidence that a resource is held, nor that it is
 /// free.

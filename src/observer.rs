@@ -1,15 +1,25 @@
 //! Who is told what becomes of calls, attempts and leases.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
     algorithm::attempt::FailureReason,
     clock::Instant,
     error::LossReason,
-    lock::{active_lease::ActiveLease, renewal::Outcome},
     node::{Answer, Resources, remote::Monitor},
-    owner_id::OwnerId,
+    values::{FencingToken, OwnerId},
 };
+
+/// A lease, as an observer sees it.
+pub(crate) trait ObservedLease: fmt::Debug + Send + Sync {
+    /// As [`Observer::attempt_began`] has named its attempt.
+    fn attempt(&self) -> u64;
+
+    fn token(&self) -> FencingToken;
+
+    /// As of now: renewals move it.
+    fn valid_until(&self) -> Instant;
+}
 
 /// Is told what becomes of calls, attempts and leases, at the very moment, and of connections.
 ///
@@ -31,13 +41,13 @@ pub(crate) trait Observer: Monitor {
 
     /// The attempt was won and becomes a lease. Not in care yet: if this panics, the lease is over
     /// by its ttl.
-    fn lease_granted(&self, _lease: &Arc<ActiveLease>) {}
+    fn lease_granted(&self, _lease: &Arc<dyn ObservedLease>) {}
 
     /// A renewal of a lease is decided.
     fn renewed(&self, _renewed: &Renewed) {}
 
-    /// The lease has left the held phase.
-    fn lease_ended(&self, _lease: &ActiveLease, _end: LeaseEnd, _now: Instant) {}
+    /// The lease of this attempt has left the held phase, so long after it was granted.
+    fn lease_ended(&self, _attempt: u64, _end: LeaseEnd, _lasted: Duration) {}
 
     /// A call to lock begins.
     fn call_began(&self) {}
@@ -75,10 +85,23 @@ pub(crate) enum Question {
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(feature = "metrics"), expect(dead_code, reason = "only metrics measure renewals"))]
 pub(crate) struct Renewed {
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: RenewalOutcome,
     pub(crate) took: Duration,
     /// What was left of the validity when it had its quorum, if it had, as a share of the ttl.
     pub(crate) margin: Option<f64>,
+}
+
+/// How a renewal ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RenewalOutcome {
+    /// The lease is valid for longer now.
+    Renewed,
+    /// No quorum; the lease stays as it is.
+    Failed,
+    /// A quorum can never be had again.
+    Gone,
+    /// A quorum came after the end of the lease, or the lease ended meanwhile.
+    TooLate,
 }
 
 /// How a lease ended.

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::{
     mutation::{self, Mutation},
-    resource::readable,
+    values::readable,
 };
 
 /// The owner of a lock on the wire: `<client uuid>:<number>`, as in Redisson's `RLock`.

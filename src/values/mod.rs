@@ -1,0 +1,18 @@
+//! Plain values that all layers speak of. They parse, compare and show, and know of no other layer.
+
+mod fencing_token;
+mod fingerprint;
+mod node_error;
+mod owner_id;
+mod resource;
+mod vote;
+
+pub use self::{
+    fencing_token::FencingToken,
+    fingerprint::Fingerprint,
+    node_error::NodeError,
+    owner_id::OwnerId,
+    resource::{InvalidResource, Resource},
+    vote::{Refusal, Vote, Votes},
+};
+pub(crate) use self::{owner_id::OwnerIds, resource::readable};
