@@ -43,7 +43,7 @@ pub(crate) type Problem = Box<dyn Error + Send + Sync>;
 /// Compares the locks of redquorum with those of rslock, and with their own scripts sent bare.
 #[derive(Clone, Debug, Parser)]
 struct Arguments {
-    /// Fewer rounds: under a minute for all scenarios.
+    /// Fewer rounds: a minute and a half for all scenarios.
     #[arg(long)]
     quick: bool,
     /// Writes the figures to this file.
