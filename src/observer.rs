@@ -11,6 +11,7 @@ use crate::{
 };
 
 /// A lease, as an observer sees it.
+#[cfg_attr(not(feature = "sim"), expect(dead_code, reason = "only the simulator looks"))]
 pub(crate) trait ObservedLease: fmt::Debug + Send + Sync {
     /// As [`Observer::attempt_began`] has named its attempt.
     fn attempt(&self) -> u64;
@@ -46,7 +47,7 @@ pub(crate) trait Observer: Monitor {
     /// A renewal of a lease is decided.
     fn renewed(&self, _renewed: &Renewed) {}
 
-    /// The lease of this attempt has left the held phase, so long after it was granted.
+    /// The lease of this attempt has left the active phase, so long after it was granted.
     fn lease_ended(&self, _attempt: u64, _end: LeaseEnd, _lasted: Duration) {}
 
     /// A call to lock begins.

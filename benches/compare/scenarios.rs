@@ -56,7 +56,7 @@ impl Scenario {
         Self::Frozen,
         Self::Watchdog,
         Self::Scale,
-        // Their clients go on to tell dead servers what they owe, for a while.
+        // Their clients go on to send undelivered unlocks to dead servers for a while.
         Self::Waiters,
         Self::Faults,
     ];

@@ -281,7 +281,7 @@ impl Attempt {
                 let next = self.ask_put_off(now).or_else(|| self.ask_again(now));
                 next.or_else(|| self.wait_for_queue_node(now)).unwrap_or_else(|| self.abandon(now))
             }
-            TallyResult::Pending if self.waker_refused() => self.abandon(now),
+            TallyResult::Pending if self.waking_node_refused() => self.abandon(now),
             TallyResult::Won => {
                 // A quorum of grants has a largest vote.
                 let Some(token) = self.fencing.fix() else { return self.abandon(now) };
@@ -358,7 +358,7 @@ impl Attempt {
     fn abandon(&mut self, now: Instant) -> AttemptStep {
         self.phase = if now >= self.end_of_validity() {
             AttemptPhase::Failed(FailureReason::Expired)
-        } else if self.is_put_off || self.queue_node_refused() || self.waker_refused() {
+        } else if self.is_put_off || self.queue_node_refused() || self.waking_node_refused() {
             AttemptPhase::Failed(FailureReason::Contended)
         } else if now >= self.end() {
             AttemptPhase::Failed(self.reason())

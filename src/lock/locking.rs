@@ -336,11 +336,11 @@ impl<'a> AttemptPerformer<'a> {
         self.decided(AttemptEnd::Failed(reason));
         self.close_votes();
         let took = self.core.now().saturating_duration_since(self.attempt.start());
-        let by_keeper = |deferral: &Deferral| {
+        let by_queue_node = |deferral: &Deferral| {
             let index = self.blocked.unwrap_or_default();
             QueueNode::of(self.core, self.checked, index).node == Some(deferral.node)
         };
-        let is_sure = self.deferral.as_ref().is_some_and(by_keeper)
+        let is_sure = self.deferral.as_ref().is_some_and(by_queue_node)
             || holder(&self.views, self.core.settings.electorate).is_some();
         let votes = self.core.votes(self.votes.iter().cloned());
         tracing::debug!(resource = %self.checked.resource, owner = %self.owner, ?reason, %votes, "failed");

@@ -47,8 +47,8 @@ trait Overseen: Send + Sync {
 
     fn resources(&self) -> &Resources;
 
-    /// Drops what it has begun, unless it is polled at this moment.
-    fn take_back(&self);
+    /// Drops what it has begun, unless it was polled since it was seen due so often.
+    fn take_back(&self, seen: u32);
 }
 
 /// A call under way. It is finished by its caller or taken back, never both: its work is taken out
@@ -130,7 +130,7 @@ impl Overseer {
             // It was due before the first of these looks, by anything between nothing and a pause.
             let is_overdue = pause(core) * (seen - 1) >= lasts;
             if is_overdue && !mutation::is_on(Mutation::KeepWhatNobodyPolls) {
-                call.take_back();
+                call.take_back(seen);
             }
         }
         if is_any_due {
@@ -189,9 +189,9 @@ impl<T: Send + 'static> Overseen for Kept<T> {
         &self.resources
     }
 
-    fn take_back(&self) {
+    fn take_back(&self, seen: u32) {
         let mut work = lock(&self.work);
-        if self.due.load(Ordering::SeqCst) == 0 {
+        if self.due.load(Ordering::SeqCst) <= seen {
             return;
         }
         let left = work.take();

@@ -83,11 +83,11 @@ impl Queues {
             let patience = if self.is_silent(queue_node) { Duration::ZERO } else { no_longer_than };
             match replies.next(clock, clock.now() + patience).await {
                 Heard::Answer { answer, .. } => {
-                    let is_awaited = answer.is_awaited() == Some(true);
-                    if is_awaited {
+                    let is_awaited = answer.is_awaited();
+                    if is_awaited.is_some() {
                         self.heard(queue_node);
                     }
-                    self.note(resources, index, queue_node, is_awaited);
+                    self.note(resources, index, queue_node, is_awaited == Some(true));
                 }
                 Heard::Silence => {
                     self.passed_over(queue_node);

@@ -10,7 +10,7 @@ use crate::{algorithm::residue, clock::Instant, lock::core::Core, node::Undelive
 pub(crate) const GRACE: Duration = Duration::from_secs(3);
 
 /// While a lease keeps a shutdown waiting beyond its grace, which takes a majority of nodes that do
-/// not answer, what they owe is looked at so often.
+/// not answer, what they have not confirmed is looked at so often.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// So many resources of a node are named in words.

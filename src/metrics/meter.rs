@@ -92,7 +92,7 @@ impl Monitor for Meter {
     }
 
     fn undelivered_changed(&self, node: &Arc<str>, change: i64) {
-        #[expect(clippy::cast_precision_loss, reason = "nobody owes so many unlocks")]
+        #[expect(clippy::cast_precision_loss, reason = "nobody has so many undelivered unlocks")]
         let change = change as f64;
         gauge!(OWED, "quorum" => self.quorum(), "node" => Arc::clone(node)).increment(change);
     }

@@ -33,7 +33,7 @@ pub(super) struct Attempt {
 /// To a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Ask {
-    /// `has_turn`: as one whose turn it is, whom lines and marks do not keep out.
+    /// `has_turn`: as one whose turn it is, whom queues and marks do not keep out.
     Lock {
         hint: u64,
         has_turn: bool,

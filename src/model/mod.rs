@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   client a ──┐  Lock, WriteBack, Renew, Unlock    ┌── Site: NodeState::apply
-//!              ├── in flight, in any order ──── ┼── Site
-//!   client b ──┘  votes                         └── Site
+//!              ├── in flight, in any order ──────── ┼── Site
+//!   client b ──┘  votes                             └── Site
 //! ```
 //!
 //! The nodes are real: each step of one is [`NodeState::apply`], the function that in-memory nodes

@@ -1,4 +1,5 @@
-//! Plain values that all layers speak of. They parse, compare and show, and know of no other layer.
+//! Plain values that all layers speak of. They parse, compare and show, and know of no layer
+//! above them.
 
 mod fencing_token;
 mod fingerprint;

@@ -49,9 +49,9 @@ async fn nothing_is_left(cluster: &Cluster) {
         eventually(SOON, "nobody is queued or listens", async || {
             let channels: Vec<String> = server.query(cmd("PUBSUB").arg("CHANNELS")).await;
             let keys = server.keys().await;
-            let is_of_line =
+            let is_of_queue =
                 |key: &String| key.starts_with("redquorum:queue:") || key.starts_with("redquorum:entry_ttl:");
-            channels.is_empty() && !keys.iter().any(is_of_line)
+            channels.is_empty() && !keys.iter().any(is_of_queue)
         })
         .await;
     }
@@ -171,7 +171,7 @@ async fn a_waiter_that_gives_up_leaves_the_queue_and_the_next_is_woken() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn when_the_server_that_is_the_queue_node_is_killed_the_next_one_does() {
+async fn when_the_queue_node_is_killed_the_next_one_serves() {
     let cluster = Cluster::start(3).await;
     let holder = client(&cluster).await;
     let guard = holder.red_lock(R).ttl(TTL).lock().await.unwrap();

@@ -18,7 +18,7 @@ async fn client(cluster: &Cluster) -> Quorum {
 }
 
 #[tokio::test]
-async fn a_lock_is_shown_node_by_node_with_the_quorums_verdict_below() {
+async fn a_lock_is_shown_node_by_node_with_the_quorums_conclusion_below() {
     let cluster = Cluster::start(3).await;
     let guard = client(&cluster).await.red_lock("job").lock().await.unwrap();
     let shown = output(plainly(&cluster, ["inspect", "job"])).await;

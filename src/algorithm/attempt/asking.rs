@@ -107,7 +107,7 @@ impl Attempt {
     }
 
     /// Whether the node that is said to have woken this client has refused it.
-    pub(super) fn waker_refused(&self) -> bool {
+    pub(super) fn waking_node_refused(&self) -> bool {
         let Plan::Woken(by) = self.rules.plan else { return false };
         self.lock_votes.get(by) == Some(&LockVote::Refused)
     }

@@ -36,7 +36,7 @@ fn a_quorum_of_equal_votes_wins_in_one_round() {
 }
 
 #[test]
-fn differing_votes_are_raised_to_the_largest_and_the_raise_needs_its_quorum() {
+fn differing_votes_get_a_write_back_of_the_largest_which_needs_its_quorum() {
     let mut attempt = attempt(3, Plan::First(0));
     attempt.step(at(0));
     attempt.on_lock(0, LockVote::Granted(3));
@@ -48,7 +48,7 @@ fn differing_votes_are_raised_to_the_largest_and_the_raise_needs_its_quorum() {
 }
 
 #[test]
-fn a_late_equal_vote_confirms_instead_of_a_failed_raise() {
+fn a_late_equal_vote_confirms_instead_of_a_failed_write_back() {
     let mut attempt = attempt(3, Plan::First(0));
     attempt.step(at(0));
     attempt.on_lock(0, LockVote::Granted(3));
@@ -209,7 +209,7 @@ fn a_first_contact_in_whose_way_others_are_queued_ends_at_once() {
 }
 
 #[test]
-fn a_quorum_wins_whatever_the_node_says_that_is_the_queue_node() {
+fn a_quorum_wins_whatever_the_queue_node_says() {
     let mut attempt = attempt(5, Plan::First(3));
     attempt.step(at(0));
     for node in [0, 1, 2] {
@@ -221,7 +221,7 @@ fn a_quorum_wins_whatever_the_node_says_that_is_the_queue_node() {
 }
 
 #[test]
-fn one_that_is_the_queue_node_and_is_held_has_one_vote_like_any_other() {
+fn a_queue_node_that_is_held_has_one_vote_like_any_other() {
     let mut attempt = attempt(5, Plan::First(3));
     attempt.step(at(0));
     refuse(&mut attempt, [3]);
@@ -246,7 +246,7 @@ fn a_first_contact_without_votes_waits_for_a_while_for_the_queue_node() {
 }
 
 #[test]
-fn nodes_that_let_others_go_first_are_asked_again_once_the_one_that_is_the_queue_node_has_granted() {
+fn nodes_that_let_others_go_first_are_asked_again_once_the_queue_node_has_granted() {
     let mut attempt = attempt(5, Plan::First(3));
     attempt.step(at(0));
     attempt.on_lock(0, LockVote::PutOff);

@@ -93,7 +93,7 @@ fn the_first_comes_back_when_the_holder_ends_but_never_in_a_busy_loop() {
 }
 
 #[test]
-fn polls_grow_to_the_longest_and_keep_the_place_alive() {
+fn polls_grow_to_the_longest_and_keep_the_entry() {
     let mut queueing = queueing();
     let mut now = 0;
     for jitter in [0.0, 0.3, 0.6, 0.99, 0.99, 0.99, 0.99, 0.99] {

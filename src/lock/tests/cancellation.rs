@@ -11,7 +11,7 @@ use crate::{LockGuard, MemoryCluster, Quorum, node::memory::Behaviour};
 type Call = fn(Quorum, LockGuard) -> BoxFuture<'static, ()>;
 
 /// Every public future of the lock. What belongs to it is dropped with it.
-/// `shutdown` never waits on in-memory nodes, which owe nothing.
+/// `shutdown` never waits on in-memory nodes, where nothing is undelivered.
 const CALLS: [(&str, Call); 14] = [
     ("lock", |quorum, _guard| async move { drop(quorum.red_lock("free").lock().await) }.boxed()),
     ("lock of a held resource", |quorum, _guard| {

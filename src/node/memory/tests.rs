@@ -86,7 +86,7 @@ fn clients_share_a_server_and_not_its_fate() {
     let other = MemoryNode::new(server, "memory:1".into(), parameters(), NewNodes::Admit);
     answer(&*node, lock("a", "1", 5000, 0));
     assert!(matches!(answer(&other, lock("a", "2", 5000, 0)), Answer::Held(_)));
-    node.close().now_or_never().expect("nothing is owed");
+    node.close().now_or_never().expect("nothing is undelivered");
     assert_eq!(answer(&*node, lock("b", "1", 5000, 0)), Answer::Error(NodeError::Closed));
     assert_eq!(answer(&*node, unlock("a", "1", true, false)), Answer::Unlocked { deleted: 1 });
     assert!(matches!(answer(&other, take("a", "2", 5000)), Answer::Granted { .. }));

@@ -47,7 +47,7 @@ const SHORTEST_DIAL: Duration = Duration::from_secs(1);
 
 /// A node that is reached through a [`Transport`].
 ///
-/// Calls are put in an [`SendQueue`] at once, on the caller's thread; a task of this node's own
+/// Calls are put in a [`SendQueue`] at once, on the caller's thread; a task of this node's own
 /// sends them. Dropping the handle closes the node: the task ends when nothing is undelivered any
 /// more, or all that must be delivered is past its time.
 pub(crate) struct RemoteNode {

@@ -239,7 +239,7 @@ fn the_largest_vote_is_the_last() {
 }
 
 #[test]
-fn raise_moves_the_counters_of_its_owner_up_to_the_token() {
+fn write_back_moves_the_counters_of_its_owner_up_to_the_token() {
     let mut node = Fixture::new();
     node.ask(&lock("a b", "me", 5000, 0));
     assert_eq!(node.ask(&write_back("a b", "me", START + 5)), Answer::WrittenBack);
@@ -248,7 +248,7 @@ fn raise_moves_the_counters_of_its_owner_up_to_the_token() {
 }
 
 #[test]
-fn raise_is_refused_above_the_token_and_for_anybody_else() {
+fn write_back_is_refused_above_the_token_and_for_anybody_else() {
     let mut node = Fixture::new();
     node.ask(&lock("a b", "me", 5000, 0));
     node.set_counter("b", START + 9);
@@ -263,7 +263,7 @@ fn raise_is_refused_above_the_token_and_for_anybody_else() {
 }
 
 #[test]
-fn raise_counts_a_lost_counter_as_the_start() {
+fn write_back_counts_a_lost_counter_as_the_start() {
     let mut node = Fixture::new();
     node.ask(&lock("a", "me", 5000, 0));
     node.state.set_counter(&resource("a"), None);

@@ -187,7 +187,7 @@ fn s53_a_waiter_that_gives_up_when_it_is_woken_wakes_the_next() {
 }
 
 #[test]
-fn s54_when_the_queue_node_is_lost_the_next_one_does() {
+fn s54_when_the_queue_node_is_lost_the_next_one_serves() {
     let cut_off = |client, node| Fault::Partition { client, node, way: Way::Both, lasts: 20 * SECOND };
     let faults = |node| {
         [
@@ -391,7 +391,7 @@ fn with_a_silent_queue_node() -> Duration {
 }
 
 #[test]
-fn s63_a_node_that_is_the_queue_node_and_hangs_costs_a_free_resource_nothing() {
+fn s63_a_queue_node_that_hangs_costs_a_free_resource_nothing() {
     let wait = with_a_silent_queue_node();
     let marked = breaking(Mutation::MarkUnheard, with_a_silent_queue_node);
     eprintln!(

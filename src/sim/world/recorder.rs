@@ -175,8 +175,8 @@ impl WorldState {
     }
 }
 
-/// How long, in microseconds, keys have to go away: a silent connection is redialled, and what is
-/// owed sent again.
+/// How long, in microseconds, keys have to go away: a silent connection is redialled, and what
+/// must be delivered is sent again.
 const SETTLING: u64 = 10_000_000;
 
 /// How often it is looked at most whether messages are still under way.

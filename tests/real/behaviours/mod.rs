@@ -147,8 +147,8 @@ pub(super) async fn tombstoned(server: &Server, resource: &str) {
 /// As [`tombstoned`], by this owner: the attempts of others may have left tombstones of their own.
 async fn tombstoned_by(server: &Server, resource: &str, owner: &str) {
     let tombstone = format!("redquorum:gone:{{{resource}}}:{owner}");
-    let is_buried = async || server.keys().await.iter().any(|key| key.starts_with(&tombstone));
-    eventually(SOON, "the unlock has arrived", is_buried).await;
+    let is_tombstoned = async || server.keys().await.iter().any(|key| key.starts_with(&tombstone));
+    eventually(SOON, "the unlock has arrived", is_tombstoned).await;
     assert!(!is_locked(server, resource).await, "a lock stands beside its own tombstone");
 }
 

@@ -127,7 +127,7 @@ async fn an_unlock_that_a_server_without_its_replicas_refuses_is_sent_again_unti
     );
     assert!(was_locked);
     assert!(shutdown.is_complete(), "{shutdown}");
-    assert!(!is_locked(server, "r").await, "the shutdown has not waited for what is owed");
+    assert!(!is_locked(server, "r").await, "the shutdown has not waited for what must be delivered");
 }
 
 /// Row K: an unlock that a server was too busy to execute must still be delivered.

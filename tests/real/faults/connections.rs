@@ -125,7 +125,7 @@ async fn command(connection: &mut BufReader<TcpStream>) -> std::io::Result<Strin
     Ok(first.unwrap_or_default())
 }
 
-/// Reads a queue such as `*3` or `$11`.
+/// Reads a line such as `*3` or `$11`.
 async fn length(connection: &mut BufReader<TcpStream>) -> std::io::Result<usize> {
     let mut line = String::new();
     if connection.read_line(&mut line).await? == 0 {

@@ -55,7 +55,7 @@ pub(super) fn quarantine(server: &Server, guard: RestartGuard) -> Finding {
             format!("it gives no votes for {} to clients that have a restart guard", shown(*rest)),
             "let all clients have the same restart guard",
         ),
-        Ok(None) if is_guarded(guard) && is_of_another_run(server) => Finding::warn(
+        Ok(None) if is_guarded(guard) && is_of_another_incarnation(server) => Finding::warn(
             "quarantine",
             "it restarted, or was promoted, and no client has come since: its quarantine begins with the next one",
             advice,
@@ -73,7 +73,11 @@ pub(super) fn voting(server: &Server, expected: &Expected) -> Voting {
         (Ok(Some(metadata)), Ok(quarantine)) => {
             let is_ours = metadata.fingerprint == expected.fingerprint;
             let is_sure = quarantine.is_none_or(|rest: Duration| rest.is_zero());
-            if is_ours && is_sure && !is_of_another_run(server) { Voting::Votes } else { Voting::Abstains }
+            if is_ours && is_sure && !is_of_another_incarnation(server) {
+                Voting::Votes
+            } else {
+                Voting::Abstains
+            }
         }
         (Ok(None), _) => Voting::Abstains,
         _ => Voting::Unknown,
@@ -81,7 +85,7 @@ pub(super) fn voting(server: &Server, expected: &Expected) -> Voting {
 }
 
 /// Whether the metadata is of another incarnation than the server's.
-fn is_of_another_run(server: &Server) -> bool {
+fn is_of_another_incarnation(server: &Server) -> bool {
     let (Ok(Some(metadata)), Ok(Info { run_id, replication_id, .. })) = (&server.metadata, &server.info)
     else {
         return false;

@@ -47,12 +47,12 @@ fn number(facts: &Facts) -> Finding {
 fn servers(facts: &Facts) -> Finding {
     let info = |node: &Node| -> Option<Info> { node.server.as_ref().ok()?.info.as_ref().ok().cloned() };
     let known = facts.nodes.iter().filter_map(|node| Some((node.address.as_str(), info(node)?)));
-    let mut by_run: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    let mut by_run_id: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for (address, info) in known {
-        by_run.entry(info.run_id).or_default().push(address);
+        by_run_id.entry(info.run_id).or_default().push(address);
     }
-    let known_servers: usize = by_run.values().map(Vec::len).sum();
-    for (run_id, addresses) in &by_run {
+    let known_servers: usize = by_run_id.values().map(Vec::len).sum();
+    for (run_id, addresses) in &by_run_id {
         if addresses.len() > 1 {
             let found = format!("{} are one server (run_id {run_id})", addresses.join(" and "));
             return Finding::fail(

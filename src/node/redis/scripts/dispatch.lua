@@ -53,7 +53,7 @@ while at <= last do
     end
 
   elseif name == 'lock' or name == 'renew' then
-    -- The minimum token of a node that votes: its metadata names this quorum and of the incarnation
+    -- The minimum token of a node that votes: its metadata names this quorum and the incarnation
     -- that the connection knows, and there is no quarantine. Mostly there is no tombstone, wait
     -- queue or mark either, and one question answers all.
     if minimum_token == nil then

@@ -29,7 +29,7 @@ function node.unlock_any(resources, owner, kind)
       pcall(node.pass_mark, resource, notify == '1', is_known == '1')
       reply = notify == '1' and redis.pcall('PUBLISH', node.named('redisson_lock__channel:', resource), '0')
     elseif reply ~= 0 then
-      -- A replica refuses to delete even what is not there, and that is not owed.
+      -- A replica refuses to delete even what is not there, and then there is nothing to deliver.
       local field = redis.pcall('HMGET', resource, owner)
       reply = (field.err or field[1]) and reply
     end

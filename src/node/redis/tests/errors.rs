@@ -109,7 +109,7 @@ async fn a_frozen_server_swallows_few_calls_and_gets_the_unlocks_when_it_thaws()
     let refused = *scene.lock(&resource("r"), 2).await == [Answer::Error(NodeError::Unresponsive)];
     let unlock = scene.unlock(&resource("held"), 1, true);
     server.signal("CONT");
-    assert!(refused, "the node is not known to be mute");
+    assert!(refused, "the node is not known to be unresponsive");
     assert_eq!(*unlock.await, [Answer::Unlocked { deleted: 1 }]);
     let mut swallowed = 0;
     for reply in lost {

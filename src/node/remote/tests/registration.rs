@@ -46,7 +46,7 @@ async fn calls_wait_until_the_connection_has_registered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_of_another_quorum_or_whose_run_is_not_to_be_known_takes_no_calls() {
+async fn a_node_of_another_quorum_or_whose_incarnation_is_not_to_be_known_takes_no_calls() {
     let theirs = Fingerprint::new("theirs");
     let scene = Scene::answering(Answer::WrongQuorum { fingerprint: theirs.clone() }).await;
     assert_eq!(scene.refusal(), NodeError::OtherQuorum(theirs));

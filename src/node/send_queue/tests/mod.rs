@@ -310,7 +310,7 @@ fn a_closed_node_that_owes_an_unlock_is_not_looked_at_again_and_again_for_a_lock
 }
 
 #[test]
-fn wrong_answers_are_a_fault_of_the_protocol() {
+fn wrong_answers_are_protocol_errors() {
     let mut send_queue = up();
     let mut replies = [1, 2].map(|number| send_queue.submit(one(lock(number))));
     let (id, _) = send_queue.next_batch(at(0)).unwrap();

@@ -134,7 +134,7 @@ fn a_renewal_counts_neither_at_once_in_quarantine_nor_without_metadata() {
 }
 
 #[test]
-fn a_connection_to_another_run_than_that_of_the_metadata_is_not_registered() {
+fn a_connection_to_another_incarnation_than_that_of_the_metadata_is_not_registered() {
     let mut node = Fixture::new();
     node.register(true);
     assert!(matches!(node.ask_guarded(&lock("a", "me", 5000, 0)), Answer::Granted { .. }));

@@ -147,7 +147,7 @@ fn a_lock_that_arrives_twice_is_granted_twice_even_if_others_wait_by_now() {
 }
 
 #[test]
-fn the_first_comes_back_when_the_holder_ends_and_the_others_when_the_place_before_them_does() {
+fn the_first_comes_back_when_the_holder_ends_and_the_others_when_the_entry_before_them_does() {
     let mut queue = QueueFixture::held();
     let first = queue.enter("first");
     queue.node.milliseconds += 1000;
@@ -160,7 +160,7 @@ fn the_first_comes_back_when_the_holder_ends_and_the_others_when_the_place_befor
 }
 
 #[test]
-fn a_place_that_nobody_keeps_ends_and_the_next_is_first() {
+fn an_entry_that_nobody_keeps_ends_and_the_next_is_first() {
     let mut queue = QueueFixture::held();
     queue.enter("first");
     queue.node.milliseconds += 4000;
@@ -280,7 +280,7 @@ fn a_newcomer_is_refused_where_others_are_queued_and_a_waiter_at_its_turn_is_not
     queue.woken();
     let refused = queue.ask(&lock("a", "newcomer", 5000, 0));
     assert_eq!((queued(&refused).rank, queued(&refused).ticket, &queued(&refused).holder), (1, 0, &None));
-    assert_eq!(queue.woken(), [turn("first")], "its call may have been lost");
+    assert_eq!(queue.woken(), [turn("first")], "its wake may have been lost");
     assert!(is_granted(&queue.ask(&take("a", "woken", 5000))));
     assert_eq!(queue.waiters(), ["first"], "only the turn ends an entry");
 }
@@ -428,7 +428,7 @@ fn a_queue_ends_with_its_last_entry() {
 }
 
 #[test]
-fn places_are_ordered_by_ticket_and_then_by_name() {
+fn entries_are_ordered_by_ticket_and_then_by_name() {
     let entry = |ticket, waiter| QueueEntry { ticket, waiter: owner(waiter), ends: NodeTime::from_epoch(0) };
     let mut entries = vec![entry(2, "a"), entry(1, "b"), entry(1, "a")];
     entries.sort();

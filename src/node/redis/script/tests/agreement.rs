@@ -115,14 +115,14 @@ enum TestStep {
         minimum_token: Number,
         is_ours: bool,
     },
-    LoseRecord,
+    LoseMetadata,
     LoseQuarantine,
     /// A topic has listeners from now on, or has none.
     Listen(Topic, bool),
-    /// The time is long past at which somebody was called.
-    CallLongAgo(&'static str),
+    /// The time is long past at which a waiter was woken.
+    WakeLongAgo(&'static str),
     /// The time of an entry in the queue is over.
-    EndPlace(&'static str, &'static str),
+    EndEntry(&'static str, &'static str),
     /// The server goes on as if it were another incarnation.
     Restart,
 }
@@ -201,7 +201,7 @@ fn crowd() -> impl Strategy<Value = Vec<TestStep>> {
     let steps: Vec<TestStep> = drafts.into_iter().map(one).collect();
     any::<bool>().prop_map(move |is_long_ago| {
         let mut steps = steps.clone();
-        steps.extend(is_long_ago.then_some(TestStep::CallLongAgo("a")));
+        steps.extend(is_long_ago.then_some(TestStep::WakeLongAgo("a")));
         steps
     })
 }
@@ -233,13 +233,13 @@ fn step() -> impl Strategy<Value = TestStep> {
         1 => name().prop_map(TestStep::LoseLeader),
         1 => (name(), number()).prop_map(|(name, number)| TestStep::SetCounter(name, number)),
         1 => (number(), prop::bool::weighted(0.8)).prop_map(|(minimum_token, is_ours)| TestStep::SetMetadata { minimum_token, is_ours }),
-        1 => Just(TestStep::LoseRecord),
+        1 => Just(TestStep::LoseMetadata),
         1 => Just(TestStep::LoseQuarantine),
         1 => Just(TestStep::Restart),
-        2 => (name(), sample::select(&WAITERS[..])).prop_map(|(name, waiter)| TestStep::EndPlace(name, waiter)),
+        2 => (name(), sample::select(&WAITERS[..])).prop_map(|(name, waiter)| TestStep::EndEntry(name, waiter)),
         2 => (sample::select(Topic::all().collect::<Vec<_>>()), any::<bool>())
             .prop_map(|(topic, listens)| TestStep::Listen(topic, listens)),
-        3 => name().prop_map(TestStep::CallLongAgo),
+        3 => name().prop_map(TestStep::WakeLongAgo),
     ]
 }
 
@@ -437,7 +437,7 @@ impl Pair<'_> {
                     fingerprint,
                 }));
             }
-            TestStep::LoseRecord => {
+            TestStep::LoseMetadata => {
                 self.server.get::<i64>(redis::cmd("DEL").arg(names::METADATA));
                 self.state.set_metadata(None);
                 self.state.set_new(None);
@@ -455,7 +455,7 @@ impl Pair<'_> {
                     self.listening.remove(&channel);
                 }
             }
-            TestStep::CallLongAgo(name) => {
+            TestStep::WakeLongAgo(name) => {
                 let name = resource(name);
                 if let Some(waiter) = self.state.set_woken_at(&name, NodeTime::from_epoch(1)) {
                     let value = [b"1 ", waiter.as_bytes()].concat();
@@ -464,7 +464,7 @@ impl Pair<'_> {
                     self.server.get::<String>(&command);
                 }
             }
-            TestStep::EndPlace(name, waiter) => {
+            TestStep::EndEntry(name, waiter) => {
                 let mut command = redis::cmd("ZADD");
                 command.arg(names::entry_ttls(&resource(name))).arg("XX").arg(1).arg(waiter);
                 self.server.get::<i64>(&command);

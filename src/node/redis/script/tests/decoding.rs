@@ -18,7 +18,7 @@ fn text(text: &str) -> Value {
 }
 
 #[test]
-fn a_reply_of_the_wrong_shape_is_a_protocol_fault_of_each_entry() {
+fn a_reply_of_the_wrong_shape_is_a_protocol_error_of_each_entry() {
     let entries = [lock("a", "me", 1, 0), inspect("a")];
     let one = Value::Array(vec![Value::Array(vec![text("gone")])]);
     for reply in [Value::Nil, Value::Okay, Value::Int(1), one, Value::Array(vec![])] {
@@ -29,7 +29,7 @@ fn a_reply_of_the_wrong_shape_is_a_protocol_fault_of_each_entry() {
 }
 
 #[test]
-fn an_answer_that_does_not_belong_to_its_entry_is_a_protocol_fault_of_that_entry() {
+fn an_answer_that_does_not_belong_to_its_entry_is_a_protocol_error_of_that_entry() {
     let entries = [
         lock("a", "me", 1, 0),
         write_back("a", "me", 1),
@@ -78,7 +78,7 @@ fn what_is_awaited_is_decoded_as_it_is_without() {
 }
 
 #[test]
-fn an_entry_in_the_queue_of_a_resource_that_was_not_asked_for_is_a_protocol_fault() {
+fn an_entry_in_the_queue_of_a_resource_that_was_not_asked_for_is_a_protocol_error() {
     let queued = |index| {
         let numbers = [index, 7, 1, 500].map(Value::Int);
         Value::Array(std::iter::once(text("queued")).chain(numbers).collect())
@@ -92,7 +92,7 @@ fn an_entry_in_the_queue_of_a_resource_that_was_not_asked_for_is_a_protocol_faul
 }
 
 #[test]
-fn a_protocol_fault_shows_the_start_of_what_came() {
+fn a_protocol_error_shows_the_start_of_what_came() {
     let long = text(&"x".repeat(1_000_000));
     let answers = script::decode(&[inspect("a")], long);
     let Answer::Error(NodeError::Protocol(problem)) = &answers[0] else { panic!("{answers:?}") };

@@ -42,7 +42,7 @@ fn a_replica_refuses_every_write() {
         assert_eq!(server.one(&parameters(), &entry), Answer::Error(NodeError::ReadOnly), "{entry:?}");
     }
     let nothing_there = server.one(&parameters(), &unlock("held", "other", true, false));
-    assert_eq!(nothing_there, Answer::Unlocked { deleted: 0 }, "what is not there is nothing that is owed");
+    assert_eq!(nothing_there, Answer::Unlocked { deleted: 0 }, "what is not there need not be delivered");
     assert_eq!(server.keys(), keys);
 }
 

@@ -431,7 +431,7 @@ fn a_queue_that_forms_within_a_call_is_seen_by_the_unlock_behind_it() {
     let answers = server.call(&parameters(), &entries);
     assert!(matches!(answers[1], Answer::Queued(_)), "{answers:?}");
     assert_eq!(answers[2], Answer::Unlocked { deleted: 1 });
-    // It was called, and does not listen.
+    // It was woken, and does not listen.
     assert!(!server.keys().contains(&b"redquorum:queue:{a}".to_vec()));
 }
 
