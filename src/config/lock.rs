@@ -8,6 +8,10 @@ use crate::{
     error::ConfigError,
 };
 
+const POLLS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
+
+const RETRY_DELAY: Duration = Duration::from_millis(5);
+
 const LEAST_DELAY: Duration = Duration::from_millis(1);
 
 const LONGEST_DELAY: Duration = Duration::from_secs(24 * 3600);
@@ -49,31 +53,34 @@ pub(crate) struct CheckedLock {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "options do nothing until a lock is given them"]
 pub struct LockOptions {
     pub(crate) ttl: Option<Duration>,
     pub(crate) node_timeout: Option<Duration>,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) patience: Option<Duration>,
-    pub(crate) pacing: Pacing,
+    polls: Option<(Duration, Duration)>,
+    retry_delay: Option<Duration>,
     pub(crate) is_fixed: bool,
 }
 
 impl LockOptions {
     /// Those of the quorum, and the defaults.
     pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// These, and where nothing is set here, the others.
+    pub(crate) fn or(self, others: Self) -> Self {
         Self {
-            ttl: None,
-            node_timeout: None,
-            max_hold: None,
-            patience: None,
-            pacing: Pacing {
-                first_poll: Duration::from_millis(500),
-                longest_poll: Duration::from_secs(5),
-                floor: Duration::from_millis(5),
-            },
-            is_fixed: false,
+            ttl: self.ttl.or(others.ttl),
+            node_timeout: self.node_timeout.or(others.node_timeout),
+            max_hold: self.max_hold.or(others.max_hold),
+            patience: self.patience.or(others.patience),
+            polls: self.polls.or(others.polls),
+            retry_delay: self.retry_delay.or(others.retry_delay),
+            is_fixed: self.is_fixed || others.is_fixed,
         }
     }
 
@@ -122,14 +129,14 @@ impl LockOptions {
     /// notice was lost. A node keeps a waiter's place for twice the longest poll after the waiter
     /// last asked, and at most for `max_ttl`.
     pub fn polls(mut self, first: Duration, longest: Duration) -> Self {
-        self.pacing = Pacing { first_poll: first, longest_poll: longest, ..self.pacing };
+        self.polls = Some((first, longest));
         self
     }
 
     /// The least delay between attempts that fail (default 5 ms, at most a day). It doubles with
     /// every failure, up to the first poll.
     pub fn retry_delay(mut self, least: Duration) -> Self {
-        self.pacing.floor = least;
+        self.retry_delay = Some(least);
         self
     }
 
@@ -155,7 +162,8 @@ impl LockOptions {
     }
 
     pub(crate) fn check_pacing(&self) -> Result<Pacing, ConfigError> {
-        let Pacing { first_poll, longest_poll, floor } = self.pacing;
+        let (first_poll, longest_poll) = self.polls.unwrap_or(POLLS);
+        let floor = self.retry_delay.unwrap_or(RETRY_DELAY);
         let least = LEAST_DELAY;
         if floor < least {
             return Err(ConfigError::RetryDelay { given: floor, least });
@@ -165,13 +173,7 @@ impl LockOptions {
         if first_poll < least || longest_poll < first_poll {
             return Err(ConfigError::Polls { first: first_poll, longest: longest_poll, least });
         }
-        Ok(self.pacing)
-    }
-}
-
-impl Default for LockOptions {
-    fn default() -> Self {
-        Self::new()
+        Ok(Pacing { first_poll, longest_poll, floor })
     }
 }
 
@@ -201,6 +203,15 @@ mod tests {
             lock.check(&quorum).unwrap_err(),
             ConfigError::NodeTimeout { given: Duration::from_millis(800), ttl }
         );
+    }
+
+    #[test]
+    fn options_add_to_those_before_and_go_before_them() {
+        let second = Duration::from_secs(1);
+        let before = LockOptions::new().ttl(second).without_renewal().polls(second, second);
+        let all = LockOptions::new().ttl(2 * second).patience(second).or(before);
+        assert_eq!(all, before.ttl(2 * second).patience(second));
+        assert_eq!(LockOptions::new().or(all), all);
     }
 
     #[test]

@@ -80,10 +80,10 @@ impl Election {
         Self { request, value: Value::new(value.as_ref()) }
     }
 
-    /// Takes these options in place of all that were set before. Nobody else leads for the ttl after
+    /// Sets these options; what they leave open stays as it was. Nobody else leads for the ttl after
     /// a leader crashed; candidates and observers ask by themselves as [`LockOptions::polls`] says.
     pub fn options(mut self, options: LockOptions) -> Self {
-        self.request.settings = options;
+        self.request.settings = options.or(self.request.settings);
         self
     }
 

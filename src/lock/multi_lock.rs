@@ -85,10 +85,10 @@ impl MultiLock {
         Self::new(resources.into_iter().map(single))
     }
 
-    /// Takes these options for each quorum, in place of all that were set before. Without renewal,
-    /// the ttl of what is taken first runs while the rest is waited for.
+    /// Sets these options for each quorum; what they leave open stays as it was. Without renewal, the
+    /// ttl of what is taken first runs while the rest is waited for.
     pub fn options(self, options: LockOptions) -> Self {
-        self.each(|request| request.settings = options)
+        self.each(|request| request.settings = options.or(request.settings))
     }
 
     /// As [`LockOptions::ttl`].

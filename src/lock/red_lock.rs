@@ -39,9 +39,9 @@ impl RedLock {
         self.request
     }
 
-    /// Takes these options in place of all that were set before.
+    /// Sets these options; what they leave open stays as it was.
     pub fn options(mut self, options: LockOptions) -> Self {
-        self.request.settings = options;
+        self.request.settings = options.or(self.request.settings);
         self
     }
 
