@@ -84,6 +84,8 @@ impl Election {
     /// a leader crashed; candidates and observers ask by themselves as [`LockOptions::polls`] says.
     pub fn options(mut self, options: LockOptions) -> Self {
         self.request.settings = options.or(self.request.settings);
+        // A leader that was not renewed would step down after a ttl.
+        self.request.settings.is_fixed = false;
         self
     }
 

@@ -27,6 +27,15 @@ async fn a_candidate_leads_at_once_and_is_seen_before_it_knows() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_leader_is_renewed_even_if_its_options_say_otherwise() {
+    let cluster = MemoryCluster::new(3);
+    let election = candidate(&cluster, "host-1").options(LockOptions::new().ttl(TTL).without_renewal());
+    let leadership = election.campaign().await.unwrap();
+    pass(3 * TTL).await;
+    assert!(leadership.is_leader());
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_next_candidate_leads_as_soon_as_the_leader_resigns() {
     let cluster = MemoryCluster::new(5);
     let first = candidate(&cluster, "host-1").campaign().await.unwrap();
