@@ -71,7 +71,8 @@ impl LockOptions {
         Self::default()
     }
 
-    /// These, and where nothing is set here, the others.
+    /// These, and where nothing is set here, the others. Renewal can be switched off by either, and on
+    /// by neither.
     pub(crate) fn or(self, others: Self) -> Self {
         Self {
             ttl: self.ttl.or(others.ttl),
@@ -107,7 +108,7 @@ impl LockOptions {
     }
 
     /// How long one node's answer is waited for (default: a tenth of the ttl, at most 1 s; or the
-    /// quorum's). Only a deciding vote is ever waited for. Too short makes faults of slow nodes. A
+    /// quorum's). Only a deciding vote is ever waited for. Too short makes errors of slow nodes. A
     /// node that leaves a call unanswered for the *quorum's* node timeout gets no new ones until it
     /// answers, whatever is set here.
     pub fn node_timeout(mut self, node_timeout: Duration) -> Self {
@@ -126,7 +127,7 @@ impl LockOptions {
     /// How often a waiter asks although nothing woke it: first after `first` (default 500 ms), then
     /// each time after twice as long, up to `longest` (default 5 s, at most a day), all with a
     /// jitter of 50 %. Shorter costs every waiter more commands; longer delays a waiter whose
-    /// notice was lost. A node keeps a waiter's place for twice the longest poll after the waiter
+    /// notice was lost. A node keeps a waiter's entry for twice the longest poll after the waiter
     /// last asked, and at most for `max_ttl`.
     pub fn polls(mut self, first: Duration, longest: Duration) -> Self {
         self.polls = Some((first, longest));

@@ -62,10 +62,10 @@ impl Queues {
         lock(&self.silent).remove(queue_node);
     }
 
-    /// In whose queue others are known to be, or may be.
+    /// The index of the resource in whose queue others are known to be, or may be.
     ///
-    /// A reply that is still to come is waited for, but no longer than this: others have answered
-    /// already, so it is due. It costs less than to ask the node anew before the others, or to ask
+    /// A reply that is still to come is waited for, but for `no_longer_than`: the other nodes have
+    /// answered already, so it is due. It costs less than to ask the node anew before the others, or to ask
     /// all and give their votes back.
     ///
     /// # Cancel safety

@@ -60,26 +60,17 @@ pub(crate) fn renew(names: &str, by: &str, holds: u32, ttl: u64, token: u64) -> 
 }
 
 pub(crate) fn unlock(names: &str, by: &str, notify: bool, leaves: bool) -> Entry {
-    let tombstone = if leaves { Tombstone::Always } else { Tombstone::Never };
-    Entry::Unlock(Unlock {
-        resources: resources(names),
-        owner: owner(by),
-        notify,
-        tombstone,
-        is_awaited: false,
-    })
+    unlock_leaving(names, by, notify, if leaves { Tombstone::Always } else { Tombstone::Never })
 }
 
 /// Leaves a tombstone unless it deletes all: where the lock is unanswered.
 pub(crate) fn unlock_late(names: &str, by: &str, notify: bool) -> Entry {
-    let tombstone = Tombstone::IfMissing;
-    Entry::Unlock(Unlock {
-        resources: resources(names),
-        owner: owner(by),
-        notify,
-        tombstone,
-        is_awaited: false,
-    })
+    unlock_leaving(names, by, notify, Tombstone::IfMissing)
+}
+
+fn unlock_leaving(names: &str, by: &str, notify: bool, tombstone: Tombstone) -> Entry {
+    let (resources, owner) = (resources(names), owner(by));
+    Entry::Unlock(Unlock { resources, owner, notify, tombstone, is_awaited: false })
 }
 
 /// Locks for ten seconds when it is the waiter's turn; a life of 0 milliseconds is none.
