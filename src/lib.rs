@@ -94,16 +94,19 @@
 //!
 //! [Redlock]: https://redis.io/docs/latest/develop/use/patterns/distributed-locks/
 
+mod acquire;
 mod algorithm;
 #[cfg(redquorum_bench)]
 #[doc(hidden)]
 pub mod bench;
 #[cfg(feature = "blocking")]
 pub mod blocking;
+mod client;
 mod clock;
 mod config;
 mod election;
 mod error;
+mod lease;
 mod lock;
 #[cfg(feature = "metrics")]
 pub mod metrics;
@@ -132,9 +135,10 @@ pub use crate::{
         AdmissionError, ConfigError, ConnectError, LeaseLost, LockError, LossReason, ProclaimError,
         RenewError, RunError, SameServer, UnlockError,
     },
+    lease::Unlocked,
     lock::{
         Initialized, Inspection, Lease, LockGuard, LockState, MultiLock, MultiLockGuard, NodeHolder,
-        NodeInspection, Owner, Quorum, QuorumBuilder, RedLock, RunOutput, Shutdown, Unlocked, Verification,
+        NodeInspection, Owner, Quorum, QuorumBuilder, RedLock, RunOutput, Shutdown, Verification,
     },
     node::{
         RestartGuard,

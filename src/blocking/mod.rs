@@ -88,4 +88,7 @@ pub use self::{
     multi_guard::MultiLockGuard, multi_lock::MultiLock, observation::Observation, quorum::Quorum,
     red_lock::RedLock,
 };
-pub use crate::lock::{RunOutput, Unlocked, Verification};
+pub use crate::{
+    lease::Unlocked,
+    lock::{RunOutput, Verification},
+};

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
+    acquire::attempt::CheckedRequest,
     config::LockOptions,
     election::{Leader, Leadership, Observation, leader_query, value::Value},
     error::{ConfigError, LockError, ProclaimError},
@@ -10,7 +11,6 @@ use crate::{
         LockGuard, Quorum,
         core::Core,
         lock_request::{LockRequest, Reentrancy},
-        locking::CheckedRequest,
     },
     values::Resource,
 };

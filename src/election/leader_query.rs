@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use crate::{
+    acquire::attempt::CheckedRequest,
     algorithm::tally::Electorate,
+    client::fanout::{Fanout, Heard},
     error::LockError,
-    lock::{
-        core::Core,
-        fanout::{Fanout, Heard},
-        locking::CheckedRequest,
-    },
+    lock::core::Core,
     mutation::{self, Mutation},
     node::{Answer, Entry, Observation, Observe, Proclamation, Request},
     values::{NodeError, OwnerId, Vote},

@@ -11,7 +11,8 @@ use crate::{
         value::Value,
     },
     error::{LeaseLost, ProclaimError, UnlockError},
-    lock::{Lease, LockGuard, Unlocked, core::Core},
+    lease::Unlocked,
+    lock::{Lease, LockGuard, core::Core},
     values::FencingToken,
 };
 

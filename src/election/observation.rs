@@ -15,15 +15,13 @@ use futures::{
 use tokio::sync::Notify;
 
 use crate::{
+    acquire::attempt::CheckedRequest,
     clock::Instant,
     election::{
         Leader,
         leader_query::{self, LeaderView},
     },
-    lock::{
-        core::{Client, Core},
-        locking::CheckedRequest,
-    },
+    lock::core::{Client, Core},
     mutation::{self, Mutation},
     mutex,
     node::{Listener, Notice, Proclamation, Subscription, names},

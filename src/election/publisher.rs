@@ -10,15 +10,12 @@ use tokio::task::AbortHandle;
 
 use crate::{
     algorithm::tally::{Tally, TallyResult},
+    client::fanout::{Fanout, Heard},
     clock::Instant,
     election::value::Value,
     error::ProclaimError,
-    lock::{
-        active_lease::ActiveLease,
-        core::Core,
-        expiry,
-        fanout::{Fanout, Heard},
-    },
+    lease::{active_lease::ActiveLease, expiry},
+    lock::core::Core,
     mutex::lock,
     node::{Answer, Entry, Proclaim, Proclamation, Reply, Request},
     values::Vote,

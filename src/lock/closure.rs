@@ -7,7 +7,8 @@ use futures::future::{Either, select};
 use crate::{
     clock::Instant,
     error::{LeaseLost, RunError, UnlockError},
-    lock::{active_lease::ActiveLease, core::Client, expiry, guard::LockGuard, release::Unlocked},
+    lease::{active_lease::ActiveLease, expiry, release::Unlocked},
+    lock::{core::Client, guard::LockGuard},
     values::FencingToken,
 };
 

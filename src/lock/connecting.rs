@@ -4,10 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     algorithm::{attempt::HEDGE_SHARE, node_set::NodeSet},
+    client::fanout::Heard,
     error::{ConnectError, SameServer},
     lock::{
         core::Core,
-        fanout::Heard,
         inspection::{ask, ask_node},
     },
     node::{Answer, Incarnation, RestartGuard},

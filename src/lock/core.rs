@@ -14,18 +14,19 @@ use tokio::{runtime::Handle, sync::Notify, task::AbortHandle};
 use uuid::Uuid;
 
 use crate::{
+    acquire::{
+        overseer::{self, Overseer},
+        waiting::Waiters,
+    },
     algorithm::{attempt::Plan, queue_node},
+    client::{in_flight_counter::InFlightCounter, queues::Queues},
     clock::{Clock, Instant},
     config::CheckedQuorum,
     error::LossReason,
-    lock::{
+    lease::{
         active_lease::{Acquired, ActiveLease, UnlockOutcome},
         expiry,
-        in_flight_counter::InFlightCounter,
-        overseer::{self, Overseer},
-        queues::Queues,
         schedule::{LeaseId, Schedule},
-        waiting::Waiters,
         watchdog,
     },
     mutex::lock,

@@ -5,13 +5,12 @@ use std::{fmt, sync::Arc, time::Duration};
 use crate::{
     clock::Instant,
     error::{LeaseLost, RenewError, UnlockError},
-    lock::{
+    lease::{
         active_lease::{ActiveLease, UnlockOutcome},
-        closure::Lease,
-        core::Client,
         release::{self, Unlocked},
         renewal::{Purpose, renew_now},
     },
+    lock::{closure::Lease, core::Client},
     observer::LeaseEnd,
     values::{FencingToken, OwnerId, Resource, Votes},
 };

@@ -3,14 +3,11 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
+    acquire::attempt::CheckedRequest,
+    client::fanout::{Fanout, Heard},
     clock::Instant,
     error::LockError,
-    lock::{
-        core::Core,
-        fanout::{Fanout, Heard},
-        locking::CheckedRequest,
-        node_inspection::NodeInspection,
-    },
+    lock::{core::Core, node_inspection::NodeInspection},
     node::{Answer, Entry, Inspect, Inspection as Inspected, Request},
     values::{NodeError, OwnerId, Refusal, Resource, Vote},
 };
@@ -215,18 +212,18 @@ fn vote(answer: &Answer) -> Vote {
 }
 
 /// Asks every node about a resource and waits until each has answered or the deadline has come.
-pub(super) async fn ask_all(core: &Core, resource: &Resource, deadline: Instant) -> Vec<Answer> {
+pub(crate) async fn ask_all(core: &Core, resource: &Resource, deadline: Instant) -> Vec<Answer> {
     let asked = ask(core, resource, deadline);
     hear_all(core, asked, deadline).await
 }
 
 /// Asks every node about a resource, at the call.
-pub(super) fn ask(core: &Core, resource: &Resource, deadline: Instant) -> Fanout<()> {
+pub(crate) fn ask(core: &Core, resource: &Resource, deadline: Instant) -> Fanout<()> {
     ask_entry(core, Entry::Inspect(Inspect { resource: resource.clone() }), deadline)
 }
 
 /// Asks one node more, at the call.
-pub(super) fn ask_node(
+pub(crate) fn ask_node(
     core: &Core,
     asked: &mut Fanout<()>,
     node: usize,
@@ -238,7 +235,7 @@ pub(super) fn ask_node(
 }
 
 /// Asks every node the same, at the call.
-pub(super) fn ask_entry(core: &Core, entry: Entry, deadline: Instant) -> Fanout<()> {
+pub(crate) fn ask_entry(core: &Core, entry: Entry, deadline: Instant) -> Fanout<()> {
     let request = Request::one(entry, deadline);
     let mut fanout = Fanout::new();
     for node in 0..core.nodes.len() {
@@ -248,7 +245,7 @@ pub(super) fn ask_entry(core: &Core, entry: Entry, deadline: Instant) -> Fanout<
 }
 
 /// Waits until each node that was asked has answered or the deadline has come.
-pub(super) async fn hear_all(core: &Core, asked: Fanout<()>, deadline: Instant) -> Vec<Answer> {
+pub(crate) async fn hear_all(core: &Core, asked: Fanout<()>, deadline: Instant) -> Vec<Answer> {
     hear_with_times(core, asked, deadline).await.into_iter().map(|(answer, _)| answer).collect()
 }
 

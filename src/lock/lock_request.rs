@@ -7,20 +7,22 @@ use futures::{FutureExt, future::BoxFuture};
 use tracing::{Instrument, Span, field::Empty};
 
 use crate::{
+    acquire::{
+        attempt::{AttemptOutcome, CheckedRequest, attempt},
+        overseer::oversee,
+        queue_entries::QueueEntries,
+        waiting::lock_waiting,
+    },
     algorithm::attempt::{FailureReason, Plan},
     clock::Instant,
     config::LockOptions,
     error::{ConfigError, LockError},
+    lease::active_lease::Acquired,
     lock::{
-        active_lease::Acquired,
         core::{Client, Core},
         guard::LockGuard,
         lock_call::LockCall,
-        locking::{AttemptOutcome, CheckedRequest, attempt},
-        overseer::oversee,
         owner::Owner,
-        queue_entries::QueueEntries,
-        waiting::lock_waiting,
     },
     values::Resource,
 };

@@ -6,10 +6,8 @@ use futures::future::{join_all, select_all};
 
 use crate::{
     error::{LeaseLost, LockError, RenewError, UnlockError},
-    lock::{
-        guard::{LockGuard, Verification},
-        release::Unlocked,
-    },
+    lease::release::Unlocked,
+    lock::guard::{LockGuard, Verification},
     values::{FencingToken, Resource, Votes},
 };
 

@@ -9,14 +9,16 @@ use tokio::sync::MutexGuard;
 use uuid::Uuid;
 
 use crate::{
+    acquire::attempt::CheckedRequest,
     clock::Instant,
     error::LockError,
-    lock::{
+    lease::{
         active_lease::ActiveLease,
+        renewal::{Purpose, renew_now},
+    },
+    lock::{
         core::{Client, Core},
         guard::LockGuard,
-        locking::CheckedRequest,
-        renewal::{Purpose, renew_now},
     },
     mutex::lock,
     node::Resources,

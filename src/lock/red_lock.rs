@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     config::LockOptions,
     error::{ConfigError, LockError, RunError},
+    lease::release::{self, Unlocked},
     lock::{
         closure::{self, Lease, RunOutput},
         core::Client,
@@ -12,7 +13,6 @@ use crate::{
         inspection::{self, Inspection},
         lock_request::{LockRequest, Reentrancy},
         owner::Owner,
-        release::{self, Unlocked},
     },
     values::Resource,
 };

@@ -14,7 +14,8 @@ use futures::future::{BoxFuture, poll_fn};
 use crate::{
     clock::Instant,
     error::LossReason,
-    lock::{active_lease::ActiveLease, core::Core, renewal::Renewal},
+    lease::{active_lease::ActiveLease, renewal::Renewal},
+    lock::core::Core,
     mutation::{self, Mutation},
     mutex::lock,
     node::{Answer, Entry, Reply, Request, request::Load},

@@ -4,9 +4,9 @@ use futures::FutureExt;
 
 use crate::{
     algorithm::lease::LeaseTime,
+    client::queue_node::QueueNode,
     clock::Instant,
     error::LossReason,
-    lock::queue_node::QueueNode,
     node::{Answer, Reply},
     observer::Question,
     values::Vote,

@@ -9,9 +9,11 @@ use tokio::sync::Notify;
 
 use crate::{
     algorithm::lease::LeaseTime,
+    client::{in_flight_counter::InFlight, queue_node::QueueNode},
     clock::{Clock, Instant},
     error::{LeaseLost, LossReason},
-    lock::{core::Core, in_flight_counter::InFlight, queue_node::QueueNode, schedule::LeaseId},
+    lease::schedule::LeaseId,
+    lock::core::Core,
     mutation::{self, Mutation},
     mutex::lock,
     node::{Answer, Entry, Node, Renew, Reply, Request, Resources, Tombstone, Unlock},

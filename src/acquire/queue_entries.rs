@@ -3,14 +3,12 @@
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use crate::{
+    acquire::notifier::{NodeNotifier, NotificationKind, Notifier},
     algorithm::node_set::NodeSet,
+    client::in_flight_counter::InFlight,
     clock::Clock,
     config::CheckedLock,
-    lock::{
-        core::Core,
-        in_flight_counter::InFlight,
-        notifier::{NodeNotifier, NotificationKind, Notifier},
-    },
+    lock::core::Core,
     node::{Enqueue, Entry, Lock, Node, Queued, Request, Subscription, Withdraw, names},
     values::{OwnerId, Resource},
 };
@@ -42,7 +40,7 @@ pub(crate) struct QueueEntries {
 }
 
 impl QueueEntries {
-    pub(super) fn new(
+    pub(crate) fn new(
         core: &Core,
         resource: &Resource,
         index: usize,

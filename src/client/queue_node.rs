@@ -1,7 +1,8 @@
 //! The queue node of a resource, and what it has said.
 
 use crate::{
-    lock::{core::Core, locking::CheckedRequest},
+    acquire::attempt::CheckedRequest,
+    lock::core::Core,
     mutation::{self, Mutation},
     node::{Reply, Resources},
 };

@@ -3,16 +3,18 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
+    acquire::attempt::CheckedRequest,
     algorithm::{node_set::NodeSet, tally::Electorate},
+    client::fanout::{Fanout, Heard},
     clock::Instant,
     error::{LeaseLost, LockError, LossReason, RenewError, UnlockError},
-    lock::{
+    lease::{
         active_lease::{ActiveLease, UnlockOutcome},
-        core::Core,
-        fanout::{Fanout, Heard},
-        inspection::{ask, hear_all},
-        locking::CheckedRequest,
         renewal::{Purpose, renew_now},
+    },
+    lock::{
+        core::Core,
+        inspection::{ask, hear_all},
     },
     node::{Answer, Entry, ForceUnlock, Reply, Request, Tombstone, Unlock},
     observer::LeaseEnd,

@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     error::LeaseLost,
-    lock::{active_lease::ActiveLease, core::Core},
+    lease::active_lease::ActiveLease,
+    lock::core::Core,
     mutation::{self, Mutation},
 };
 

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
+    acquire::queue_entries::QueueEntries,
     algorithm::{
         attempt::{self, Attempt, AttemptStep, FailureReason, LockVote, Plan},
         lease::LeaseTime,
@@ -10,15 +11,14 @@ use crate::{
         node_view::{NodeView, holder},
         queueing::Deferral,
     },
-    config::CheckedLock,
-    lock::{
-        active_lease::{Acquired, NodeLeaseState},
-        core::Core,
+    client::{
         fanout::{Fanout, Heard},
         in_flight_counter::InFlight,
-        queue_entries::QueueEntries,
         queue_node::QueueNode,
     },
+    config::CheckedLock,
+    lease::active_lease::{Acquired, NodeLeaseState},
+    lock::core::Core,
     mutation::{self, Mutation},
     node::{Answer, Entry, Lock, Request, Resources, Tombstone, Unlock, WriteBack},
     observer::{AttemptEnd, Question},

@@ -4,8 +4,8 @@ use std::{collections::HashMap, sync::Mutex, time::Duration};
 
 use crate::{
     algorithm::node_set::NodeSet,
+    client::fanout::{Fanout, Heard},
     clock::Clock,
-    lock::fanout::{Fanout, Heard},
     mutex::lock,
     node::{Reply, Resources},
 };

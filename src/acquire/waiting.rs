@@ -6,6 +6,11 @@ use std::{
 };
 
 use crate::{
+    acquire::{
+        attempt::{AttemptOutcome, CheckedRequest, Failed, Refused, attempt},
+        notifier::{Notifications, Notifier},
+        queue_entries::QueueEntries,
+    },
     algorithm::{
         attempt::{FailureReason, HEDGE_SHARE, Plan},
         node_view::NodeView,
@@ -14,14 +19,8 @@ use crate::{
     clock::Instant,
     config::CheckedLock,
     error::LockError,
-    lock::{
-        active_lease::Acquired,
-        core::Core,
-        inspection::ask_all,
-        locking::{AttemptOutcome, CheckedRequest, Failed, Refused, attempt},
-        notifier::{Notifications, Notifier},
-        queue_entries::QueueEntries,
-    },
+    lease::active_lease::Acquired,
+    lock::{core::Core, inspection::ask_all},
     mutex::lock,
     node::{Answer, Resources},
     values::{Resource, Votes},

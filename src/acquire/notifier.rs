@@ -13,37 +13,37 @@ use crate::{
 /// Wakes the waiter's task when a node gives notice, and keeps the notifications until the task
 /// takes them.
 #[derive(Debug, Default)]
-pub(super) struct Notifier {
+pub(crate) struct Notifier {
     notifications: Mutex<Notifications>,
-    pub(super) notified: Notify,
+    pub(crate) notified: Notify,
 }
 
 /// The notifications since the last time, by node.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Notifications {
+pub(crate) struct Notifications {
     /// The waiter may have been woken unheard, for the subscription is new.
-    pub(super) news: NodeSet,
+    pub(crate) news: NodeSet,
     /// It is this waiter's turn.
-    pub(super) wakes: NodeSet,
+    pub(crate) wakes: NodeSet,
     /// The waiter is one of the first two in the queue.
-    pub(super) nexts: NodeSet,
+    pub(crate) nexts: NodeSet,
     /// Somebody has unlocked.
-    pub(super) releases: NodeSet,
+    pub(crate) releases: NodeSet,
     /// The connection over which the waiter would be woken is broken.
-    pub(super) interrupted: NodeSet,
+    pub(crate) interrupted: NodeSet,
 }
 
 /// The listener of one subscription at one node.
 #[derive(Debug)]
-pub(super) struct NodeNotifier {
-    pub(super) node: usize,
-    pub(super) kind: NotificationKind,
-    pub(super) notifier: Arc<Notifier>,
+pub(crate) struct NodeNotifier {
+    pub(crate) node: usize,
+    pub(crate) kind: NotificationKind,
+    pub(crate) notifier: Arc<Notifier>,
 }
 
 /// What a subscription is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NotificationKind {
+pub(crate) enum NotificationKind {
     /// Releases of a resource.
     Release,
     /// The waiter's turn.
@@ -54,7 +54,7 @@ pub(super) enum NotificationKind {
 
 impl Notifier {
     /// The notifications since the last time.
-    pub(super) fn take(&self) -> Notifications {
+    pub(crate) fn take(&self) -> Notifications {
         std::mem::take(&mut *lock(&self.notifications))
     }
 }

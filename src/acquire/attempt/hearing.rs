@@ -7,7 +7,7 @@ use crate::{
         node_view::{NodeView, holder},
         queueing::Deferral,
     },
-    lock::queue_node::QueueNode,
+    client::queue_node::QueueNode,
     node::{Answer, Holder, Queued},
     values::Vote,
 };

@@ -89,7 +89,7 @@ pub(crate) async fn oversee<T: Send + 'static>(
 }
 
 /// Looks after the calls of a client until it is aborted.
-pub(super) async fn run(core: Arc<Core>) {
+pub(crate) async fn run(core: Arc<Core>) {
     loop {
         core.overseer.armed.notified().await;
         let mut is_any_due = true;
