@@ -15,7 +15,7 @@ use crate::{
     clock::Instant,
     config::{CheckedQuorum, LockOptions, QuorumSettings},
     error::ConfigError,
-    node::{Entry, Lock, Resources, Tombstone, Unlock, redis::script},
+    node::{Lock, Operation, Resources, Tombstone, Unlock, redis::script},
     values::{OwnerId, OwnerIds, Resource},
 };
 
@@ -143,19 +143,19 @@ impl Calls {
 
     /// Encodes a call of so many locks as it goes on the wire: its length in bytes.
     #[must_use]
-    pub fn lock(&self, entries: usize) -> usize {
-        self.encode(entries, |owner| {
+    pub fn lock(&self, operations: usize) -> usize {
+        self.encode(operations, |owner| {
             let resources = Arc::clone(&self.resources);
-            Entry::Lock(Lock { resources, owner, ttl: Duration::from_secs(30), hint: 0, has_turn: false })
+            Operation::Lock(Lock { resources, owner, ttl: Duration::from_secs(30), hint: 0, has_turn: false })
         })
     }
 
     /// Encodes a call of so many unlocks.
     #[must_use]
-    pub fn unlock(&self, entries: usize) -> usize {
-        self.encode(entries, |owner| {
+    pub fn unlock(&self, operations: usize) -> usize {
+        self.encode(operations, |owner| {
             let resources = Arc::clone(&self.resources);
-            Entry::Unlock(Unlock {
+            Operation::Unlock(Unlock {
                 resources,
                 owner,
                 notify: true,
@@ -165,8 +165,8 @@ impl Calls {
         })
     }
 
-    fn encode(&self, entries: usize, entry: impl Fn(OwnerId) -> Entry) -> usize {
-        let entries: Vec<Entry> = (0..entries).map(|_| entry(self.owners.fresh())).collect();
-        script::command(&self.parameters, &entries).get_packed_command().len()
+    fn encode(&self, operations: usize, operation: impl Fn(OwnerId) -> Operation) -> usize {
+        let operations: Vec<Operation> = (0..operations).map(|_| operation(self.owners.fresh())).collect();
+        script::command(&self.parameters, &operations).get_packed_command().len()
     }
 }

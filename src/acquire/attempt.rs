@@ -20,7 +20,7 @@ use crate::{
     lease::active_lease::{Acquired, NodeLeaseState},
     lock::core::Core,
     mutation::{self, Mutation},
-    node::{Answer, Entry, Lock, Request, Resources, Tombstone, Unlock, WriteBack},
+    node::{Answer, Lock, Operation, Request, Resources, Tombstone, Unlock, WriteBack},
     observer::{AttemptEnd, Question},
     values::{FencingToken, NodeError, OwnerId, Resource, Vote, Votes},
 };
@@ -194,7 +194,7 @@ impl<'a> AttemptPerformer<'a> {
 
     fn send_lock(&mut self, nodes: NodeSet, has_turn: bool) {
         let asked = if has_turn { Asked::Take } else { Asked::Lock };
-        let request = self.request(Entry::Lock(self.lock(has_turn)));
+        let request = self.request(Operation::Lock(self.lock(has_turn)));
         for node in nodes.iter() {
             self.fanout.send(&self.core.nodes, node, asked, request.clone());
             self.note(node, Vote::Pending, NodeView::Unknown);
@@ -214,7 +214,7 @@ impl<'a> AttemptPerformer<'a> {
         let lock = self.lock(true);
         let (entry, asked) = match &mut self.entries {
             Some(entries) => (entries.enqueue(node, lock), Asked::Enqueue),
-            None => (Entry::Lock(lock), Asked::Take),
+            None => (Operation::Lock(lock), Asked::Take),
         };
         self.fanout.send(&self.core.nodes, node, asked, self.request(entry));
         self.note(node, Vote::Pending, NodeView::Unknown);
@@ -231,7 +231,7 @@ impl<'a> AttemptPerformer<'a> {
     }
 
     fn send_write_back(&mut self, token: u64, nodes: NodeSet) {
-        let request = self.request(Entry::WriteBack(WriteBack {
+        let request = self.request(Operation::WriteBack(WriteBack {
             resources: Arc::clone(&self.checked.resources),
             owner: self.owner.clone(),
             token,
@@ -241,7 +241,7 @@ impl<'a> AttemptPerformer<'a> {
         }
     }
 
-    fn request(&self, entry: Entry) -> Request {
+    fn request(&self, entry: Operation) -> Request {
         Request::one(entry, self.core.now() + self.checked.settings.node_timeout)
     }
 
@@ -281,7 +281,7 @@ impl<'a> AttemptPerformer<'a> {
         let unlock = |tombstone| {
             let (resources, owner) = (Arc::clone(&self.checked.resources), self.owner.clone());
             let entry =
-                Entry::Unlock(Unlock { resources, owner, notify: false, tombstone, is_awaited: false });
+                Operation::Unlock(Unlock { resources, owner, notify: false, tombstone, is_awaited: false });
             Request::one(entry, self.core.must_deliver_until()).blocks_until(keys_over)
         };
         let is_left = !mutation::is_on(Mutation::NoTombstoneForLock);

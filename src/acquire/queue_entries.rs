@@ -9,7 +9,7 @@ use crate::{
     clock::Clock,
     config::CheckedLock,
     lock::core::Core,
-    node::{Enqueue, Entry, Lock, Node, Queued, Request, Subscription, Withdraw, names},
+    node::{Enqueue, Lock, Node, Operation, Queued, Request, Subscription, Withdraw, names},
     values::{OwnerId, Resource},
 };
 
@@ -80,12 +80,12 @@ impl QueueEntries {
     }
 
     /// What to ask a node for a turn.
-    pub(crate) fn enqueue(&mut self, node: usize, lock: Lock) -> Entry {
+    pub(crate) fn enqueue(&mut self, node: usize, lock: Lock) -> Operation {
         let enters = self.listens.contains_key(&node);
         if enters {
             self.entered.insert(node);
         }
-        Entry::Enqueue(Enqueue {
+        Operation::Enqueue(Enqueue {
             lock,
             resource: self.index,
             waiter: self.waiter.clone(),
@@ -159,7 +159,7 @@ impl QueueEntries {
         self.ticket = 0;
         let entered = std::mem::take(&mut self.entered);
         let withdraw = Withdraw { resource: self.resource.clone(), waiter: self.waiter.clone() };
-        let request = Request::one(Entry::Withdraw(withdraw), self.clock.now() + self.entry_ttl);
+        let request = Request::one(Operation::Withdraw(withdraw), self.clock.now() + self.entry_ttl);
         for (_, node) in self.nodes.iter().enumerate().filter(|(node, _)| entered.contains(*node)) {
             drop(node.call(request.clone()));
         }

@@ -50,7 +50,7 @@ impl<Tag: Copy> Fanout<Tag> {
         Self { pending: Vec::new(), timer: None }
     }
 
-    /// Sends a request of one entry to a node.
+    /// Sends a request of one operation to a node.
     pub(crate) fn send(&mut self, nodes: &[Arc<dyn Node>], node: usize, tag: Tag, request: Request) {
         if let Some(to) = nodes.get(node) {
             self.pending.push((node, tag, to.call(request)));
@@ -85,7 +85,7 @@ impl<Tag: Copy> Fanout<Tag> {
         let mut answered = None;
         for (at, (node, tag, reply)) in self.pending.iter_mut().enumerate() {
             if let Poll::Ready(answers) = Pin::new(reply).poll(context) {
-                let missing = || Answer::Error(NodeError::Protocol("no answer to an entry".into()));
+                let missing = || Answer::Error(NodeError::Protocol("no answer to an operation".into()));
                 let answer = answers.into_iter().next().unwrap_or_else(missing);
                 answered = Some((at, Heard::Answer { node: *node, tag: *tag, answer }));
                 break;

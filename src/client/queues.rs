@@ -130,7 +130,7 @@ mod tests {
     use super::*;
     use crate::{
         clock::TokioClock,
-        node::{Answer, entries::resources},
+        node::{Answer, operation::samples::resources},
         values::NodeError,
     };
 

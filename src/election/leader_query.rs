@@ -9,7 +9,7 @@ use crate::{
     error::LockError,
     lock::core::Core,
     mutation::{self, Mutation},
-    node::{Answer, Entry, Observation, Observe, Proclamation, Request},
+    node::{Answer, Observation, Observe, Operation, Proclamation, Request},
     values::{NodeError, OwnerId, Vote},
 };
 
@@ -41,7 +41,7 @@ struct LeaderQuery {
 /// It changes nothing.
 pub(super) async fn ask(core: &Core, checked: &CheckedRequest) -> Result<LeaderView, LockError> {
     let deadline = core.now() + checked.settings.node_timeout;
-    let request = Request::one(Entry::Observe(Observe { resource: checked.resource.clone() }), deadline);
+    let request = Request::one(Operation::Observe(Observe { resource: checked.resource.clone() }), deadline);
     let replies = core.nodes.iter().map(|node| node.call(request.clone())).enumerate().collect();
     let mut fanout = Fanout::of(replies);
     let mut query = LeaderQuery::new(core.settings.electorate);
@@ -106,7 +106,7 @@ impl LeaderQuery {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::entries::{owner, said};
+    use crate::node::operation::samples::{owner, said};
 
     /// One word a node: the holder's letter or `-`, the letter of the candidate that proclaimed
     /// there or `-`, and the number of what it said; `?` for a node that has not answered, `!` for

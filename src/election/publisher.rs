@@ -17,7 +17,7 @@ use crate::{
     lease::{active_lease::ActiveLease, expiry},
     lock::core::Core,
     mutex::lock,
-    node::{Answer, Entry, Proclaim, Proclamation, Reply, Request},
+    node::{Answer, Operation, Proclaim, Proclamation, Reply, Request},
     values::Vote,
 };
 
@@ -99,7 +99,7 @@ impl Publisher {
             since: self.since,
         };
         let (resource, ttl) = (self.lease.resource.clone(), self.lease.ttl());
-        let request = Request::one(Entry::Proclaim(Proclaim { resource, said, ttl }), until);
+        let request = Request::one(Operation::Proclaim(Proclaim { resource, said, ttl }), until);
         core.nodes.iter().map(|node| node.call(request.clone())).enumerate().collect()
     }
 }

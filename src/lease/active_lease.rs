@@ -16,7 +16,7 @@ use crate::{
     lock::core::Core,
     mutation::{self, Mutation},
     mutex::lock,
-    node::{Answer, Entry, Node, Renew, Reply, Request, Resources, Tombstone, Unlock},
+    node::{Answer, Node, Operation, Renew, Reply, Request, Resources, Tombstone, Unlock},
     observer::{ObservedLease, Observer, Question},
     values::{FencingToken, OwnerId, Resource, Votes},
 };
@@ -232,7 +232,7 @@ impl ActiveLease {
             let (resources, owner) = (Arc::clone(&self.resources), self.owner.clone());
             let unlock = Unlock { resources, owner, notify: true, tombstone, is_awaited };
             let executed_by = renewed_at.unwrap_or(self.since) + self.node_timeout;
-            let request = Request::one(Entry::Unlock(unlock), until);
+            let request = Request::one(Operation::Unlock(unlock), until);
             let request = request.blocks_until(state.time.key_over(executed_by));
             requests.push((kind, request.clone()));
             request
@@ -290,7 +290,7 @@ impl ActiveLease {
             if mutation::is_on(Mutation::HoldsAsIncrements) {
                 renew.holds = 0;
             }
-            let reply = node.call(Request::one(Entry::Renew(renew), now + self.node_timeout));
+            let reply = node.call(Request::one(Operation::Renew(renew), now + self.node_timeout));
             lock(&self.state).late.push((index, Question::Renew, reply));
         }
     }

@@ -16,7 +16,7 @@ use crate::{
         core::Core,
         inspection::{ask, hear_all},
     },
-    node::{Answer, Entry, ForceUnlock, Reply, Request, Tombstone, Unlock},
+    node::{Answer, ForceUnlock, Operation, Reply, Request, Tombstone, Unlock},
     observer::LeaseEnd,
     values::{NodeError, OwnerId, Vote, Votes},
 };
@@ -113,13 +113,13 @@ pub(crate) async fn force_unlock(core: &Core, checked: &CheckedRequest) -> Resul
     let deadline = core.now() + checked.settings.node_timeout;
     let asked = ask(core, &checked.resource, deadline);
     let resources = Arc::clone(&checked.resources);
-    let force = Request::one(Entry::ForceUnlock(ForceUnlock { resources }), deadline);
+    let force = Request::one(Operation::ForceUnlock(ForceUnlock { resources }), deadline);
     let replies = core.nodes.iter().map(|node| node.call(force.clone())).enumerate().collect();
     for owner in named_owners(hear_all(core, asked, deadline).await) {
         let resources = Arc::clone(&checked.resources);
         let unlock =
             Unlock { resources, owner, notify: false, tombstone: Tombstone::Always, is_awaited: false };
-        let unlock = Request::one(Entry::Unlock(unlock), core.must_deliver_until());
+        let unlock = Request::one(Operation::Unlock(unlock), core.must_deliver_until());
         core.nodes.iter().for_each(|node| drop(node.call(unlock.clone())));
     }
     let (release, _) = Release::heard(core, replies, deadline, |release| release.open.is_empty()).await;

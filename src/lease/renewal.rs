@@ -12,7 +12,7 @@ use crate::{
     error::{LossReason, RenewError},
     lease::active_lease::ActiveLease,
     lock::core::Core,
-    node::{Answer, Entry, Request},
+    node::{Answer, Operation, Request},
     observer::{RenewalOutcome, Renewed},
     values::{NodeError, OwnerId},
 };
@@ -166,7 +166,9 @@ pub(crate) async fn renew_now(
     let mut fanout = Fanout::new();
     for node in 0..electorate.nodes() {
         match lease.begin_renewal(node, ttl, start) {
-            Some(renew) => fanout.send(&core.nodes, node, (), Request::one(Entry::Renew(renew), deadline)),
+            Some(renew) => {
+                fanout.send(&core.nodes, node, (), Request::one(Operation::Renew(renew), deadline))
+            }
             None => lease.ensure(core.now())?,
         }
     }

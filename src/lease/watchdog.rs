@@ -18,7 +18,7 @@ use crate::{
     lock::core::Core,
     mutation::{self, Mutation},
     mutex::lock,
-    node::{Answer, Entry, Reply, Request, request::Load},
+    node::{Answer, Operation, Reply, Request, request::Load},
     observer::RenewalOutcome,
     values::NodeError,
 };
@@ -131,21 +131,21 @@ impl Lane {
         while self.in_flight.is_none() {
             let (Some(batch), Some(to)) = (self.waiting.pop_front(), core.nodes.get(node)) else { return };
             let mut sent = Vec::new();
-            let mut entries = Vec::new();
+            let mut operations = Vec::new();
             let now = core.now();
             let mut deadline = now;
             for (index, renewal) in lock(&batch.renewals).iter().enumerate() {
                 if let Some(renew) = renewal.lease.begin_renewal(node, renewal.lease.ttl(), now) {
                     deadline = deadline.max(now + renewal.lease.node_timeout);
-                    entries.push(Entry::Renew(renew));
+                    operations.push(Operation::Renew(renew));
                     sent.push(index);
                 }
             }
-            if !entries.is_empty() {
+            if !operations.is_empty() {
                 let reply = if now < batch.stale_at {
-                    to.call(Request::new(entries, deadline))
+                    to.call(Request::new(operations, deadline))
                 } else {
-                    Reply::error(entries.len(), &NodeError::Unresponsive)
+                    Reply::error(operations.len(), &NodeError::Unresponsive)
                 };
                 self.in_flight = Some(CallInFlight { batch, sent, reply, deadline });
             }
@@ -159,7 +159,7 @@ impl Lane {
     /// Stops waiting for what is overdue; it may still be executed.
     fn give_up(&mut self, core: &Core, node: usize) {
         if self.deadline().is_some_and(|deadline| deadline <= core.now()) {
-            self.end(core, node, |entries| vec![Answer::Error(NodeError::TimedOut); entries]);
+            self.end(core, node, |operations| vec![Answer::Error(NodeError::TimedOut); operations]);
         }
     }
 

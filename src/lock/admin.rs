@@ -7,9 +7,9 @@ use crate::{
     lock::{
         connecting::{Next, gather, is_lasting, refuse_same_server},
         core::{Client, Core},
-        inspection::{ask_all, ask_entry, hear_all},
+        inspection::{ask_all, ask_operation, hear_all},
     },
-    node::{Answer, Entry, Init, NewNodes, Reconfigure, Register, answer::Registration},
+    node::{Answer, Init, NewNodes, Operation, Reconfigure, Register, Registration},
     values::{Fingerprint, NodeError, Refusal, Resource, Vote, Votes},
 };
 
@@ -124,7 +124,7 @@ pub(super) async fn reconfigure(old: &Client, new: &Client) -> Result<(), Admiss
     let admit = if has_begun { register(after) } else { init_entry(after, false) };
     let made = ask_all_nodes(after, admit).await;
     let open = Reconfigure { from: closed, to };
-    let opened = ask_all_nodes(after, Entry::Reconfigure(open)).await;
+    let opened = ask_all_nodes(after, Operation::Reconfigure(open)).await;
     let both: Vec<Answer> = opened.into_iter().zip(made).map(|(opened, made)| better(opened, made)).collect();
     every(after, &both)
 }
@@ -137,12 +137,12 @@ async fn close(
     closed: &Fingerprint,
 ) -> Result<(), AdmissionError> {
     let close = Reconfigure { from: from.clone(), to: closed.clone() };
-    let mut answers = ask_all_nodes(before, Entry::Reconfigure(close.clone())).await;
+    let mut answers = ask_all_nodes(before, Operation::Reconfigure(close.clone())).await;
     if answers.iter().any(Answer::is_not_registered) {
         // They restarted empty, and no client has come since: with metadata they can be closed as
         // the others.
         drop(ask_all_nodes(before, register(before)).await);
-        answers = ask_all_nodes(before, Entry::Reconfigure(close)).await;
+        answers = ask_all_nodes(before, Operation::Reconfigure(close)).await;
     }
     let is_open = |answer: &&Answer| match answer {
         Answer::Registered(_) => false,
@@ -159,12 +159,12 @@ fn is_minority(core: &Core, nodes: usize) -> bool {
     nodes < core.settings.electorate.needed()
 }
 
-fn register(core: &Core) -> Entry {
-    Entry::Register(Register { new_nodes: NewNodes::Quarantine, time: core.clock.time_of_day() })
+fn register(core: &Core) -> Operation {
+    Operation::Register(Register { new_nodes: NewNodes::Quarantine, time: core.clock.time_of_day() })
 }
 
-fn init_entry(core: &Core, is_rehearsal: bool) -> Entry {
-    Entry::Init(Init { is_rehearsal, time: core.clock.time_of_day() })
+fn init_entry(core: &Core, is_rehearsal: bool) -> Operation {
+    Operation::Init(Init { is_rehearsal, time: core.clock.time_of_day() })
 }
 
 /// What every node would say to be made one of the quorum; nothing is changed. Clocks are compared,
@@ -262,9 +262,9 @@ fn refuse_known(
     Ok(())
 }
 
-async fn ask_all_nodes(core: &Core, entry: Entry) -> Vec<Answer> {
+async fn ask_all_nodes(core: &Core, operation: Operation) -> Vec<Answer> {
     let deadline = core.now() + core.settings.connect_timeout;
-    hear_all(core, ask_entry(core, entry, deadline), deadline).await
+    hear_all(core, ask_operation(core, operation, deadline), deadline).await
 }
 
 /// The answer that says that a node is in, if one of the two does.

@@ -8,7 +8,7 @@ use crate::{
     clock::Instant,
     error::LockError,
     lock::{core::Core, node_inspection::NodeInspection},
-    node::{Answer, Entry, Inspect, Inspection as Inspected, Request},
+    node::{Answer, Inspect, Inspection as Inspected, Operation, Request},
     values::{NodeError, OwnerId, Refusal, Resource, Vote},
 };
 
@@ -219,7 +219,7 @@ pub(crate) async fn ask_all(core: &Core, resource: &Resource, deadline: Instant)
 
 /// Asks every node about a resource, at the call.
 pub(crate) fn ask(core: &Core, resource: &Resource, deadline: Instant) -> Fanout<()> {
-    ask_entry(core, Entry::Inspect(Inspect { resource: resource.clone() }), deadline)
+    ask_operation(core, Operation::Inspect(Inspect { resource: resource.clone() }), deadline)
 }
 
 /// Asks one node more, at the call.
@@ -230,13 +230,13 @@ pub(crate) fn ask_node(
     resource: &Resource,
     deadline: Instant,
 ) {
-    let inspect = Entry::Inspect(Inspect { resource: resource.clone() });
+    let inspect = Operation::Inspect(Inspect { resource: resource.clone() });
     asked.send(&core.nodes, node, (), Request::one(inspect, deadline));
 }
 
 /// Asks every node the same, at the call.
-pub(crate) fn ask_entry(core: &Core, entry: Entry, deadline: Instant) -> Fanout<()> {
-    let request = Request::one(entry, deadline);
+pub(crate) fn ask_operation(core: &Core, operation: Operation, deadline: Instant) -> Fanout<()> {
+    let request = Request::one(operation, deadline);
     let mut fanout = Fanout::new();
     for node in 0..core.nodes.len() {
         fanout.send(&core.nodes, node, (), request.clone());

@@ -4,8 +4,8 @@ use std::{fmt, sync::LazyLock, time::Duration};
 
 use crate::{
     node::{
-        Enqueue, Entry, Lock, Renew, Resources, Tombstone, Unlock, WriteBack,
-        entries::{owner, resources},
+        Enqueue, Lock, Operation, Renew, Resources, Tombstone, Unlock, WriteBack,
+        operation::samples::{owner, resources},
     },
     values::{OwnerId, Resource},
 };
@@ -83,26 +83,33 @@ pub(super) struct Reply {
 
 impl Request {
     /// As a node gets it, from an owner that need not be the attempt's own.
-    pub(super) fn entry(self, owned_by: Attempt, ttl: Duration) -> Entry {
+    pub(super) fn operation(self, owned_by: Attempt, ttl: Duration) -> Operation {
         let resources = Resources::clone(&RESOURCES);
         let owner = OWNERS[owned_by.client][usize::from(owned_by.number) - 1].clone();
         match self.ask {
-            Ask::Lock { hint, has_turn } => Entry::Lock(Lock { resources, owner, ttl, hint, has_turn }),
-            Ask::WriteBack { token } => Entry::WriteBack(WriteBack { resources, owner, token }),
-            Ask::Renew { token, .. } => Entry::Renew(Renew { resources, owner, holds: 1, ttl, token }),
+            Ask::Lock { hint, has_turn } => Operation::Lock(Lock { resources, owner, ttl, hint, has_turn }),
+            Ask::WriteBack { token } => Operation::WriteBack(WriteBack { resources, owner, token }),
+            Ask::Renew { token, .. } => Operation::Renew(Renew { resources, owner, holds: 1, ttl, token }),
             Ask::Unlock { notify, tombstone } => {
-                Entry::Unlock(Unlock { resources, owner, notify, tombstone, is_awaited: false })
+                Operation::Unlock(Unlock { resources, owner, notify, tombstone, is_awaited: false })
             }
         }
     }
 }
 
 /// Somebody else comes into the queue of a node, and waits.
-pub(super) fn stranger(ttl: Duration) -> Entry {
+pub(super) fn stranger(ttl: Duration) -> Operation {
     let resources = Resources::clone(&RESOURCES);
     let lock = Lock { resources, owner: owner("s1"), ttl, hint: 0, has_turn: true };
     let entry_ttl = Some(Duration::from_secs(3_600));
-    Entry::Enqueue(Enqueue { lock, resource: 0, waiter: owner("s"), ticket: 0, entry_ttl, only_waits: true })
+    Operation::Enqueue(Enqueue {
+        lock,
+        resource: 0,
+        waiter: owner("s"),
+        ticket: 0,
+        entry_ttl,
+        only_waits: true,
+    })
 }
 
 impl fmt::Display for Attempt {

@@ -14,7 +14,7 @@ use crate::{
         site::{INCARNATION, LockVote, Sealed, Site},
         world::{ClientPhase, World},
     },
-    node::{QuarantineParameters, QuorumParameters, entries::parameters},
+    node::{QuarantineParameters, QuorumParameters, operation::samples::parameters},
 };
 
 /// The protocol, within bounds and by rules.

@@ -17,7 +17,7 @@ use crate::{
     },
     mutation::Mutation,
     node::{
-        Answer, Entry, Init, NewNodes, QuorumParameters, Register, RestartGuard,
+        Answer, Init, NewNodes, Operation, QuorumParameters, Register, RestartGuard,
         state::{Counter, NodeMetadata, NodeState, NodeTime},
     },
 };
@@ -76,7 +76,7 @@ impl Site {
         let mut node = NodeState::new(INCARNATION);
         if parameters.guard != RestartGuard::Off {
             let init = Init { is_rehearsal: false, time: Duration::ZERO };
-            node.apply(parameters, &Entry::Init(init), NodeTime::from_epoch(0));
+            node.apply(parameters, &Operation::Init(init), NodeTime::from_epoch(0));
         }
         node.set_counter(resource(), Some(remembered(counter)));
         Self { node, ahead: 0, requests: Vec::new(), replies: Vec::new(), attempts: Default::default() }
@@ -129,10 +129,10 @@ impl Site {
         let Request { of, ask } = request;
         let owner =
             if model.rules.is_broken(Mutation::ReuseOwnerId) { Attempt { number: 1, ..of } } else { of };
-        let entry = request.entry(owner, model.ttl());
+        let operation = request.operation(owner, model.ttl());
         let was_held = self.is_held(now);
         let broken = model.rules.break_for_nodes();
-        let answer = self.node.apply(&model.parameters, &entry, self.time(now)).answer.into_parts().0;
+        let answer = self.node.apply(&model.parameters, &operation, self.time(now)).answer.into_parts().0;
         drop(broken);
         if !model.bounds.are_tokens_counted() {
             self.node.set_counter(resource(), Some(remembered(0)));
@@ -184,7 +184,7 @@ impl Site {
         if parameters.guard != RestartGuard::Off {
             let time = self.time(now);
             let register = Register { new_nodes: NewNodes::Quarantine, time: time.since_epoch() };
-            self.node.apply(parameters, &Entry::Register(register), time);
+            self.node.apply(parameters, &Operation::Register(register), time);
             // Where tokens are not looked at, the minimum token would only make more states, and so
             // would what `init` asks for.
             let metadata = self.node.metadata().cloned();

@@ -11,12 +11,11 @@ use crate::{
     clock::Clock,
     mutex,
     node::{
-        Answer, Entry, Listener, Node, Notice, Request,
-        entries::{
+        Answer, Listener, Node, Notice, Operation, Request, names,
+        operation::samples::{
             enqueue, inspect, lock, observe, owner, proclaim, renew, resource, said, take, unlock, withdraw,
             write_back,
         },
-        names,
     },
     values::NodeError,
 };
@@ -30,13 +29,13 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    fn request(&self, entries: Vec<Entry>) -> Request {
-        Request::new(entries, self.clock.now() + Duration::from_secs(60))
+    fn request(&self, operations: Vec<Operation>) -> Request {
+        Request::new(operations, self.clock.now() + Duration::from_secs(60))
     }
 
-    async fn ask(&self, entry: Entry) -> Answer {
-        let answers = self.node.call(self.request(vec![entry])).await;
-        answers.into_iter().next().expect("one answer to one entry")
+    async fn ask(&self, operation: Operation) -> Answer {
+        let answers = self.node.call(self.request(vec![operation])).await;
+        answers.into_iter().next().expect("one answer to one operation")
     }
 
     async fn wait(&self, duration: Duration) {
@@ -83,14 +82,14 @@ pub(crate) async fn conforms(subject: &Subject) {
 }
 
 async fn entries_are_executed_in_order_each_with_its_own_answer(subject: &Subject) {
-    let entries = vec![
+    let operations = vec![
         lock("order", "1", 30_000, 0),
         lock("order", "2", 30_000, 0),
         unlock("order", "1", true, false),
         take("order", "2", 30_000),
         inspect("order"),
     ];
-    let answers = subject.node.call(subject.request(entries)).await;
+    let answers = subject.node.call(subject.request(operations)).await;
     let [
         Answer::Granted { vote: first },
         Answer::Held(holder),

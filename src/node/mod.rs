@@ -7,15 +7,12 @@ use std::{fmt, sync::Arc};
 
 use futures::future::BoxFuture;
 
-pub(crate) mod answer;
 #[cfg(test)]
 pub(crate) mod conformance;
-#[cfg(test)]
-pub(crate) mod entries;
 pub(crate) mod memory;
 pub(crate) mod names;
+pub(crate) mod operation;
 pub(crate) mod parameters;
-pub(crate) mod proclamation;
 pub(crate) mod redis;
 pub(crate) mod remote;
 pub(crate) mod reply;
@@ -26,17 +23,17 @@ pub(crate) mod transport;
 pub(crate) mod ttl;
 
 #[cfg(test)]
-pub(crate) use self::answer::{Abstention, HeldBy};
+pub(crate) use self::operation::{Abstention, HeldBy};
 pub use self::parameters::RestartGuard;
 pub(crate) use self::{
-    answer::{Answer, Holder, Inspection, Observation, Queued},
-    parameters::{Incarnation, QuarantineParameters, QuorumParameters},
-    proclamation::{LONGEST_VALUE, Proclamation},
-    reply::{Reply, Responder},
-    request::{
-        Enqueue, Entry, ForceUnlock, Init, Inspect, Lock, NewNodes, Observe, Proclaim, Reconfigure, Register,
-        Renew, Request, Resources, Tombstone, Undelivered, Unlock, Withdraw, WriteBack,
+    operation::{
+        Answer, Enqueue, ForceUnlock, Holder, Init, Inspect, Inspection, LONGEST_VALUE, Lock, NewNodes,
+        Observation, Observe, Operation, Proclaim, Proclamation, Queued, Reconfigure, Register, Registration,
+        Renew, Resources, Tombstone, Unlock, Withdraw, WriteBack,
     },
+    parameters::{Incarnation, QuarantineParameters, QuorumParameters},
+    reply::{Reply, Responder},
+    request::{Request, Undelivered},
 };
 use crate::values::Resource;
 

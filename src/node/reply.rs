@@ -7,9 +7,9 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use crate::{node::answer::Answer, values::NodeError};
+use crate::{node::Answer, values::NodeError};
 
-/// The answers to one request, one for each of its entries, once they are there.
+/// The answers to one request, one for each of its operations, once they are there.
 ///
 /// # Cancel safety
 ///
@@ -17,26 +17,26 @@ use crate::{node::answer::Answer, values::NodeError};
 #[derive(Debug)]
 pub(crate) struct Reply {
     receiver: oneshot::Receiver<Vec<Answer>>,
-    entries: usize,
+    operations: usize,
 }
 
 /// The other end of a [`Reply`].
 #[derive(Debug)]
 pub(crate) struct Responder {
     sender: oneshot::Sender<Vec<Answer>>,
-    entries: usize,
+    operations: usize,
 }
 
 impl Reply {
-    /// A reply to a request of so many entries, and the end that answers it.
-    pub(crate) fn channel(entries: usize) -> (Responder, Self) {
+    /// A reply to a request of so many operations, and the end that answers it.
+    pub(crate) fn channel(operations: usize) -> (Responder, Self) {
         let (sender, receiver) = oneshot::channel();
-        (Responder { sender, entries }, Self { receiver, entries })
+        (Responder { sender, operations }, Self { receiver, operations })
     }
 
-    /// A reply that is there already: the same error for each entry.
-    pub(crate) fn error(entries: usize, error: &NodeError) -> Self {
-        let (responder, reply) = Self::channel(entries);
+    /// A reply that is there already: the same error for each operation.
+    pub(crate) fn error(operations: usize, error: &NodeError) -> Self {
+        let (responder, reply) = Self::channel(operations);
         responder.error(error);
         reply
     }
@@ -48,26 +48,26 @@ impl Future for Reply {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Vec<Answer>> {
         let this = self.get_mut();
         Pin::new(&mut this.receiver).poll(context).map(|answers| {
-            answers.unwrap_or_else(|_| vec![Answer::Error(NodeError::Disconnected); this.entries])
+            answers.unwrap_or_else(|_| vec![Answer::Error(NodeError::Disconnected); this.operations])
         })
     }
 }
 
 impl Responder {
-    /// Answers every entry. It is no error if nobody waits any more.
+    /// Answers every operation. It is no error if nobody waits any more.
     pub(crate) fn answer(self, answers: Vec<Answer>) {
-        let answers = if answers.len() == self.entries {
+        let answers = if answers.len() == self.operations {
             answers
         } else {
-            let problem = format!("{} answers to {} entries", answers.len(), self.entries);
-            vec![Answer::Error(NodeError::Protocol(problem.into())); self.entries]
+            let problem = format!("{} answers to {} operations", answers.len(), self.operations);
+            vec![Answer::Error(NodeError::Protocol(problem.into())); self.operations]
         };
         drop(self.sender.send(answers));
     }
 
-    /// Answers every entry with the same error.
+    /// Answers every operation with the same error.
     pub(crate) fn error(self, error: &NodeError) {
-        let answers = vec![Answer::Error(error.clone()); self.entries];
+        let answers = vec![Answer::Error(error.clone()); self.operations];
         self.answer(answers);
     }
 

@@ -11,7 +11,10 @@ use std::{
 use futures::future::BoxFuture;
 
 use crate::{
-    node::{answer::Answer, parameters::Incarnation, request::Entry},
+    node::{
+        operation::{Answer, Operation},
+        parameters::Incarnation,
+    },
     values::{NodeError, Resource},
 };
 
@@ -46,8 +49,8 @@ pub(crate) fn late(patience: Duration) -> NodeError {
 /// 2. Calls are answered in that order.
 /// 3. It never reconnects: after [`ConnectionEvent::Closed`] it is of no use.
 pub(crate) trait Connection: fmt::Debug + Send {
-    /// Sends the entries as one call.
-    fn send(&mut self, batch: BatchId, entries: Arc<[Entry]>);
+    /// Sends the operations as one call.
+    fn send(&mut self, batch: BatchId, operations: Arc<[Operation]>);
 
     /// Loads the script again.
     fn load(&mut self);
@@ -73,7 +76,7 @@ pub(crate) struct BatchId(pub(crate) u64);
 /// What a connection tells.
 #[derive(Debug)]
 pub(crate) enum ConnectionEvent {
-    /// A call was answered, one answer for each entry.
+    /// A call was answered, one answer for each operation.
     Answers { batch: BatchId, answers: Vec<Answer> },
     /// A call was not executed: the node has lost the script.
     NotLoaded { batch: BatchId },

@@ -7,7 +7,7 @@ use futures::FutureExt;
 use super::{NONE, TTL, all_behave, candidate, client, leading, locked_nodes, pass, thaw_all};
 use crate::{
     ConfigError, Election, InvalidResource, LockError, LockOptions, MemoryCluster, NodeError, Owner,
-    node::{Entry, memory::Behaviour},
+    node::{Operation, memory::Behaviour},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -130,7 +130,7 @@ async fn a_candidate_that_is_deposed_before_it_is_seen_campaigns_again() {
     let leadership = campaign.await.unwrap();
     assert!(leadership.is_leader());
     let terms = cluster.servers()[0].take_log().into_iter().filter_map(|entry| match entry {
-        Entry::Proclaim(proclaim) => Some(proclaim.said.term),
+        Operation::Proclaim(proclaim) => Some(proclaim.said.term),
         _ => None,
     });
     let terms: Vec<u64> = terms.collect();

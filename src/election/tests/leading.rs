@@ -8,7 +8,7 @@ use super::{NONE, TTL, all_behave, candidate, client, leading, locked_nodes, pas
 use crate::{
     Election, LossReason, MemoryCluster, NodeError, ProclaimError, UnlockError,
     mutation::{Mutation, break_rule},
-    node::{Entry, memory::Behaviour},
+    node::{Operation, memory::Behaviour},
 };
 
 /// 30 s less one percent and 2 ms.
@@ -147,7 +147,7 @@ async fn nothing_is_said_for_a_leader_once_it_has_resigned_or_is_dropped() {
         cluster.servers().iter().for_each(|server| drop(server.take_log()));
         pass(2 * TTL).await;
         for server in cluster.servers() {
-            assert_eq!(server.take_log(), Vec::<Entry>::new());
+            assert_eq!(server.take_log(), Vec::<Operation>::new());
         }
     }
 }

@@ -8,7 +8,7 @@ use super::{TTL, all_behave, candidate, client, server, thaw_all};
 use crate::{
     Election, Leader, LockError, MemoryCluster, NodeError, Observation,
     mutation::{Mutation, break_rule},
-    node::{Entry, memory::Behaviour},
+    node::{Operation, memory::Behaviour},
 };
 
 /// What comes next, soon.
@@ -104,7 +104,7 @@ async fn an_observer_is_quiet_while_nothing_changes() {
     is_quiet(&mut leaders).await;
     cluster.servers().iter().for_each(|server| drop(server.take_log()));
     is_quiet(&mut leaders).await;
-    let asked = |entry: &Entry| matches!(entry, Entry::Observe(_));
+    let asked = |entry: &Operation| matches!(entry, Operation::Observe(_));
     let log = cluster.servers().iter().flat_map(|server| server.take_log());
     let asked = u32::try_from(log.filter(asked).count()).unwrap();
     let per_second = f64::from(asked) / (10 * TTL).as_secs_f64();

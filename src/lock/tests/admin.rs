@@ -11,7 +11,7 @@ use crate::{
         admin::{Initialized, init, init_if_needed},
         core::{Client, Surroundings},
     },
-    node::{Entry, Listener, Node, Reply, Request, Subscription, Undelivered},
+    node::{Listener, Node, Operation, Reply, Request, Subscription, Undelivered},
     observer::Unobserved,
     values::Resource,
 };
@@ -36,9 +36,9 @@ impl Node for Strange {
     }
 
     fn call(&self, request: Request) -> Reply {
-        match (&self.1, &request.entries[..]) {
-            (Strangeness::Late, [Entry::Init(_)]) => return Reply::error(1, &NodeError::ClockOff(OFF)),
-            (Strangeness::Overtaken, [Entry::Init(init)]) if !init.is_rehearsal => {
+        match (&self.1, &request.operations[..]) {
+            (Strangeness::Late, [Operation::Init(_)]) => return Reply::error(1, &NodeError::ClockOff(OFF)),
+            (Strangeness::Overtaken, [Operation::Init(init)]) if !init.is_rehearsal => {
                 drop(self.0.call(request.clone()));
             }
             _ => {}

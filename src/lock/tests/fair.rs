@@ -3,7 +3,7 @@
 use std::{sync::Mutex, time::Duration};
 
 use super::*;
-use crate::{LockError, LockGuard, NodeError, Quorum, node::Entry};
+use crate::{LockError, LockGuard, NodeError, Quorum, node::Operation};
 use tokio::task::JoinHandle;
 
 const R: &str = "r";
@@ -39,9 +39,10 @@ fn total(cluster: &MemoryCluster) -> usize {
 
 /// The requests to lock or for a turn that the nodes have executed since the last time.
 fn attempts(cluster: &MemoryCluster) -> Vec<usize> {
-    let is_attempt = |entry: &Entry| matches!(entry, Entry::Lock(_) | Entry::Enqueue(_));
-    let of_server =
-        |server: &Arc<MemoryServer>| server.take_log().iter().filter(|entry| is_attempt(entry)).count();
+    let is_attempt = |operation: &Operation| matches!(operation, Operation::Lock(_) | Operation::Enqueue(_));
+    let of_server = |server: &Arc<MemoryServer>| {
+        server.take_log().iter().filter(|operation| is_attempt(operation)).count()
+    };
     cluster.servers().iter().map(of_server).collect()
 }
 

@@ -9,7 +9,7 @@ use super::{NONE, all_behave, client, locked_nodes, pass, server, thaw_all};
 use crate::{
     LockOptions, LossReason, MemoryCluster, NodeError, Quorum, RenewError, UnlockError, Verification, Vote,
     lock::core::{Client, Surroundings},
-    node::{Entry, memory::Behaviour, remote::Monitor},
+    node::{Operation, memory::Behaviour, remote::Monitor},
     observer::{ObservedLease, Observer},
 };
 
@@ -30,7 +30,7 @@ async fn a_lease_with_a_fixed_ttl_is_never_renewed_and_ends_on_time() {
     assert!(!guard.is_valid());
     assert_eq!(guard.remaining(), Duration::ZERO);
     for server in cluster.servers() {
-        assert!(!server.take_log().iter().any(|entry| matches!(entry, Entry::Renew(_))));
+        assert!(!server.take_log().iter().any(|operation| matches!(operation, Operation::Renew(_))));
     }
     assert!(
         matches!(guard.unlock().await, Err(UnlockError::LeaseLost { lost, .. }) if lost.reason == LossReason::Expired)
@@ -54,7 +54,7 @@ async fn a_renewed_lease_outlives_many_ttls_and_stops_being_renewed_with_its_gua
     }
     pass(TTL).await;
     for server in cluster.servers() {
-        assert_eq!(server.take_log(), Vec::<Entry>::new(), "renewed after the guard was dropped");
+        assert_eq!(server.take_log(), Vec::<Operation>::new(), "renewed after the guard was dropped");
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 use super::{NONE, all_behave, client, locked_nodes, pass, server, thaw_all};
 use crate::{
     ConfigError, LockError, MemoryCluster, Owner, Quorum, RunError,
-    node::{Entry, memory::Behaviour},
+    node::{Operation, memory::Behaviour},
 };
 
 const TTL: Duration = Duration::from_secs(30);
@@ -178,8 +178,11 @@ async fn a_group_is_taken_as_a_whole_or_not_at_all() {
     assert_eq!(group.token_of("a"), group.token_of("c"));
     assert_eq!(group.token_of("d"), None);
     assert_eq!(server(&cluster, 0).locks().len(), 3);
-    let lock_entries =
-        server(&cluster, 0).take_log().iter().filter(|entry| matches!(entry, Entry::Lock(_))).count();
+    let lock_entries = server(&cluster, 0)
+        .take_log()
+        .iter()
+        .filter(|operation| matches!(operation, Operation::Lock(_)))
+        .count();
     assert_eq!(lock_entries, 4, "one for a group");
     group.unlock().await.unwrap();
     assert_eq!(locked_nodes(&cluster), NONE);

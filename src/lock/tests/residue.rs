@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{all_behave, client, server};
 use crate::{
     MemoryCluster, NodeError,
-    node::{Entry, Tombstone, memory::Behaviour},
+    node::{Operation, Tombstone, memory::Behaviour},
 };
 
 /// As a proxy says it that may have passed the call on all the same, or that garbles the answer.
@@ -16,7 +16,7 @@ fn errors_that_are_no_answer() -> [NodeError; 2] {
 /// What the unlocks that came to a node leave there.
 fn left(cluster: &MemoryCluster, node: usize) -> Vec<Tombstone> {
     let unlocks = server(cluster, node).take_log().into_iter().filter_map(|entry| match entry {
-        Entry::Unlock(unlock) => Some(unlock.tombstone),
+        Operation::Unlock(unlock) => Some(unlock.tombstone),
         _ => None,
     });
     unlocks.collect()

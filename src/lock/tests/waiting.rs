@@ -9,7 +9,7 @@ use std::{
 use super::{all_behave, client, locked_nodes, pass, server, thaw_all};
 use crate::{
     LockError, LockOptions, MemoryCluster, NodeError, Quorum,
-    node::{Entry, memory::Behaviour},
+    node::{Operation, memory::Behaviour},
 };
 
 const TTL: Duration = Duration::from_secs(30);
@@ -112,7 +112,7 @@ async fn nodes_that_fail_at_once_do_not_make_a_busy_loop() {
     let cluster = MemoryCluster::new(3);
     all_behave(&cluster, &Behaviour::Failing(NodeError::Loading));
     drop(client(&cluster).red_lock("r").try_lock_for(Duration::from_secs(10)).await);
-    let is_attempt = |entry: &&Entry| matches!(entry, Entry::Lock(_) | Entry::Enqueue(_));
+    let is_attempt = |operation: &&Operation| matches!(operation, Operation::Lock(_) | Operation::Enqueue(_));
     let asked = server(&cluster, 0).take_log().iter().filter(is_attempt).count();
     assert!((2..30).contains(&asked), "{asked} attempts in 10 s");
 }
@@ -169,7 +169,7 @@ async fn one_failure_after_a_long_wait_does_not_exhaust_the_patience() {
     // Polls are up to 7.5 s apart by now; whichever falls into this fails.
     all_behave(&cluster, &Behaviour::Failing(NodeError::Busy));
     pass(Duration::from_secs(1)).await;
-    while !server(&cluster, 0).take_log().iter().any(|entry| matches!(entry, Entry::Lock(_))) {
+    while !server(&cluster, 0).take_log().iter().any(|operation| matches!(operation, Operation::Lock(_))) {
         pass(Duration::from_millis(100)).await;
     }
     all_behave(&cluster, &Behaviour::Granting);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{client, pass, server};
 use crate::{
     LockGuard, LockOptions, MemoryCluster, Quorum,
-    node::{Entry, memory::Behaviour},
+    node::{Operation, memory::Behaviour},
 };
 
 const TTL: Duration = Duration::from_secs(30);
@@ -31,10 +31,11 @@ async fn lock_many(quorum: &Quorum, leases: usize, apart: Duration) -> Vec<LockG
 
 /// How many leases each renewal call to a node has carried since the last look.
 fn renewal_calls(cluster: &MemoryCluster, node: usize) -> Vec<usize> {
-    let renewals =
-        |entries: &[Entry]| entries.iter().filter(|entry| matches!(entry, Entry::Renew(_))).count();
+    let renewals = |operations: &[Operation]| {
+        operations.iter().filter(|operation| matches!(operation, Operation::Renew(_))).count()
+    };
     let calls = server(cluster, node).take_requests();
-    calls.iter().map(|entries| renewals(entries)).filter(|renewals| *renewals > 0).collect()
+    calls.iter().map(|operations| renewals(operations)).filter(|renewals| *renewals > 0).collect()
 }
 
 /// Looks after each of several renewals.

@@ -3,14 +3,14 @@
 use std::{
     mem,
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
 use crate::{
     mutex,
     node::{
-        Answer, Entry, HeldBy, Holder, Inspection, Observation, Queued, QuorumParameters, Request, Responder,
-        answer::Registration, memory::MemoryServer,
+        Answer, Operation, QuorumParameters, Request, Responder, RestartGuard,
+        memory::MemoryServer,
+        state::{HeldKey, NodeState, NodeTime},
     },
     values::{NodeError, OwnerId},
 };
@@ -38,7 +38,7 @@ pub(super) struct Switch {
 struct BehaviourState {
     behaviour: Behaviour,
     swallowed: Vec<(QuorumParameters, Request, Responder)>,
-    log: Vec<Arc<[Entry]>>,
+    log: Vec<Arc<[Operation]>>,
 }
 
 impl Switch {
@@ -55,14 +55,14 @@ impl Switch {
             state.swallowed.push((parameters.clone(), request, responder));
             return None;
         }
-        state.log.push(Arc::clone(&request.entries));
+        state.log.push(Arc::clone(&request.operations));
         let behaviour = state.behaviour.clone();
         drop(state);
         match behaviour {
             Behaviour::Failing(error) => responder.error(&error),
             Behaviour::Refusing => {
-                responder
-                    .answer(request.entries.iter().map(|entry| refusal(entry, parameters.max_ttl)).collect());
+                let refusals = request.operations.iter().map(|operation| refusal(operation, parameters));
+                responder.answer(refusals.collect());
             }
             Behaviour::Granting | Behaviour::Hanging => return Some((request, responder)),
         }
@@ -70,35 +70,16 @@ impl Switch {
     }
 }
 
-fn refusal(entry: &Entry, remaining: Duration) -> Answer {
-    let owner = Some(OwnerId::from_wire(b"somebody:else"));
-    match entry {
-        Entry::Lock(_) | Entry::Renew(_) => {
-            Answer::Held(Holder { resource: 0, owner, remaining, counter: 0 })
-        }
-        Entry::Enqueue(_) => {
-            let holder = Some(Holder { resource: 0, owner, remaining, counter: 0 });
-            Answer::Queued(Queued { resource: 0, ticket: 0, rank: 0, patience: remaining, holder })
-        }
-        Entry::Withdraw(_) => Answer::Withdrawn,
-        Entry::WriteBack(_) => Answer::NotWrittenBack { counter: 0 },
-        Entry::Unlock(_) | Entry::ForceUnlock(_) => Answer::Unlocked { deleted: 0 },
-        Entry::Proclaim(_) => Answer::NotLeader,
-        Entry::Observe(_) => Answer::Observed(Observation { owner, remaining: Some(remaining), said: None }),
-        Entry::Register(_) | Entry::Init(_) | Entry::Reconfigure(_) => {
-            Answer::Registered(Registration { incarnation: None, quarantine: None })
-        }
-        Entry::Inspect(_) => {
-            let held = HeldBy { owner, holds: 1, remaining: Some(remaining) };
-            Answer::Inspected(Inspection {
-                held: Some(held),
-                counter: 0,
-                incarnation: None,
-                fingerprint: None,
-                abstention: None,
-            })
-        }
+/// What a node says where somebody else holds everything for the longest ttl.
+fn refusal(operation: &Operation, parameters: &QuorumParameters) -> Answer {
+    let parameters = QuorumParameters { guard: RestartGuard::Off, ..parameters.clone() };
+    let (mut node, now) = (NodeState::new("refuses"), NodeTime::from_epoch(0));
+    let expires_at = now + parameters.max_ttl;
+    for resource in operation.resources() {
+        let owner = OwnerId::from_wire(b"somebody:else");
+        node.set_lock(resource, Some(HeldKey { owner, holds: 1, expires_at }));
     }
+    node.apply(&parameters, operation, now).answer
 }
 
 impl MemoryServer {
@@ -134,13 +115,13 @@ impl MemoryServer {
         true
     }
 
-    /// The entries that were answered so far, in order; and forgets them.
-    pub(crate) fn take_log(&self) -> Vec<Entry> {
-        self.take_requests().iter().flat_map(|entries| entries.iter().cloned()).collect()
+    /// The operations that were answered so far, in order; and forgets them.
+    pub(crate) fn take_log(&self) -> Vec<Operation> {
+        self.take_requests().iter().flat_map(|operations| operations.iter().cloned()).collect()
     }
 
     /// As [`take_log`](Self::take_log), request by request.
-    pub(crate) fn take_requests(&self) -> Vec<Arc<[Entry]>> {
+    pub(crate) fn take_requests(&self) -> Vec<Arc<[Operation]>> {
         mem::take(&mut mutex::lock(&self.behaviour.state).log)
     }
 

@@ -15,7 +15,7 @@ use crate::{
     clock::Clock,
     mutex,
     node::{
-        Answer, Entry, Listener, NewNodes, Node, Notice, QuorumParameters, Register, Reply, Request,
+        Answer, Listener, NewNodes, Node, Notice, Operation, QuorumParameters, Register, Reply, Request,
         Responder, RestartGuard, Subscription, Undelivered,
         memory::listeners::Listeners,
         state::{NodeState, NodeTime},
@@ -32,7 +32,7 @@ mod probe;
 #[cfg(test)]
 mod tests;
 
-/// After so many entries what is over is forgotten, so that a server that lives long does not grow
+/// After so many operations what is over is forgotten, so that a server that lives long does not grow
 /// for ever.
 const SWEEP_AFTER: u32 = 1024;
 
@@ -75,7 +75,7 @@ impl MemoryServer {
     fn take(&self, parameters: &QuorumParameters, request: Request, responder: Responder) {
         #[cfg(test)]
         let Some((request, responder)) = self.behaviour.meet(parameters, request, responder) else { return };
-        let (answers, released) = self.execute(parameters, &request.entries);
+        let (answers, released) = self.execute(parameters, &request.operations);
         // With the mutex released: a listener may call a node at once.
         for resource in &released {
             self.listeners.tell(resource);
@@ -83,18 +83,22 @@ impl MemoryServer {
         responder.answer(answers);
     }
 
-    fn execute(&self, parameters: &QuorumParameters, entries: &[Entry]) -> (Vec<Answer>, Vec<Resource>) {
+    fn execute(
+        &self,
+        parameters: &QuorumParameters,
+        operations: &[Operation],
+    ) -> (Vec<Answer>, Vec<Resource>) {
         let now = self.now();
         let mut memory = mutex::lock(&self.memory);
-        let mut answers = Vec::with_capacity(entries.len());
+        let mut answers = Vec::with_capacity(operations.len());
         let mut released = Vec::new();
-        for entry in entries {
+        for operation in operations {
             let listeners = |topic: &Resource| self.listeners.of(topic);
-            let outcome = memory.state.apply_before(&listeners, parameters, entry, now);
+            let outcome = memory.state.apply_before(&listeners, parameters, operation, now);
             if outcome.answer.is_not_registered() {
                 // There is no connection that would do it.
                 let register = Register { new_nodes: NewNodes::Quarantine, time: now.since_epoch() };
-                memory.state.apply(parameters, &Entry::Register(register), now);
+                memory.state.apply(parameters, &Operation::Register(register), now);
             }
             answers.push(outcome.answer);
             released.extend(outcome.notices);
@@ -126,7 +130,7 @@ impl MemoryNode {
     ) -> Self {
         if parameters.guard != RestartGuard::Off {
             let register = Register { new_nodes, time: server.now().since_epoch() };
-            let (answers, _) = server.execute(&parameters, &[Entry::Register(register)]);
+            let (answers, _) = server.execute(&parameters, &[Operation::Register(register)]);
             if let Some(Answer::Registered(registration)) = answers.into_iter().next() {
                 parameters.incarnation = registration.incarnation;
             }
@@ -141,11 +145,11 @@ impl Node for MemoryNode {
     }
 
     fn call(&self, request: Request) -> Reply {
-        let entries = request.entries.len();
-        if self.is_closed.load(Ordering::Acquire) && !request.entries.iter().all(Entry::must_deliver) {
-            return Reply::error(entries, &NodeError::Closed);
+        let operations = request.operations.len();
+        if self.is_closed.load(Ordering::Acquire) && !request.operations.iter().all(Operation::must_deliver) {
+            return Reply::error(operations, &NodeError::Closed);
         }
-        let (responder, reply) = Reply::channel(entries);
+        let (responder, reply) = Reply::channel(operations);
         self.server.take(&self.parameters, request, responder);
         reply
     }

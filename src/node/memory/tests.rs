@@ -11,10 +11,10 @@ use crate::{
     clock::{Clock, Instant, VIRTUAL_EPOCH},
     mutex,
     node::{
-        Answer, Entry, Listener, NewNodes, Node, Notice, Reply, Request, Subscription,
+        Answer, Listener, NewNodes, Node, Notice, Operation, Reply, Request, Subscription,
         conformance::{Subject, conforms},
-        entries::{inspect, lock, parameters, resource, take, unlock},
         memory::{Behaviour, MemoryNode, MemoryServer, SWEEP_AFTER},
+        operation::samples::{inspect, lock, parameters, resource, take, unlock},
     },
     values::NodeError,
 };
@@ -61,12 +61,12 @@ fn fixture() -> Fixture {
     Fixture { clock, server, node }
 }
 
-fn call(node: &dyn Node, entry: Entry) -> Reply {
-    node.call(Request::one(entry, Instant::from_origin(Duration::MAX)))
+fn call(node: &dyn Node, operation: Operation) -> Reply {
+    node.call(Request::one(operation, Instant::from_origin(Duration::MAX)))
 }
 
-fn answer(node: &dyn Node, entry: Entry) -> Answer {
-    call(node, entry).now_or_never().expect("a node in memory answers at once").remove(0)
+fn answer(node: &dyn Node, operation: Operation) -> Answer {
+    call(node, operation).now_or_never().expect("a node in memory answers at once").remove(0)
 }
 
 #[tokio::test]

@@ -17,10 +17,9 @@ use super::{
 };
 use crate::{
     node::{
-        answer::Answer,
         names,
+        operation::{Answer, Operation},
         parameters::{Incarnation, QuorumParameters},
-        request::Entry,
         transport::{BatchId, Connection, ConnectionEvent},
     },
     values::Resource,
@@ -47,7 +46,7 @@ pub(super) struct RedisConnection {
 
 #[derive(Debug)]
 enum Asked {
-    Call { batch: BatchId, entries: Arc<[Entry]> },
+    Call { batch: BatchId, operations: Arc<[Operation]> },
     Load,
 }
 
@@ -109,8 +108,8 @@ impl RedisConnection {
     /// Says how long the answer may be that comes next.
     fn expect_next(&self) {
         let leaders = match self.asked.front() {
-            Some((Asked::Call { entries, .. }, _)) => {
-                entries.iter().filter(|entry| matches!(entry, Entry::Observe(_))).count()
+            Some((Asked::Call { operations, .. }, _)) => {
+                operations.iter().filter(|operation| operation.as_dyn().may_show_a_value()).count()
             }
             _ => 0,
         };
@@ -124,7 +123,7 @@ impl RedisConnection {
             self.raw.intake.heard();
             self.expect_next();
             let event = match question {
-                Asked::Call { batch, entries } => call_event(batch, &entries, answer?),
+                Asked::Call { batch, operations } => call_event(batch, &operations, answer?),
                 Asked::Load => {
                     answer?.extract_error()?;
                     ConnectionEvent::Loaded
@@ -184,9 +183,9 @@ impl RedisConnection {
 }
 
 impl Connection for RedisConnection {
-    fn send(&mut self, batch: BatchId, entries: Arc<[Entry]>) {
-        let command = script::command(&self.parameters, &entries);
-        self.ask(Asked::Call { batch, entries }, command);
+    fn send(&mut self, batch: BatchId, operations: Arc<[Operation]>) {
+        let command = script::command(&self.parameters, &operations);
+        self.ask(Asked::Call { batch, operations }, command);
     }
 
     fn load(&mut self) {
@@ -224,14 +223,14 @@ impl fmt::Debug for RedisConnection {
     }
 }
 
-/// What the reply to a call means: one error for all of it, or an answer to each entry.
-fn call_event(batch: BatchId, entries: &[Entry], reply: Value) -> ConnectionEvent {
+/// What the reply to a call means: one error for all of it, or an answer to each operation.
+fn call_event(batch: BatchId, operations: &[Operation], reply: Value) -> ConnectionEvent {
     let error = match reply {
         Value::ServerError(error) => RedisError::from(error),
-        reply => return ConnectionEvent::Answers { batch, answers: script::decode(entries, reply) },
+        reply => return ConnectionEvent::Answers { batch, answers: script::decode(operations, reply) },
     };
     if error.code() == Some("NOSCRIPT") {
         return ConnectionEvent::NotLoaded { batch };
     }
-    ConnectionEvent::Answers { batch, answers: vec![Answer::Error(classify_call(&error)); entries.len()] }
+    ConnectionEvent::Answers { batch, answers: vec![Answer::Error(classify_call(&error)); operations.len()] }
 }

@@ -12,7 +12,7 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::{node::proclamation::LONGEST_VALUE, values::NodeError};
+use crate::{node::LONGEST_VALUE, values::NodeError};
 
 /// The most bytes that may come before an answer or a notice that was asked for is complete. The
 /// longest answer of our script that shows no leader has a fifth of it. It is no more, because the

@@ -125,6 +125,6 @@ impl Transport for RedisTransport {
 /// The command that makes a server know the script.
 fn script_load() -> redis::Cmd {
     let mut command = redis::cmd("SCRIPT");
-    command.arg("LOAD").arg(script::text());
+    command.arg("LOAD").arg(script::source());
     command
 }

@@ -21,7 +21,7 @@ use crate::{
     clock::{Clock, Instant},
     mutex,
     node::{
-        Entry, Listener, NewNodes, Node, Notice, Subscription, Undelivered, names,
+        Listener, NewNodes, Node, Notice, Operation, Subscription, Undelivered, names,
         reply::Reply,
         request::Request,
         send_queue::SendQueue,
@@ -178,7 +178,7 @@ struct RemoteState {
 /// What a connection is told next.
 #[derive(Debug, Default)]
 struct Traffic {
-    calls: Vec<(BatchId, Arc<[Entry]>)>,
+    calls: Vec<(BatchId, Arc<[Operation]>)>,
     changes: Vec<Change>,
 }
 
@@ -215,8 +215,8 @@ impl Traffic {
     }
 
     fn send(self, connection: &mut dyn Connection) {
-        for (batch, entries) in self.calls {
-            connection.send(batch, entries);
+        for (batch, operations) in self.calls {
+            connection.send(batch, operations);
         }
         for change in self.changes {
             match change {

@@ -7,7 +7,7 @@ use futures::future::poll_fn;
 use crate::{
     clock::Clock,
     node::{
-        Answer, Entry, Incarnation, NewNodes, Register,
+        Answer, Incarnation, NewNodes, Operation, Register,
         remote::duplicate_servers::{DuplicateServerCheck, ServerRegistration},
         transport::{BatchId, Connection, ConnectionEvent},
     },
@@ -102,7 +102,7 @@ impl Registered {
 
 fn send(connection: &mut dyn Connection, new_nodes: NewNodes, clock: &dyn Clock) {
     let register = Register { new_nodes, time: clock.time_of_day() };
-    connection.send(REGISTRATION, Arc::new([Entry::Register(register)]));
+    connection.send(REGISTRATION, Arc::new([Operation::Register(register)]));
 }
 
 /// Takes the node's answer: the incarnation that it is in, and whether in quarantine.

@@ -4,7 +4,11 @@ use std::{collections::VecDeque, sync::Arc};
 
 use crate::{
     clock::Instant,
-    node::{answer::Answer, request::Entry, send_queue::item::Item, transport::BatchId},
+    node::{
+        operation::{Answer, Operation},
+        send_queue::item::Item,
+        transport::BatchId,
+    },
     values::NodeError,
 };
 
@@ -41,16 +45,20 @@ impl InFlight {
         self.batches.iter().flat_map(|batch| &batch.items)
     }
 
-    /// Sends these requests together; the entries that go on the wire.
-    pub(super) fn start(&mut self, items: Vec<(Sequence, Item)>, now: Instant) -> (BatchId, Arc<[Entry]>) {
-        let entries = match &*items {
-            [(_, only)] => Arc::clone(&only.entries),
-            several => several.iter().flat_map(|(_, item)| item.entries.iter().cloned()).collect(),
+    /// Sends these requests together; the operations that go on the wire.
+    pub(super) fn start(
+        &mut self,
+        items: Vec<(Sequence, Item)>,
+        now: Instant,
+    ) -> (BatchId, Arc<[Operation]>) {
+        let operations = match &*items {
+            [(_, only)] => Arc::clone(&only.operations),
+            several => several.iter().flat_map(|(_, item)| item.operations.iter().cloned()).collect(),
         };
         let id = BatchId(self.next);
         self.next += 1;
         self.batches.push_back(Batch { id, sent_at: now, items });
-        (id, entries)
+        (id, operations)
     }
 
     /// Takes out one call, which is the oldest unless the connection errs.
@@ -77,15 +85,15 @@ impl Batch {
     /// Gives every request its share of the answers, and returns what must be delivered all the
     /// same.
     pub(super) fn answer(self, mut answers: Vec<Answer>) -> Vec<(Sequence, Item)> {
-        let asked: usize = self.items.iter().map(|(_, item)| item.entries.len()).sum();
+        let asked: usize = self.items.iter().map(|(_, item)| item.operations.len()).sum();
         if answers.len() != asked {
-            let problem = format!("{} answers to {asked} entries", answers.len());
+            let problem = format!("{} answers to {asked} operations", answers.len());
             answers = vec![Answer::Error(NodeError::Protocol(problem.into())); asked];
         }
         let mut answers = answers.into_iter();
         let mut undelivered = Vec::new();
         for (sequence, item) in self.items {
-            let share: Vec<Answer> = answers.by_ref().take(item.entries.len()).collect();
+            let share: Vec<Answer> = answers.by_ref().take(item.operations.len()).collect();
             undelivered.extend(item.still_undelivered(&share).map(|item| (sequence, item)));
             item.answer(share);
         }

@@ -5,11 +5,11 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     clock::Instant,
     node::{
-        answer::Answer,
+        operation::{Answer, Operation},
         reply::{Reply, Responder},
-        request::{Entry, Request, Undelivered, Unlock, Withdraw},
+        request::{Request, Undelivered},
     },
-    values::{NodeError, OwnerId, Resource},
+    values::{NodeError, OwnerId},
 };
 
 /// What must be delivered and was refused is sent again after this, and after twice as long
@@ -23,7 +23,7 @@ const LONGEST_RETRY_DELAY: Duration = Duration::from_secs(2);
 /// A request that was accepted and is not answered yet.
 #[derive(Debug)]
 pub(super) struct Item {
-    pub(super) entries: Arc<[Entry]>,
+    pub(super) operations: Arc<[Operation]>,
     pub(super) until: Instant,
     /// Until when a shutdown waits for it, as its [`Request`] says.
     blocks_until: Option<Instant>,
@@ -40,9 +40,9 @@ impl Item {
     /// `deliveries`: what all requests of a send queue that must be delivered share, so that it can
     /// count them.
     pub(super) fn new(request: Request, responder: Responder, deliveries: &Arc<()>) -> Self {
-        let Request { entries, until, blocks_until } = request;
-        let delivery = must_deliver(&entries).then(|| Arc::clone(deliveries));
-        Self { entries, until, blocks_until, was_sent: false, refusals: 0, delivery, responder }
+        let Request { operations, until, blocks_until } = request;
+        let delivery = must_deliver(&operations).then(|| Arc::clone(deliveries));
+        Self { operations, until, blocks_until, was_sent: false, refusals: 0, delivery, responder }
     }
 
     /// Whether it outlives its connection: a request of nothing but unlocks and withdrawals.
@@ -53,33 +53,24 @@ impl Item {
     /// Whether it is about more than what this client has, or wants, at the node. Of unlocks, those
     /// of what others have.
     pub(super) fn is_for_others(&self) -> bool {
-        let is_for_others = |entry: &Entry| match entry {
-            Entry::ForceUnlock(_) | Entry::Init(_) | Entry::Reconfigure(_) => true,
-            Entry::Unlock(_) => self.blocks_until.is_none(),
-            _ => false,
-        };
-        self.entries.iter().any(is_for_others)
+        self.operations.iter().any(|operation| operation.as_dyn().is_for_others(self.blocks_until))
     }
 
     /// What the node has not confirmed of it, if it must be delivered.
     pub(super) fn undelivered(&self) -> Option<Undelivered> {
         self.delivery.as_ref()?;
-        let resources = match &*self.entries {
-            // Nearly always.
-            [Entry::Unlock(Unlock { resources, .. })] => Arc::clone(resources),
-            entries => entries.iter().flat_map(resources_of).cloned().collect(),
-        };
+        let resources = self.operations.iter().flat_map(Operation::resources).cloned().collect();
         Some(Undelivered { resources, blocks_until: self.blocks_until })
     }
 
     /// What it takes of the room for calls that may be refused.
     pub(super) fn weight(&self) -> usize {
-        if self.must_deliver() { 0 } else { self.entries.len() }
+        if self.must_deliver() { 0 } else { self.operations.len() }
     }
 
-    /// How many resources its entries name.
+    /// How many resources its operations name.
     pub(super) fn resources(&self) -> usize {
-        self.entries.iter().map(|entry| entry.resources().len()).sum()
+        self.operations.iter().map(|operation| operation.resources().len()).sum()
     }
 
     pub(super) fn is_over(&self, now: Instant) -> bool {
@@ -92,21 +83,12 @@ impl Item {
 
     /// The owners whose locks this would take, keep or write back.
     pub(super) fn takers(&self) -> impl Iterator<Item = &OwnerId> {
-        self.entries.iter().filter_map(|entry| match entry {
-            Entry::Lock(lock) => Some(&lock.owner),
-            Entry::Enqueue(enqueue) => Some(&enqueue.lock.owner),
-            Entry::WriteBack(write_back) => Some(&write_back.owner),
-            Entry::Renew(renew) => Some(&renew.owner),
-            _ => None,
-        })
+        self.operations.iter().filter_map(|operation| operation.as_dyn().taker())
     }
 
     /// The owners whose locks this ends.
     pub(super) fn leavers(&self) -> impl Iterator<Item = &OwnerId> {
-        self.entries.iter().filter_map(|entry| match entry {
-            Entry::Unlock(unlock) => Some(&unlock.owner),
-            _ => None,
-        })
+        self.operations.iter().filter_map(|operation| operation.as_dyn().leaver())
     }
 
     pub(super) fn answer(self, mut answers: Vec<Answer>) {
@@ -116,7 +98,7 @@ impl Item {
         self.responder.answer(answers);
     }
 
-    /// What must still be delivered although it was answered: entries that the node refused, unless
+    /// What must still be delivered although it was answered: operations that the node refused, unless
     /// it will always refuse them. Nobody waits for it any more.
     pub(super) fn still_undelivered(&self, answers: &[Answer]) -> Option<Self> {
         let deliveries = self.delivery.as_ref()?;
@@ -124,10 +106,10 @@ impl Item {
         if !answers.iter().any(refused) {
             return None;
         }
-        let left = self.entries.iter().zip(answers).filter(|(_, answer)| refused(answer));
-        let entries: Arc<[Entry]> = left.map(|(entry, _)| entry.clone()).collect();
-        let (responder, _) = Reply::channel(entries.len());
-        let request = Request { entries, until: self.until, blocks_until: self.blocks_until };
+        let left = self.operations.iter().zip(answers).filter(|(_, answer)| refused(answer));
+        let operations: Arc<[Operation]> = left.map(|(operation, _)| operation.clone()).collect();
+        let (responder, _) = Reply::channel(operations.len());
+        let request = Request { operations, until: self.until, blocks_until: self.blocks_until };
         let refusals = self.refusals.saturating_add(1);
         let item = Self::new(request, responder, deliveries);
         Some(Self { was_sent: true, refusals, ..item })
@@ -150,15 +132,7 @@ impl Item {
     }
 }
 
-/// Whether a request of these entries outlives its connection.
-pub(super) fn must_deliver(entries: &[Entry]) -> bool {
-    entries.iter().all(Entry::must_deliver)
-}
-
-fn resources_of(entry: &Entry) -> &[Resource] {
-    match entry {
-        Entry::Unlock(unlock) => &unlock.resources,
-        Entry::Withdraw(Withdraw { resource, .. }) => std::slice::from_ref(resource),
-        _ => &[],
-    }
+/// Whether a request of these operations outlives its connection.
+pub(super) fn must_deliver(operations: &[Operation]) -> bool {
+    operations.iter().all(Operation::must_deliver)
 }

@@ -17,9 +17,9 @@ use self::{
 use crate::{
     clock::Instant,
     node::{
-        answer::Answer,
+        operation::{Answer, Operation},
         reply::Reply,
-        request::{Entry, Load, Request, Undelivered},
+        request::{Load, Request, Undelivered},
         transport::BatchId,
     },
     values::NodeError,
@@ -36,7 +36,7 @@ mod unsent;
 /// client's own pauses; and a server that freezes swallows no more than these.
 pub(crate) const IN_FLIGHT: usize = 4;
 
-/// The most entries, other than unlocks, that wait for one node or are under way to it: some tens
+/// The most operations, other than unlocks, that wait for one node or are under way to it: some tens
 /// of milliseconds of a server's work, beyond which waiting is of no use to anybody.
 pub(crate) const MOST_WAITING: usize = 4096;
 
@@ -132,11 +132,11 @@ impl SendQueue {
     /// Accepts a request, or refuses it with an error that says it was not sent.
     pub(crate) fn submit(&mut self, request: Request) -> Reply {
         self.wanted = true;
-        let entries = request.entries.len();
-        if let Some(error) = self.refusal(must_deliver(&request.entries), entries) {
-            return Reply::error(entries, &error);
+        let operations = request.operations.len();
+        if let Some(error) = self.refusal(must_deliver(&request.operations), operations) {
+            return Reply::error(operations, &error);
         }
-        let (responder, reply) = Reply::channel(entries);
+        let (responder, reply) = Reply::channel(operations);
         let sequence = self.next;
         self.next += 1;
         let item = Item::new(request, responder, &self.deliveries);
@@ -155,7 +155,7 @@ impl SendQueue {
 
     /// The next call, or `None` if there is nothing to send or now is not the time. A lone request
     /// goes at once; what has piled up goes together.
-    pub(crate) fn next_batch(&mut self, now: Instant) -> Option<(BatchId, Arc<[Entry]>)> {
+    pub(crate) fn next_batch(&mut self, now: Instant) -> Option<(BatchId, Arc<[Operation]>)> {
         self.tick(now);
         let may_send =
             matches!(self.connection, ConnectionState::Up) && self.loading.is_none() && !self.is_unresponsive;
@@ -164,7 +164,7 @@ impl SendQueue {
         }
         let mut load = Load::default();
         let mut items = Vec::new();
-        while self.unsent.first().is_some_and(|next| load.take(next.entries.len(), next.resources())) {
+        while self.unsent.first().is_some_and(|next| load.take(next.operations.len(), next.resources())) {
             items.extend(self.unsent.pop());
         }
         if self.unsent.is_empty() {
@@ -263,14 +263,14 @@ impl SendQueue {
         self.unsent.iter().map(|(_, item)| item).chain(sent).chain(self.retries.values())
     }
 
-    fn refusal(&self, must_deliver: bool, entries: usize) -> Option<NodeError> {
+    fn refusal(&self, must_deliver: bool, operations: usize) -> Option<NodeError> {
         match (self.stage, &self.connection) {
             (Stage::Ended, _) => Some(NodeError::Closed),
             _ if must_deliver => None,
             (Stage::Closing, _) => Some(NodeError::Closed),
             (Stage::Open, ConnectionState::Down(error)) => Some(error.clone()),
             _ if self.is_unresponsive => Some(NodeError::Unresponsive),
-            _ if self.weight + entries > MOST_WAITING => Some(NodeError::Overloaded),
+            _ if self.weight + operations > MOST_WAITING => Some(NodeError::Overloaded),
             _ => None,
         }
     }

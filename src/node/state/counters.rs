@@ -3,7 +3,7 @@
 use crate::{
     mutation::{self, Mutation},
     node::{
-        answer::Answer,
+        operation::Answer,
         parameters::QuorumParameters,
         state::{Counter, NodeState, NodeTime},
     },
@@ -23,7 +23,7 @@ const STEPS_PER_SECOND: u64 = 1_000_000;
 /// spoil a resource.
 const HINT_AHEAD: u64 = 3600;
 
-/// The counters of the resources of one entry, before it is executed.
+/// The counters of the resources of one operation, before it is executed.
 pub(super) struct Counters {
     /// In the order of the resources.
     pub(super) found: Vec<Option<u64>>,

@@ -5,13 +5,9 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     mutation::{self, Mutation},
     node::{
-        answer::{Abstention, Answer, Registration},
+        operation::{Abstention, Answer, Registration},
         parameters::{Incarnation, QuorumParameters, RestartGuard},
-        request::{Init, NewNodes, Reconfigure, Register},
-        state::{
-            NodeMetadata, NodeState, NodeTime, Quarantine,
-            counters::{minimum_token_at, usable},
-        },
+        state::{NodeMetadata, NodeState, NodeTime, Quarantine},
     },
     values::{Fingerprint, NodeError},
 };
@@ -64,64 +60,6 @@ impl NodeState {
         })
     }
 
-    pub(super) fn register(
-        &mut self,
-        parameters: &QuorumParameters,
-        register: &Register,
-        now: NodeTime,
-    ) -> Result<Answer, Answer> {
-        self.admit(parameters)?;
-        check_clock(register.time, now)?;
-        if self.metadata.is_none() && register.new_nodes == NewNodes::Leave {
-            return Ok(self.registered(now));
-        }
-        let admits_new = register.new_nodes == NewNodes::Admit;
-        let is_trusted = parameters.guard == RestartGuard::Off || (self.metadata.is_none() && admits_new);
-        if self.metadata.is_none() || !(self.is_of(&self.incarnation) || is_trusted) {
-            let minimum_token =
-                self.metadata.as_ref().map_or(Ok(0), |metadata| usable(metadata.minimum_token))?;
-            // That of a new node stays: with votes from the next second on, they would be above the
-            // minimum token that a restart within this second sets.
-            let is_new = !is_trusted && self.metadata.is_none() && self.is_new.is_none();
-            let minimum_token =
-                if is_trusted { minimum_token } else { minimum_token.max(minimum_token_at(now)) };
-            self.write_metadata(&parameters.fingerprint, minimum_token, is_new);
-            if !is_trusted {
-                self.quarantine = Some(Quarantine {
-                    until: now + parameters.quarantine.lasts,
-                    renewals_from: now + parameters.quarantine.renewals_after,
-                });
-            }
-        }
-        Ok(self.registered(now))
-    }
-
-    /// Makes this a node of a new quorum, if it is new: it has no metadata, or is in the quarantine
-    /// that began with its first one, and no renewal has shown that there was a quorum before. Such
-    /// a node has given no vote.
-    pub(super) fn init(
-        &mut self,
-        parameters: &QuorumParameters,
-        init: &Init,
-        now: NodeTime,
-    ) -> Result<Answer, Answer> {
-        let is_in_first_quarantine = self.is_new == Some(true)
-            && self.metadata().is_some_and(|metadata| metadata.fingerprint == parameters.fingerprint)
-            && self.is_of(&self.incarnation)
-            && self.quarantine(now).is_some();
-        if self.is_new == Some(false) || (self.metadata.is_some() && !is_in_first_quarantine) {
-            let fingerprint =
-                self.metadata.as_ref().map_or(&parameters.fingerprint, |metadata| &metadata.fingerprint);
-            return Err(Answer::AlreadyRegistered { fingerprint: fingerprint.clone() });
-        }
-        check_clock(init.time, now)?;
-        if !init.is_rehearsal {
-            self.write_metadata(&parameters.fingerprint, 0, false);
-            self.quarantine = None;
-        }
-        Ok(self.registered(now))
-    }
-
     /// A renewal shows that there was a quorum before: a node that has no lock of it because it
     /// forgot is none for a new one.
     pub(super) fn note_quorum(&mut self, parameters: &QuorumParameters, now: NodeTime) {
@@ -131,31 +69,17 @@ impl NodeState {
         }
     }
 
-    /// Makes this a node of another configuration. Repeating it changes nothing.
-    pub(super) fn reconfigure(&mut self, reconfigure: &Reconfigure, now: NodeTime) -> Answer {
-        let Reconfigure { from, to } = reconfigure;
-        match &mut self.metadata {
-            None => Answer::Abstains(Abstention::NotRegistered),
-            Some(metadata) if metadata.fingerprint == *from || metadata.fingerprint == *to => {
-                metadata.fingerprint = to.clone();
-                self.is_new = Some(false);
-                self.registered(now)
-            }
-            Some(metadata) => Answer::WrongQuorum { fingerprint: metadata.fingerprint.clone() },
-        }
-    }
-
     /// Until when the node must not vote.
     pub(crate) fn quarantine(&self, now: NodeTime) -> Option<Quarantine> {
         self.quarantine.filter(|quarantine| !quarantine.until.is_past(now))
     }
 
     /// Whether the node's metadata was written in this incarnation.
-    fn is_of(&self, incarnation: &Incarnation) -> bool {
+    pub(super) fn is_of(&self, incarnation: &Incarnation) -> bool {
         self.metadata.as_ref().is_some_and(|metadata| metadata.incarnation == *incarnation)
     }
 
-    fn write_metadata(&mut self, fingerprint: &Fingerprint, minimum_token: u64, is_new: bool) {
+    pub(super) fn write_metadata(&mut self, fingerprint: &Fingerprint, minimum_token: u64, is_new: bool) {
         self.is_new = Some(is_new);
         self.metadata = Some(NodeMetadata {
             incarnation: Arc::clone(&self.incarnation),
@@ -164,7 +88,7 @@ impl NodeState {
         });
     }
 
-    fn registered(&self, now: NodeTime) -> Answer {
+    pub(super) fn registered(&self, now: NodeTime) -> Answer {
         let quarantine = self.quarantine(now).map(|quarantine| quarantine.until.remaining(now));
         Answer::Registered(Registration { incarnation: Some(Arc::clone(&self.incarnation)), quarantine })
     }
@@ -172,7 +96,7 @@ impl NodeState {
 
 /// Refuses a client whose time of day is not the node's. Before anything is written: a minimum
 /// token that is far ahead would stay.
-fn check_clock(time: Duration, now: NodeTime) -> Result<(), Answer> {
+pub(super) fn check_clock(time: Duration, now: NodeTime) -> Result<(), Answer> {
     let gap = now.since_epoch().abs_diff(time);
     if gap > LARGEST_GAP { Err(Answer::Error(NodeError::ClockOff(gap))) } else { Ok(()) }
 }

@@ -1,14 +1,17 @@
-//! Who holds the resources of an entry.
+//! Who holds the resources of an operation, and how they become an owner's.
+
+use std::time::Duration;
 
 use crate::{
+    mutation::{self, Mutation},
     node::{
-        answer::Holder,
-        state::{NodeState, NodeTime},
+        operation::Holder,
+        state::{HeldKey, NodeState, NodeTime},
     },
     values::{OwnerId, Resource},
 };
 
-/// Who holds the resources of one entry, before it is executed.
+/// Who holds the resources of one operation, before it is executed.
 pub(super) struct HolderLookup {
     /// Of those held by others, the one that is held longest; its counter is still to be filled in.
     pub(super) other: Option<Holder>,
@@ -30,5 +33,20 @@ impl NodeState {
             }
         }
         lookup
+    }
+
+    /// Makes a resource the owner's; a ttl that ends later stays.
+    pub(super) fn own(
+        &mut self,
+        resource: &Resource,
+        owner: &OwnerId,
+        holds: u32,
+        ttl: Duration,
+        now: NodeTime,
+    ) {
+        let wanted = now + ttl;
+        let stored = self.held(resource, now).filter(|_| !mutation::is_on(Mutation::ShortenTtl));
+        let expires_at = stored.map_or(wanted, |held| held.expires_at.max(wanted));
+        self.set_lock(resource, Some(HeldKey { owner: owner.clone(), holds, expires_at }));
     }
 }

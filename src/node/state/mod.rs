@@ -1,7 +1,7 @@
 //! The whole behaviour of a node, as one pure function.
 //!
 //! ```text
-//! (state, entry, node time)  ->  (state, answer, notices)
+//! (state, operation, node time)  ->  (state, answer, notices)
 //! ```
 //!
 //! In-memory nodes wrap it, the simulator puts errors round it, the model checker explores it, and
@@ -11,25 +11,33 @@ use std::collections::BTreeMap;
 
 use crate::{
     node::{
-        answer::Answer,
         names,
+        operation::{Answer, Operation, Proclamation},
         parameters::{Incarnation, QuorumParameters},
-        proclamation::Proclamation,
-        request::Entry,
     },
     values::{Fingerprint, OwnerId, Resource},
 };
 
 mod counters;
+mod enqueue;
+mod force_unlock;
 mod guard;
 mod holder_lookup;
-mod leading;
-mod locking;
+mod init;
+mod inspect;
+mod lock;
+mod observe;
+mod proclaim;
+mod reconfigure;
+mod register;
+mod renew;
 #[cfg(test)]
 mod tests;
 mod time;
-mod unlocking;
+mod unlock;
 mod wait_queue;
+mod withdraw;
+mod write_back;
 
 #[cfg(test)]
 pub(crate) use self::{counters::LARGEST_COUNTER, wait_queue::QueueEntry};
@@ -105,7 +113,7 @@ pub(crate) struct Quarantine {
     pub(crate) renewals_from: NodeTime,
 }
 
-/// What came of one entry.
+/// What came of one operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) answer: Answer,
@@ -155,42 +163,51 @@ impl NodeState {
         self.locks.values()
     }
 
-    /// Executes one entry, with somebody listening to everything.
-    pub(crate) fn apply(&mut self, parameters: &QuorumParameters, entry: &Entry, now: NodeTime) -> Outcome {
-        self.apply_before(&|_| 1, parameters, entry, now)
+    /// Executes one operation, with somebody listening to everything.
+    pub(crate) fn apply(
+        &mut self,
+        parameters: &QuorumParameters,
+        operation: &Operation,
+        now: NodeTime,
+    ) -> Outcome {
+        self.apply_before(&|_| 1, parameters, operation, now)
     }
 
-    /// Executes one entry; `listeners` says how many listen to a topic.
+    /// Executes one operation; `listeners` says how many listen to a topic.
     pub(crate) fn apply_before(
         &mut self,
         listeners: &dyn Fn(&Resource) -> u32,
         parameters: &QuorumParameters,
-        entry: &Entry,
+        operation: &Operation,
         now: NodeTime,
     ) -> Outcome {
         let mut subscribers = Subscribers::new(listeners);
-        let result = match entry {
-            Entry::Lock(lock) => self
+        let result = match operation {
+            Operation::Lock(lock) => self
                 .may_vote(parameters, now)
                 .and_then(|()| self.lock(parameters, lock, now, &mut subscribers)),
-            Entry::Enqueue(enqueue) => self
+            Operation::Enqueue(enqueue) => self
                 .may_vote(parameters, now)
                 .and_then(|()| self.enqueue(parameters, enqueue, now, &mut subscribers)),
-            Entry::Withdraw(withdraw) => Ok(self.withdraw(parameters, withdraw, now, &mut subscribers)),
-            Entry::WriteBack(write_back) => {
+            Operation::Withdraw(withdraw) => Ok(self.withdraw(parameters, withdraw, now, &mut subscribers)),
+            Operation::WriteBack(write_back) => {
                 self.may_vote(parameters, now).and_then(|()| self.write_back(parameters, write_back, now))
             }
-            Entry::Renew(renew) => self.admit(parameters).and_then(|()| self.renew(parameters, renew, now)),
-            Entry::Unlock(unlock) => Ok(self.unlock(parameters, unlock, now, &mut subscribers)),
-            Entry::ForceUnlock(unlock) => Ok(self.force_unlock(parameters, unlock, now, &mut subscribers)),
-            Entry::Inspect(inspect) => self.inspect(parameters, inspect, now),
-            Entry::Proclaim(proclaim) => {
+            Operation::Renew(renew) => {
+                self.admit(parameters).and_then(|()| self.renew(parameters, renew, now))
+            }
+            Operation::Unlock(unlock) => Ok(self.unlock(parameters, unlock, now, &mut subscribers)),
+            Operation::ForceUnlock(unlock) => {
+                Ok(self.force_unlock(parameters, unlock, now, &mut subscribers))
+            }
+            Operation::Inspect(inspect) => self.inspect(parameters, inspect, now),
+            Operation::Proclaim(proclaim) => {
                 self.admit(parameters).map(|()| self.proclaim(proclaim, now, &mut subscribers))
             }
-            Entry::Observe(observe) => Ok(self.observe(observe, now)),
-            Entry::Register(register) => self.register(parameters, register, now),
-            Entry::Init(init) => self.init(parameters, init, now),
-            Entry::Reconfigure(reconfigure) => Ok(self.reconfigure(reconfigure, now)),
+            Operation::Observe(observe) => Ok(self.observe(observe, now)),
+            Operation::Register(register) => self.register(parameters, register, now),
+            Operation::Init(init) => self.init(parameters, init, now),
+            Operation::Reconfigure(reconfigure) => Ok(self.reconfigure(reconfigure, now)),
         };
         let answer = result.unwrap_or_else(|refusal| refusal);
         Outcome { answer, notices: subscribers.notices }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::{
     node::{
-        Answer, Entry, HeldBy, Holder, Inspection,
-        entries::{
+        Answer, HeldBy, Holder, Inspection, Operation,
+        operation::samples::{
             force_unlock, inspect, lock, owner, parameters, renew, resource, take, unlock, unlock_late,
             write_back,
         },
@@ -39,17 +39,17 @@ impl Fixture {
         NodeTime::from_epoch(self.milliseconds)
     }
 
-    fn ask(&mut self, entry: &Entry) -> Answer {
-        let outcome = self.state.apply(&parameters(), entry, self.now());
+    fn ask(&mut self, operation: &Operation) -> Answer {
+        let outcome = self.state.apply(&parameters(), operation, self.now());
         self.notices.extend(outcome.notices);
         outcome.answer
     }
 
     /// Asks, and expects that nothing changed.
-    fn ask_in_vain(&mut self, entry: &Entry) -> Answer {
+    fn ask_in_vain(&mut self, operation: &Operation) -> Answer {
         let before = self.state.clone();
-        let answer = self.ask(entry);
-        assert_eq!(self.state, before, "{entry:?} changed something");
+        let answer = self.ask(operation);
+        assert_eq!(self.state, before, "{operation:?} changed something");
         answer
     }
 
@@ -403,11 +403,11 @@ fn clients_of_another_quorum_may_only_unlock_and_look() {
     let mut node = Fixture::new();
     node.ask(&lock("a", "me", 5000, 0));
     node.set_metadata(0, "other");
-    for entry in
+    for operation in
         [lock("a", "me", 5000, 0), write_back("a", "me", START + 5), renew("a", "me", 1, 5000, START + 5)]
     {
         let wrong_quorum = Answer::WrongQuorum { fingerprint: Fingerprint::new("other") };
-        assert_eq!(node.ask_in_vain(&entry), wrong_quorum);
+        assert_eq!(node.ask_in_vain(&operation), wrong_quorum);
     }
     assert!(matches!(node.ask(&inspect("a")), Answer::Inspected(_)));
     assert_eq!(node.ask(&unlock("a", "me", true, false)), Answer::Unlocked { deleted: 1 });

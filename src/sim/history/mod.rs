@@ -41,7 +41,7 @@ use std::time::Duration;
 
 pub(crate) use self::index::{AttemptRecord, HistoryIndex, IndexStep, IndexedEvent};
 pub use self::{
-    event::{Attempt, Entry, Event},
+    event::{Attempt, Event, Operation},
     evidence::{Access, Grant},
     promise::{Promise, Promises},
     violation::Violation,
@@ -51,7 +51,7 @@ pub use self::{
 /// What happened to the leases and the stores of a quorum, in the order in which it happened.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    entries: Vec<Entry>,
+    entries: Vec<Operation>,
 }
 
 impl History {
@@ -63,12 +63,12 @@ impl History {
 
     /// Notes what happened. `at` must not be before what was noted last.
     pub fn note(&mut self, at: Duration, client: usize, event: Event) {
-        self.entries.push(Entry { at, client, event });
+        self.entries.push(Operation { at, client, event });
     }
 
     /// All of it, in order.
     #[must_use]
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[Operation] {
         &self.entries
     }
 

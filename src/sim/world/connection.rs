@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     node::{
-        Entry, QuorumParameters, names,
+        Operation, QuorumParameters, names,
         parameters::Incarnation,
         transport::{BatchId, Connection, ConnectionEvent, Transport},
     },
@@ -90,8 +90,8 @@ impl SimConnection {
 }
 
 impl Connection for SimConnection {
-    fn send(&mut self, batch: BatchId, entries: Arc<[Entry]>) {
-        Self::send(self, Outbound::Call { batch, entries });
+    fn send(&mut self, batch: BatchId, operations: Arc<[Operation]>) {
+        Self::send(self, Outbound::Call { batch, operations });
     }
 
     fn load(&mut self) {

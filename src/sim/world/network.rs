@@ -10,7 +10,7 @@ use std::{
 use super::{WorldState, event::WorldEvent, server::Readiness, teardown::Teardown};
 use crate::{
     node::{
-        Answer, Entry, QuorumParameters, names,
+        Answer, Operation, QuorumParameters, names,
         transport::{BatchId, ConnectionEvent},
     },
     sim::{
@@ -55,7 +55,7 @@ pub(crate) enum Payload {
 #[derive(Clone, Debug)]
 pub(crate) enum Outbound {
     Hello,
-    Call { batch: BatchId, entries: Arc<[Entry]> },
+    Call { batch: BatchId, operations: Arc<[Operation]> },
     Subscribe(Resource),
     Unsubscribe(Resource),
 }
@@ -273,7 +273,7 @@ impl WorldState {
         }
         let reply = match outbound {
             Outbound::Hello => return,
-            Outbound::Call { batch, entries } => {
+            Outbound::Call { batch, operations } => {
                 let (parameters, epoch) = (connection.parameters.clone(), server.epoch);
                 let connections = &self.connections;
                 let listeners = |topic: &Resource| {
@@ -282,7 +282,7 @@ impl WorldState {
                         connections.iter().filter(|connection| connection.hears(node, epoch, &channel));
                     u32::try_from(hear.count()).unwrap_or(u32::MAX)
                 };
-                let (answers, released) = server.apply(&parameters, &entries, now, &listeners);
+                let (answers, released) = server.apply(&parameters, &operations, now, &listeners);
                 (now, node, batch, answers.len()).hash(&mut self.trace);
                 for resource in released {
                     self.publish(&resource, number);

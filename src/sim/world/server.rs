@@ -6,7 +6,7 @@ use super::network::Delivery;
 use crate::{
     clock::VIRTUAL_EPOCH,
     node::{
-        Answer, Entry, Init, QuorumParameters,
+        Answer, Init, Operation, QuorumParameters,
         state::{NodeState, NodeTime},
     },
     sim::{
@@ -93,19 +93,19 @@ impl Server {
     pub(super) fn apply(
         &mut self,
         parameters: &QuorumParameters,
-        entries: &[Entry],
+        operations: &[Operation],
         now: u64,
         listeners: &dyn Fn(&Resource) -> u32,
     ) -> (Vec<Answer>, Vec<Resource>) {
         let time = self.time(now);
         let mut released = Vec::new();
-        let mut answers = Vec::with_capacity(entries.len());
-        for entry in entries {
-            if matches!(entry, Entry::Register(_)) && std::mem::take(&mut self.is_new) {
+        let mut answers = Vec::with_capacity(operations.len());
+        for operation in operations {
+            if matches!(operation, Operation::Register(_)) && std::mem::take(&mut self.is_new) {
                 let init = Init { is_rehearsal: false, time: time.since_epoch() };
-                self.state.apply(parameters, &Entry::Init(init), time);
+                self.state.apply(parameters, &Operation::Init(init), time);
             }
-            let outcome = self.state.apply_before(listeners, parameters, entry, time);
+            let outcome = self.state.apply_before(listeners, parameters, operation, time);
             answers.push(outcome.answer);
             released.extend(outcome.notices);
         }

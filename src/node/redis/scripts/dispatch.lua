@@ -1,6 +1,6 @@
--- dispatch.lua  KEYS resources of all entries  ARGV fingerprint, incarnation, counter ttl, guard and max ttl and hand-over, entries ...  ->  answers
+-- dispatch.lua  KEYS resources of all operations  ARGV fingerprint, incarnation, counter ttl, guard and max ttl and hand-over, operations ...  ->  answers
 --
--- An entry is an operation, the number of its resources, and its arguments. What is asked for most,
+-- Each is a name, the number of its resources, and its arguments. What is asked for most,
 -- to lock, to unlock and to renew one resource, comes without the number and has a short way here:
 -- in as few steps as can be, and without the functions of the others. What it finds out of the
 -- ordinary is left to `lock_any` and its like, before it writes anything but the counter of a lock,
@@ -127,6 +127,7 @@ while at <= last do
   local count, first = 1, at + 1
   if not arity then
     node = node or define()
+    node.need(name)
     count, first, arity = words[first], first + 1, node.arity[name]
   end
   if not answer then
@@ -143,8 +144,8 @@ while at <= last do
       name = (name == 'unlock' or name == 'renew') and name .. '_any' or name
     end
     node.need(name)
-    -- Not by `unpack`, which fails at 8,000: that would end the call, and the entries before and
-    -- behind this one with it.
+    -- Not by `unpack`, which fails at 8,000: that would end the call, and the operations before
+    -- and behind this one with it.
     local resources = {}
     for i = 1, count do
       resources[i] = keys[key + i - 1]

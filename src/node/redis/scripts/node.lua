@@ -12,23 +12,8 @@ local node = {
   guard = guard,
   max_ttl = tonumber(max_ttl),
   hand_over = tonumber(hand_over),
-  -- How many arguments each operation has.
-  arity = {
-    lock_any = 3,
-    take = 3,
-    unlock_any = 2,
-    renew_any = 4,
-    write_back = 2,
-    enqueue = 8,
-    withdraw = 1,
-    force_unlock = 0,
-    inspect = 0,
-    proclaim = 6,
-    observe = 0,
-    register = 4,
-    init = 2,
-    reconfigure = 2,
-  },
+  -- How many arguments each operation has: its own file says so.
+  arity = {},
 }
 
 -- Sees to it that a function is defined.

@@ -87,7 +87,7 @@ function node.awaited(answer, is_awaited)
   return is_awaited and { 'awaited', answer } or answer
 end
 
--- Ends the entry that is being executed, and no other, with this answer. So does any error of a
+-- Ends the operation that is being executed, and no other, with this answer. So does any error of a
 -- command.
 function node.refuse(answer)
   error(answer, 0)
@@ -140,7 +140,7 @@ function node.is_lock(held)
   return held.owner and string.find(held.owner, '^%x+%-%x+%-%x+%-%x+%-%x+:%d+$') and (node.usable(held.holds) or 0) > 0
 end
 
--- All that an entry has to know of its resources: what is left of the ttl of each that is held,
+-- All that an operation has to know of its resources: what is left of the ttl of each that is held,
 -- whether all are the owner's, which other owner holds one longest, and the counters: their names,
 -- each, and the largest.
 function node.look_up(resources, owner)

@@ -7,11 +7,7 @@ use tokio::{
 };
 
 use super::{super::raw_connection::broken, *};
-use crate::node::{
-    answer::Observation,
-    proclamation::{LONGEST_VALUE, Proclamation},
-    request::{MOST_ENTRIES, Observe, Proclaim},
-};
+use crate::node::{LONGEST_VALUE, Observation, Observe, Proclaim, Proclamation, request::MOST_OPERATIONS};
 
 /// A connection through a hop that says something in the server's place when it is told to.
 async fn through_hop(server: &Server, said: Vec<u8>) -> (RawConnection, oneshot::Sender<()>) {
@@ -75,11 +71,11 @@ async fn the_longest_answer_there_is_is_no_flood() {
         since: Duration::from_secs(1),
     };
     let proclaim = Proclaim { resource: r.clone(), said: said.clone(), ttl: Duration::from_secs(30) };
-    assert_eq!(*scene.call(Entry::Proclaim(proclaim)).await, [Answer::Proclaimed]);
-    let entries = vec![Entry::Observe(Observe { resource: r }); MOST_ENTRIES];
+    assert_eq!(*scene.call(Operation::Proclaim(proclaim)).await, [Answer::Proclaimed]);
+    let operations = vec![Operation::Observe(Observe { resource: r }); MOST_OPERATIONS];
     let until = scene.clock.now() + Duration::from_secs(30);
-    let answers = scene.node.call(Request::new(entries, until)).await;
-    assert_eq!(answers.len(), MOST_ENTRIES);
+    let answers = scene.node.call(Request::new(operations, until)).await;
+    assert_eq!(answers.len(), MOST_OPERATIONS);
     for answer in &*answers {
         let Answer::Observed(Observation { said: seen, .. }) = answer else { panic!("{answer:?}") };
         assert_eq!(*seen, Some(said.clone()));

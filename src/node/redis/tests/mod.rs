@@ -13,7 +13,7 @@ use super::*;
 use crate::{
     clock::{Clock, TokioClock},
     node::{
-        Answer, Entry, Listener, Lock, Node, Notice, Reply, Request, Tombstone, Unlock, entries,
+        Answer, Listener, Lock, Node, Notice, Operation, Reply, Request, Tombstone, Unlock, operation,
         remote::{ConnectedServers, monitor::Unmonitored, tests::Ear},
     },
     values::{OwnerId, Resource},
@@ -28,7 +28,7 @@ mod server;
 const NODE_TIMEOUT: Duration = Duration::from_millis(200);
 
 fn parameters() -> QuorumParameters {
-    QuorumParameters { counter_ttl: Duration::from_secs(60), ..entries::parameters() }
+    QuorumParameters { counter_ttl: Duration::from_secs(60), ..operation::samples::parameters() }
 }
 
 struct Scene {
@@ -43,13 +43,13 @@ impl Scene {
         Self { clock, node }
     }
 
-    fn call(&self, entry: Entry) -> Reply {
-        self.node.call(Request::one(entry, self.clock.now() + Duration::from_secs(30)))
+    fn call(&self, operation: Operation) -> Reply {
+        self.node.call(Request::one(operation, self.clock.now() + Duration::from_secs(30)))
     }
 
     fn lock(&self, resource: &Resource, owner: u32) -> Reply {
         let (resources, owner) = (Arc::new([resource.clone()]), owner_id(owner));
-        self.call(Entry::Lock(Lock {
+        self.call(Operation::Lock(Lock {
             resources,
             owner,
             ttl: Duration::from_secs(30),
@@ -60,7 +60,7 @@ impl Scene {
 
     fn unlock(&self, resource: &Resource, owner: u32, notify: bool) -> Reply {
         let (resources, owner) = (Arc::new([resource.clone()]), owner_id(owner));
-        self.call(Entry::Unlock(Unlock {
+        self.call(Operation::Unlock(Unlock {
             resources,
             owner,
             notify,

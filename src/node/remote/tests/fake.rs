@@ -8,8 +8,7 @@ use std::{
 use super::*;
 use crate::{
     node::{
-        Answer, Entry,
-        answer::Registration,
+        Answer, Operation, Registration,
         parameters::Incarnation,
         transport::{BatchId, Connection, ConnectionEvent},
     },
@@ -42,7 +41,7 @@ struct Inner {
     /// The answers to the next locks; granted when there are none.
     to_locks: VecDeque<Answer>,
     /// Calls without an answer.
-    open: VecDeque<(BatchId, Arc<[Entry]>)>,
+    open: VecDeque<(BatchId, Arc<[Operation]>)>,
     /// All that was told, in words.
     told: Vec<String>,
     events: VecDeque<ConnectionEvent>,
@@ -102,8 +101,8 @@ impl Fake {
     pub(super) fn thaw(&self) {
         let mut inner = self.inner();
         inner.is_lively = true;
-        while let Some((batch, entries)) = inner.open.pop_front() {
-            inner.answer(batch, &entries);
+        while let Some((batch, operations)) = inner.open.pop_front() {
+            inner.answer(batch, &operations);
         }
         inner.wake();
     }
@@ -141,10 +140,10 @@ impl Inner {
         }
     }
 
-    fn answer(&mut self, batch: BatchId, entries: &[Entry]) {
-        let answers = entries.iter().map(|entry| match entry {
-            Entry::Unlock(_) => Answer::Unlocked { deleted: 1 },
-            Entry::Register(_) => self.registration.clone(),
+    fn answer(&mut self, batch: BatchId, operations: &[Operation]) {
+        let answers = operations.iter().map(|operation| match operation {
+            Operation::Unlock(_) => Answer::Unlocked { deleted: 1 },
+            Operation::Register(_) => self.registration.clone(),
             _ => self.to_locks.pop_front().unwrap_or(Answer::Granted { vote: 1 }),
         });
         let answers = answers.collect();
@@ -157,11 +156,11 @@ pub(super) fn registered(incarnation: &str) -> Answer {
     Answer::Registered(Registration { incarnation: Some(incarnation.into()), quarantine: None })
 }
 
-fn in_words(entry: &Entry) -> String {
-    match entry {
-        Entry::Lock(lock) => format!("lock {}", lock.owner),
-        Entry::Unlock(unlock) => format!("unlock {}", unlock.owner),
-        Entry::Register(_) => "register".into(),
+fn in_words(operation: &Operation) -> String {
+    match operation {
+        Operation::Lock(lock) => format!("lock {}", lock.owner),
+        Operation::Unlock(unlock) => format!("unlock {}", unlock.owner),
+        Operation::Register(_) => "register".into(),
         other => format!("{other:?}"),
     }
 }
@@ -190,14 +189,14 @@ impl Transport for Fake {
 }
 
 impl Connection for FakeConnection {
-    fn send(&mut self, batch: BatchId, entries: Arc<[Entry]>) {
+    fn send(&mut self, batch: BatchId, operations: Arc<[Operation]>) {
         let mut inner = self.0.inner();
-        let words: Vec<_> = entries.iter().map(in_words).collect();
+        let words: Vec<_> = operations.iter().map(in_words).collect();
         inner.told.push(words.join(", "));
         if inner.is_lively {
-            inner.answer(batch, &entries);
+            inner.answer(batch, &operations);
         } else {
-            inner.open.push_back((batch, entries));
+            inner.open.push_back((batch, operations));
         }
     }
 

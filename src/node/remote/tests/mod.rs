@@ -11,7 +11,7 @@ use super::monitor::Unmonitored;
 use super::*;
 use crate::{
     clock::TokioClock,
-    node::{Answer, Entry, Lock, Tombstone, Unlock, transport::ConnectionEvent},
+    node::{Answer, Lock, Operation, Tombstone, Unlock, transport::ConnectionEvent},
     values::{NodeError, OwnerId},
 };
 
@@ -86,14 +86,14 @@ impl Scene {
     fn lock(&self, number: u32) -> Reply {
         let (resources, owner) = (Arc::new([resource("r")]), owner(number));
         let lock = Lock { resources, owner, ttl: Duration::from_secs(1), hint: 0, has_turn: false };
-        self.node.call(Request::one(Entry::Lock(lock), self.clock.now() + Duration::from_secs(60)))
+        self.node.call(Request::one(Operation::Lock(lock), self.clock.now() + Duration::from_secs(60)))
     }
 
     fn unlock_for(&self, number: u32, time: Duration) -> Reply {
         let (resources, owner) = (Arc::new([resource("r")]), owner(number));
         let unlock =
             Unlock { resources, owner, notify: true, tombstone: Tombstone::Never, is_awaited: false };
-        self.node.call(Request::one(Entry::Unlock(unlock), self.clock.now() + time))
+        self.node.call(Request::one(Operation::Unlock(unlock), self.clock.now() + time))
     }
 
     fn unlock(&self, number: u32) -> Reply {

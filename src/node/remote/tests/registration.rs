@@ -3,7 +3,7 @@
 use super::{duplicate_servers::DuplicateServerCheck, fake::registered, *};
 use crate::{
     lock::tests::traces::Traces,
-    node::{Abstention, answer::Registration},
+    node::{Abstention, Registration},
     values::Fingerprint,
 };
 

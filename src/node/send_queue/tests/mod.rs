@@ -2,8 +2,9 @@ use futures::FutureExt;
 
 use super::*;
 use crate::{
-    node::request::{
-        ForceUnlock, Inspect, LARGEST_GROUP, Lock, MOST_ENTRIES, MOST_RESOURCES, Tombstone, Unlock, Withdraw,
+    node::{
+        ForceUnlock, Inspect, Lock, Tombstone, Unlock, Withdraw,
+        request::{LARGEST_GROUP, MOST_OPERATIONS, MOST_RESOURCES},
     },
     values::{OwnerId, Resource},
 };
@@ -30,8 +31,8 @@ fn resources() -> Arc<[Resource]> {
     Arc::new([Resource::new("r").unwrap()])
 }
 
-fn lock(number: u32) -> Entry {
-    Entry::Lock(Lock {
+fn lock(number: u32) -> Operation {
+    Operation::Lock(Lock {
         resources: resources(),
         owner: owner(number),
         ttl: Duration::from_secs(1),
@@ -50,16 +51,16 @@ fn unlock(number: u32) -> Unlock {
     }
 }
 
-fn inspect() -> Entry {
-    Entry::Inspect(Inspect { resource: Resource::new("r").unwrap() })
+fn inspect() -> Operation {
+    Operation::Inspect(Inspect { resource: Resource::new("r").unwrap() })
 }
 
-fn one(entry: Entry) -> Request {
-    Request::one(entry, at(1000))
+fn one(operation: Operation) -> Request {
+    Request::one(operation, at(1000))
 }
 
 fn unlock_of(number: u32) -> Request {
-    one(Entry::Unlock(unlock(number)))
+    one(Operation::Unlock(unlock(number)))
 }
 
 fn granted(count: usize) -> Vec<Answer> {
@@ -85,13 +86,13 @@ fn gone() -> NodeError {
 fn a_lone_call_goes_at_once_and_what_piled_up_goes_together() {
     let mut send_queue = up();
     let mut first = send_queue.submit(one(lock(1)));
-    let (id, entries) = send_queue.next_batch(at(0)).unwrap();
-    assert_eq!(&*entries, [lock(1)]);
+    let (id, operations) = send_queue.next_batch(at(0)).unwrap();
+    assert_eq!(&*operations, [lock(1)]);
     assert!(send_queue.next_batch(at(0)).is_none());
     let mut second = send_queue.submit(one(lock(2)));
     let mut third = send_queue.submit(one(lock(3)));
-    let (next, entries) = send_queue.next_batch(at(1)).unwrap();
-    assert_eq!(&*entries, [lock(2), lock(3)]);
+    let (next, operations) = send_queue.next_batch(at(1)).unwrap();
+    assert_eq!(&*operations, [lock(2), lock(3)]);
     send_queue.answered(id, granted(1), at(0));
     send_queue.answered(next, vec![Answer::Granted { vote: 2 }, Answer::WrittenBack], at(0));
     assert_eq!(said(&mut first), Some(Answer::Granted { vote: 1 }));
@@ -104,7 +105,7 @@ fn no_more_than_so_many_entries_travel_together_and_so_many_calls_are_under_way(
     let mut send_queue = up();
     let _replies: Vec<_> = (0..600).map(|number| send_queue.submit(one(lock(number)))).collect();
     for _ in 0..IN_FLIGHT {
-        assert_eq!(send_queue.next_batch(at(0)).unwrap().1.len(), MOST_ENTRIES);
+        assert_eq!(send_queue.next_batch(at(0)).unwrap().1.len(), MOST_OPERATIONS);
     }
     assert!(send_queue.next_batch(at(0)).is_none());
     assert!(!send_queue.needs_service(), "the next answer comes first");
@@ -114,8 +115,8 @@ fn no_more_than_so_many_entries_travel_together_and_so_many_calls_are_under_way(
 fn no_more_than_so_many_resources_travel_together_and_a_larger_group_goes_alone() {
     let group = |number: u32, size: usize| {
         let name = |member: usize| Resource::new(format!("{number}:{member}")).unwrap();
-        let Entry::Lock(lock) = lock(number) else { panic!("no lock") };
-        Entry::Lock(Lock { resources: (0..size).map(name).collect(), ..lock })
+        let Operation::Lock(lock) = lock(number) else { panic!("no lock") };
+        Operation::Lock(Lock { resources: (0..size).map(name).collect(), ..lock })
     };
     let half = MOST_RESOURCES / 2;
     let groups =
@@ -124,9 +125,9 @@ fn no_more_than_so_many_resources_travel_together_and_a_larger_group_goes_alone(
     let mut send_queue = up();
     let _replies = groups.clone().map(|group| send_queue.submit(one(group)));
     let mut sent = Vec::new();
-    while let Some((id, entries)) = send_queue.next_batch(at(0)) {
-        send_queue.answered(id, granted(entries.len()), at(0));
-        sent.push(entries.to_vec());
+    while let Some((id, operations)) = send_queue.next_batch(at(0)) {
+        send_queue.answered(id, granted(operations.len()), at(0));
+        sent.push(operations.to_vec());
     }
     assert_eq!(sent, [&groups[..2], &groups[2..3], &groups[3..5], &groups[5..6], &groups[6..]]);
 }
@@ -134,7 +135,7 @@ fn no_more_than_so_many_resources_travel_together_and_a_larger_group_goes_alone(
 #[test]
 fn a_request_is_never_torn() {
     let mut send_queue = up();
-    let many: Arc<[Entry]> = (0..40).map(lock).collect();
+    let many: Arc<[Operation]> = (0..40).map(lock).collect();
     let _first = send_queue.submit(Request::new(Arc::clone(&many), at(9)));
     let _second = send_queue.submit(Request::new(many, at(9)));
     assert_eq!(send_queue.next_batch(at(0)).unwrap().1.len(), 40);
@@ -186,8 +187,8 @@ fn a_node_with_too_much_to_do_is_given_unlocks_only() {
         (0..).take(MOST_WAITING).map(|number| send_queue.submit(one(lock(number)))).collect();
     assert_eq!(error(&mut send_queue.submit(one(lock(9999)))), Some(NodeError::Overloaded));
     assert!(said(&mut send_queue.submit(unlock_of(9999))).is_none());
-    let (id, entries) = send_queue.next_batch(at(0)).unwrap();
-    send_queue.answered(id, granted(entries.len()), at(0));
+    let (id, operations) = send_queue.next_batch(at(0)).unwrap();
+    send_queue.answered(id, granted(operations.len()), at(0));
     assert!(said(&mut send_queue.submit(one(lock(9999)))).is_none());
 }
 
@@ -204,8 +205,8 @@ fn a_broken_connection_answers_all_but_unlocks_which_go_first_on_the_next() {
     assert_eq!(error(&mut unsent), Some(gone()));
     let mut later = send_queue.submit(one(lock(4)));
     send_queue.connected();
-    let (_, entries) = send_queue.next_batch(at(2)).unwrap();
-    assert_eq!(&*entries, [Entry::Unlock(unlock(2)), Entry::Unlock(unlock(1)), lock(4)]);
+    let (_, operations) = send_queue.next_batch(at(2)).unwrap();
+    assert_eq!(&*operations, [Operation::Unlock(unlock(2)), Operation::Unlock(unlock(1)), lock(4)]);
     for reply in [&mut sent_unlock, &mut unsent_unlock, &mut later] {
         assert!(said(reply).is_none());
     }
@@ -214,7 +215,7 @@ fn a_broken_connection_answers_all_but_unlocks_which_go_first_on_the_next() {
 #[test]
 fn a_request_whose_time_is_over_is_not_sent_and_says_whether_it_ever_was() {
     let mut send_queue = up();
-    let mut sent = send_queue.submit(Request::one(Entry::Unlock(unlock(1)), at(50)));
+    let mut sent = send_queue.submit(Request::one(Operation::Unlock(unlock(1)), at(50)));
     send_queue.next_batch(at(0)).unwrap();
     send_queue.disconnected(gone(), at(1));
     let mut unsent = send_queue.submit(Request::one(lock(2), at(40)));
@@ -338,12 +339,12 @@ fn what_must_be_delivered_is_sent_again_after_every_error_but_those_that_stay() 
         NodeError::Counter("-1".into()),
     ];
     let withdraw = Withdraw { resource: Resource::new("r").unwrap(), waiter: owner(1) };
-    for entry in [Entry::Unlock(unlock(1)), Entry::Withdraw(withdraw)] {
+    for operation in [Operation::Unlock(unlock(1)), Operation::Withdraw(withdraw)] {
         for (said, is_sent_again) in
             passing.iter().map(|said| (said, true)).chain(staying.iter().map(|said| (said, false)))
         {
             let mut send_queue = up();
-            let mut reply = send_queue.submit(one(entry.clone()));
+            let mut reply = send_queue.submit(one(operation.clone()));
             let (id, _) = send_queue.next_batch(at(0)).unwrap();
             send_queue.answered(id, vec![Answer::Error(said.clone())], at(0));
             assert_eq!(error(&mut reply).as_ref(), Some(said), "a caller that waits is told at once");
@@ -352,8 +353,8 @@ fn what_must_be_delivered_is_sent_again_after_every_error_but_those_that_stay() 
             assert_eq!(send_queue.undelivered_count(), usize::from(is_sent_again), "{said}");
             let again = send_queue.next_batch(at(250));
             assert_eq!(
-                again.as_ref().map(|(_, entries)| &**entries),
-                is_sent_again.then_some(std::slice::from_ref(&entry))
+                again.as_ref().map(|(_, operations)| &**operations),
+                is_sent_again.then_some(std::slice::from_ref(&operation))
             );
             let Some((id, _)) = again else { continue };
             send_queue.answered(id, vec![Answer::Unlocked { deleted: 1 }], at(250));
@@ -415,7 +416,7 @@ fn a_node_that_was_never_reached_has_nothing_to_give_back() {
 #[test]
 fn a_closed_node_that_was_never_reached_is_dialled_for_what_is_not_this_clients() {
     let mut send_queue = SendQueue::new(NODE_TIMEOUT);
-    let _forced = send_queue.submit(one(Entry::ForceUnlock(ForceUnlock { resources: resources() })));
+    let _forced = send_queue.submit(one(Operation::ForceUnlock(ForceUnlock { resources: resources() })));
     send_queue.close();
     assert!(!send_queue.is_done(at(0)));
     assert!(send_queue.is_done(at(1000)));

@@ -58,8 +58,8 @@ struct World {
     is_loaded: bool,
     /// Whether the send queue has asked for the script.
     is_asked: bool,
-    /// With the number of each entry.
-    wire: Vec<(BatchId, Vec<(Entry, Instant)>)>,
+    /// With the number of each operation.
+    wire: Vec<(BatchId, Vec<(Operation, Instant)>)>,
     /// By owner, the last of its requests that was executed, in the order of submission.
     executed: BTreeMap<OwnerId, Instant>,
     /// Each lock has its number as its hint. An unlock has it as the time until which a shutdown
@@ -89,22 +89,22 @@ impl World {
         }
     }
 
-    fn submit(&mut self, entry: Entry, time: u64) {
+    fn submit(&mut self, operation: Operation, time: u64) {
         self.submitted += 1;
         let number = self.submitted;
-        let entry = match entry {
-            Entry::Lock(lock) => Entry::Lock(Lock { hint: number, ..lock }),
+        let operation = match operation {
+            Operation::Lock(lock) => Operation::Lock(Lock { hint: number, ..lock }),
             other => other,
         };
-        let (until, is_unlock) = (self.now + time, entry.must_deliver());
-        let reply = self.send_queue.submit(Request::one(entry, at(until)).blocks_until(at(number)));
+        let (until, is_unlock) = (self.now + time, operation.must_deliver());
+        let reply = self.send_queue.submit(Request::one(operation, at(until)).blocks_until(at(number)));
         self.waiting.push(Waiting { reply, until, is_unlock });
     }
 
     fn apply(&mut self, event: Event) {
         match event {
             Event::Lock { owner, time } => self.submit(lock(owner), time),
-            Event::Unlock { owner, time } => self.submit(Entry::Unlock(unlock(owner)), time),
+            Event::Unlock { owner, time } => self.submit(Operation::Unlock(unlock(owner)), time),
             Event::Abandon(index) if index < self.waiting.len() => drop(self.waiting.remove(index)),
             Event::Send => self.send(),
             Event::Execute if self.is_up && !self.wire.is_empty() => self.execute(),
@@ -125,40 +125,46 @@ impl World {
     }
 
     fn send(&mut self) {
-        if let Some((id, entries)) = self.send_queue.next_batch(at(self.now)) {
-            assert!(self.is_up && entries.len() <= MOST_ENTRIES);
-            // The last that are under way, with one entry each.
-            let before = self.send_queue.in_flight.items().count() - entries.len();
+        if let Some((id, operations)) = self.send_queue.next_batch(at(self.now)) {
+            assert!(self.is_up && operations.len() <= MOST_OPERATIONS);
+            // The last that are under way, with one operation each.
+            let before = self.send_queue.in_flight.items().count() - operations.len();
             let items = self.send_queue.in_flight.items().skip(before).map(|(_, item)| item);
-            let number = |entry: &Entry, item: &Item| match entry {
-                Entry::Lock(lock) => at(lock.hint),
+            let number = |operation: &Operation, item: &Item| match operation {
+                Operation::Lock(lock) => at(lock.hint),
                 _ => item.undelivered().and_then(|request| request.blocks_until).unwrap(),
             };
-            let numbered =
-                entries.iter().zip(items).map(|(entry, item)| (entry.clone(), number(entry, item)));
+            let numbered = operations
+                .iter()
+                .zip(items)
+                .map(|(operation, item)| (operation.clone(), number(operation, item)));
             self.wire.push((id, numbered.collect()));
             assert!(self.wire.len() <= IN_FLIGHT);
         }
     }
 
     fn execute(&mut self) {
-        let (id, entries) = self.wire.remove(0);
+        let (id, operations) = self.wire.remove(0);
         if !self.is_loaded {
             self.is_asked |= self.send_queue.not_loaded(id, at(self.now));
             return;
         }
-        let answers = entries.into_iter().map(|(entry, number)| self.run(&entry, number)).collect();
+        let answers =
+            operations.into_iter().map(|(operation, number)| self.run(&operation, number)).collect();
         self.send_queue.answered(id, answers, at(self.now));
     }
 
-    fn run(&mut self, entry: &Entry, number: Instant) -> Answer {
-        let (owner, answer) = match entry {
-            Entry::Lock(lock) => (&lock.owner, Answer::Granted { vote: 1 }),
-            Entry::Unlock(unlock) => (&unlock.owner, Answer::Unlocked { deleted: 1 }),
+    fn run(&mut self, operation: &Operation, number: Instant) -> Answer {
+        let (owner, answer) = match operation {
+            Operation::Lock(lock) => (&lock.owner, Answer::Granted { vote: 1 }),
+            Operation::Unlock(unlock) => (&unlock.owner, Answer::Unlocked { deleted: 1 }),
             other => panic!("{other:?} was never submitted"),
         };
         let last = self.executed.get(owner).copied();
-        assert!(last < Some(number) || entry.must_deliver(), "a lock came after a later unlock, or twice");
+        assert!(
+            last < Some(number) || operation.must_deliver(),
+            "a lock came after a later unlock, or twice"
+        );
         self.executed.insert(owner.clone(), last.map_or(number, |last| last.max(number)));
         answer
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::node::{
-    Abstention, Init, NewNodes, QuorumParameters, Reconfigure, Register, RestartGuard, answer::Registration,
+    Abstention, Init, NewNodes, QuorumParameters, Reconfigure, Register, Registration, RestartGuard,
 };
 
 /// A node, and how a client asks it that knows its present incarnation.
@@ -33,18 +33,18 @@ impl Node {
         }
     }
 
-    fn ask(&mut self, entry: &Entry) -> Answer {
+    fn ask(&mut self, operation: &Operation) -> Answer {
         let guarded = QuorumParameters {
             guard: self.guard,
             incarnation: Some(self.incarnation().as_str().into()),
             ..parameters()
         };
-        self.fixture.state.apply(&guarded, entry, self.fixture.now()).answer
+        self.fixture.state.apply(&guarded, operation, self.fixture.now()).answer
     }
 
     fn register(&mut self, new_nodes: NewNodes) -> Option<Duration> {
         let time = self.fixture.now().since_epoch();
-        match self.ask(&Entry::Register(Register { new_nodes, time })) {
+        match self.ask(&Operation::Register(Register { new_nodes, time })) {
             Answer::Registered(registration) => registration.quarantine,
             other => panic!("{other:?}"),
         }
@@ -55,7 +55,7 @@ impl Node {
     }
 
     fn init_at(&mut self, is_rehearsal: bool, time: Duration) -> Answer {
-        self.ask(&Entry::Init(Init { is_rehearsal, time }))
+        self.ask(&Operation::Init(Init { is_rehearsal, time }))
     }
 
     /// Keeps its data.
@@ -146,7 +146,7 @@ fn a_node_that_may_have_voted_is_none_of_a_new_quorum() {
         }),
         ("it was opened by a reconfiguration", |node| {
             let same = parameters().fingerprint;
-            node.ask(&Entry::Reconfigure(Reconfigure { from: same.clone(), to: same }));
+            node.ask(&Operation::Reconfigure(Reconfigure { from: same.clone(), to: same }));
         }),
         ("it was admitted unseen", |node| {
             *node = Node::new();
@@ -168,7 +168,7 @@ fn a_node_that_may_have_voted_is_none_of_a_new_quorum() {
 fn a_node_in_its_first_quarantine_of_another_quorum_is_none_of_this_one() {
     let mut node = Node::in_first_quarantine();
     let other = QuorumParameters { fingerprint: Fingerprint::new("other"), ..parameters() };
-    let init = Entry::Init(Init { is_rehearsal: false, time: node.fixture.now().since_epoch() });
+    let init = Operation::Init(Init { is_rehearsal: false, time: node.fixture.now().since_epoch() });
     let answer = node.fixture.state.apply(&other, &init, node.fixture.now()).answer;
     assert_eq!(answer, Answer::AlreadyRegistered { fingerprint: parameters().fingerprint });
 }

@@ -3,27 +3,24 @@
 use super::*;
 use crate::{
     mutation::{Mutation, break_rule},
-    node::{
-        Abstention, Init, NewNodes, QuorumParameters, Reconfigure, Register, RestartGuard,
-        answer::Registration,
-    },
+    node::{Abstention, Init, NewNodes, QuorumParameters, Reconfigure, Register, Registration, RestartGuard},
 };
 
 const NEXT: &str = "next incarnation";
 
 impl Fixture {
     /// Over a connection that has registered in this incarnation.
-    fn ask_in(&mut self, incarnation: &str, entry: &Entry) -> Answer {
+    fn ask_in(&mut self, incarnation: &str, operation: &Operation) -> Answer {
         let guarded = QuorumParameters {
             guard: RestartGuard::PerConnection,
             incarnation: Some(incarnation.into()),
             ..parameters()
         };
-        self.state.apply(&guarded, entry, self.now()).answer
+        self.state.apply(&guarded, operation, self.now()).answer
     }
 
-    fn ask_guarded(&mut self, entry: &Entry) -> Answer {
-        self.ask_in("incarnation", entry)
+    fn ask_guarded(&mut self, operation: &Operation) -> Answer {
+        self.ask_in("incarnation", operation)
     }
 
     /// The quarantine that the node is in after registering.
@@ -37,12 +34,12 @@ impl Fixture {
     /// By a client whose time this is.
     fn register_at(&mut self, admits_new: bool, time: Duration) -> Answer {
         let new_nodes = if admits_new { NewNodes::Admit } else { NewNodes::Quarantine };
-        self.ask_guarded(&Entry::Register(Register { new_nodes, time }))
+        self.ask_guarded(&Operation::Register(Register { new_nodes, time }))
     }
 
     fn init(&mut self) -> Answer {
         let time = self.now().since_epoch();
-        self.ask_guarded(&Entry::Init(Init { is_rehearsal: false, time }))
+        self.ask_guarded(&Operation::Init(Init { is_rehearsal: false, time }))
     }
 
     fn restart(&mut self) {
@@ -162,7 +159,7 @@ fn a_configuration_is_closed_and_opened_and_clients_of_neither_vote_in_between()
     let (old, new) = (parameters().fingerprint, Fingerprint::new("new"));
     let closed = new.closed_for();
     let change = |from: &Fingerprint, to: &Fingerprint| {
-        Entry::Reconfigure(Reconfigure { from: from.clone(), to: to.clone() })
+        Operation::Reconfigure(Reconfigure { from: from.clone(), to: to.clone() })
     };
     let mut node = Fixture::new();
     assert_eq!(node.ask(&change(&old, &closed)), Answer::Abstains(Abstention::NotRegistered));

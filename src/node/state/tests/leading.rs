@@ -2,9 +2,8 @@
 
 use super::*;
 use crate::node::{
-    QuorumParameters, RestartGuard,
-    entries::{observe, proclaim, said},
-    names,
+    QuorumParameters, RestartGuard, names,
+    operation::samples::{observe, proclaim, said},
 };
 
 #[test]
@@ -43,16 +42,16 @@ fn what_a_leader_said_before_does_not_replace_what_it_said_after() {
 fn what_a_leader_said_lasts_for_a_ttl_from_when_it_was_repeated_last() {
     let mut node = Fixture::new();
     node.ask(&lock("a", "1", 60_000, 0));
-    let entry = proclaim("a", said("1", 7, 1, "v"), 5000);
-    node.ask(&entry);
+    let operation = proclaim("a", said("1", 7, 1, "v"), 5000);
+    node.ask(&operation);
     node.milliseconds += 3000;
-    node.ask(&entry);
+    node.ask(&operation);
     node.milliseconds += 5000;
     assert!(node.state.leader(&resource("a"), node.now()).is_some());
     node.milliseconds += 1;
     assert!(node.state.leader(&resource("a"), node.now()).is_none());
     node.state.sweep(node.now());
-    node.ask(&entry);
+    node.ask(&operation);
     assert_eq!(node.notices.len(), 2, "an observer has to know that it is back");
 }
 
@@ -61,10 +60,10 @@ fn a_leader_proclaims_in_quarantine_but_not_at_another_quorum() {
     let mut node = Fixture::new();
     node.ask(&lock("a", "1", 60_000, 0));
     let parameters = QuorumParameters { guard: RestartGuard::PerVote, ..parameters() };
-    let entry = proclaim("a", said("1", 7, 1, "v"), 5000);
+    let operation = proclaim("a", said("1", 7, 1, "v"), 5000);
     let now = node.now();
-    assert_eq!(node.state.apply(&parameters, &entry, now).answer, Answer::Proclaimed);
+    assert_eq!(node.state.apply(&parameters, &operation, now).answer, Answer::Proclaimed);
     node.set_metadata(0, "other");
     let expected = Answer::WrongQuorum { fingerprint: Fingerprint::new("other") };
-    assert_eq!(node.ask_in_vain(&entry), expected);
+    assert_eq!(node.ask_in_vain(&operation), expected);
 }

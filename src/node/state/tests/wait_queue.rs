@@ -2,9 +2,8 @@
 
 use super::*;
 use crate::node::{
-    Enqueue, Queued, Unlock,
-    entries::{enqueue, take, withdraw},
-    names,
+    Enqueue, Queued, Unlock, names,
+    operation::samples::{enqueue, take, withdraw},
     state::wait_queue::QueueEntry,
 };
 
@@ -24,7 +23,7 @@ impl QueueFixture {
         queue
     }
 
-    fn ask(&mut self, entry: &Entry) -> Answer {
+    fn ask(&mut self, entry: &Operation) -> Answer {
         let listeners = |topic: &Resource| u32::from(!self.deaf.contains(topic));
         let outcome = self.node.state.apply_before(&listeners, &parameters(), entry, self.node.now());
         self.node.notices.extend(outcome.notices);
@@ -315,8 +314,8 @@ fn a_rollback_leaves_nobody_to_be_let_go_first() {
 #[test]
 fn a_holder_that_knows_of_waiters_lets_them_go_first_at_every_node() {
     let mut queue = QueueFixture::held();
-    let Entry::Unlock(known) = unlock("a", "holder", true, false) else { panic!() };
-    queue.ask(&Entry::Unlock(Unlock { is_awaited: true, ..known }));
+    let Operation::Unlock(known) = unlock("a", "holder", true, false) else { panic!() };
+    queue.ask(&Operation::Unlock(Unlock { is_awaited: true, ..known }));
     assert_eq!(queued(&queue.ask(&lock("a", "newcomer", 5000, 0))).rank, 0);
 }
 
@@ -382,8 +381,8 @@ fn a_waiter_that_becomes_one_of_the_first_two_is_told() {
 #[test]
 fn a_waiter_that_only_waits_takes_nothing_and_wakes_nobody() {
     let mut queue = QueueFixture { node: Fixture::new(), deaf: Vec::new() };
-    let Entry::Enqueue(waits) = enqueue("a", "me", "w", 0, ENTRY_TTL) else { panic!() };
-    let answer = queue.ask(&Entry::Enqueue(Enqueue { only_waits: true, ..waits }));
+    let Operation::Enqueue(waits) = enqueue("a", "me", "w", 0, ENTRY_TTL) else { panic!() };
+    let answer = queue.ask(&Operation::Enqueue(Enqueue { only_waits: true, ..waits }));
     assert_eq!((queued(&answer).rank, queued(&answer).ticket > 0), (0, true));
     assert_eq!((queue.waiters(), queue.woken()), (vec!["w".into()], vec![]));
 }
@@ -391,8 +390,8 @@ fn a_waiter_that_only_waits_takes_nothing_and_wakes_nobody() {
 #[test]
 fn a_group_waits_in_the_queue_that_it_asks_for_and_is_told_which_of_its_resources_is_held() {
     let mut queue = QueueFixture::held();
-    let Entry::Enqueue(group) = enqueue("A a", "group", "group", 0, ENTRY_TTL) else { panic!() };
-    let answer = queue.ask(&Entry::Enqueue(Enqueue { resource: 1, ..group }));
+    let Operation::Enqueue(group) = enqueue("A a", "group", "group", 0, ENTRY_TTL) else { panic!() };
+    let answer = queue.ask(&Operation::Enqueue(Enqueue { resource: 1, ..group }));
     assert_eq!((queued(&answer).resource, queued(&answer).rank), (1, 0));
     assert_eq!(queued(&answer).holder.as_ref().map(|holder| holder.resource), Some(1));
     assert_eq!(queue.waiters(), ["group"]);

@@ -1,4 +1,4 @@
-//! The script and the pure node, side by side: the same entries give the same answers and leave the
+//! The script and the pure node, side by side: the same operations give the same answers and leave the
 //! same behind.
 
 use std::{
@@ -13,11 +13,10 @@ use redis::{Cmd, Connection, PushKind, Value};
 use self::sameness::{contents, is_near, is_same_answer};
 use crate::{
     node::{
-        Abstention, Answer, Enqueue, Entry, ForceUnlock, HeldBy, Holder, Init, Inspect, Inspection, Lock,
-        NewNodes, Observation, Observe, Proclaim, Proclamation, Queued, QuorumParameters, Reconfigure,
-        Register, Renew, Resources, RestartGuard, Tombstone, Unlock, Withdraw, WriteBack,
-        entries::{owner, parameters, resource},
-        names,
+        Abstention, Answer, Enqueue, ForceUnlock, HeldBy, Holder, Init, Inspect, Inspection, Lock, NewNodes,
+        Observation, Observe, Operation, Proclaim, Proclamation, Queued, QuorumParameters, Reconfigure,
+        Register, Renew, Resources, RestartGuard, Tombstone, Unlock, Withdraw, WriteBack, names,
+        operation::samples::{owner, parameters, resource},
         redis::script::tests::server::Server,
         state::{
             Counter, HeldKey, LARGEST_COUNTER, Leader, NodeMetadata, NodeState, NodeTime, Outcome,
@@ -262,7 +261,7 @@ impl Pair<'_> {
         }
     }
 
-    fn entry(&self, draft: &Draft, index: u64) -> Entry {
+    fn operation(&self, draft: &Draft, index: u64) -> Operation {
         let mut names: Vec<Resource> = draft.resources.iter().map(|name| resource(name)).collect();
         names.sort();
         let first = names[0].clone();
@@ -274,15 +273,15 @@ impl Pair<'_> {
         match &draft.question {
             Question::Lock { hint, has_turn } => {
                 let (hint, has_turn) = (self.number(hint), *has_turn);
-                Entry::Lock(Lock { resources, owner, ttl, hint, has_turn })
+                Operation::Lock(Lock { resources, owner, ttl, hint, has_turn })
             }
             Question::WriteBack { token } => {
-                Entry::WriteBack(WriteBack { resources, owner, token: self.number(token) })
+                Operation::WriteBack(WriteBack { resources, owner, token: self.number(token) })
             }
             Question::Renew { holds, token } => {
-                Entry::Renew(Renew { resources, owner, holds: *holds, ttl, token: self.number(token) })
+                Operation::Renew(Renew { resources, owner, holds: *holds, ttl, token: self.number(token) })
             }
-            Question::Unlock { notify, tombstone, is_awaited } => Entry::Unlock(Unlock {
+            Question::Unlock { notify, tombstone, is_awaited } => Operation::Unlock(Unlock {
                 resources,
                 owner,
                 notify: *notify,
@@ -294,28 +293,28 @@ impl Pair<'_> {
                     (enters.then_some(ttl), index % resources.len(), *only_waits);
                 let lock = Lock { resources, owner, ttl, hint: 0, has_turn: true };
                 let (waiter, ticket) = (self::owner(waiter), self.number(ticket));
-                Entry::Enqueue(Enqueue { lock, resource, waiter, ticket, entry_ttl, only_waits })
+                Operation::Enqueue(Enqueue { lock, resource, waiter, ticket, entry_ttl, only_waits })
             }
             Question::Withdraw { waiter } => {
-                Entry::Withdraw(Withdraw { resource: first, waiter: self::owner(waiter) })
+                Operation::Withdraw(Withdraw { resource: first, waiter: self::owner(waiter) })
             }
-            Question::ForceUnlock => Entry::ForceUnlock(ForceUnlock { resources }),
-            Question::Inspect => Entry::Inspect(Inspect { resource: first }),
+            Question::ForceUnlock => Operation::ForceUnlock(ForceUnlock { resources }),
+            Question::Inspect => Operation::Inspect(Inspect { resource: first }),
             Question::Proclaim { number } => {
                 let value = format!("v\0\n{number}").into_bytes().into();
                 let since = Duration::from_secs(*number + 1);
                 let said = Proclamation { owner, term: self.last, number: *number, value, since };
-                Entry::Proclaim(Proclaim { resource: first, said, ttl })
+                Operation::Proclaim(Proclaim { resource: first, said, ttl })
             }
-            Question::Observe => Entry::Observe(Observe { resource: first }),
+            Question::Observe => Operation::Observe(Observe { resource: first }),
             Question::Register { new_nodes, is_off } => {
-                Entry::Register(Register { new_nodes: *new_nodes, time: self.time(*is_off) })
+                Operation::Register(Register { new_nodes: *new_nodes, time: self.time(*is_off) })
             }
             Question::Init { is_rehearsal, is_off } => {
-                Entry::Init(Init { is_rehearsal: *is_rehearsal, time: self.time(*is_off) })
+                Operation::Init(Init { is_rehearsal: *is_rehearsal, time: self.time(*is_off) })
             }
             Question::Reconfigure { from, to } => {
-                Entry::Reconfigure(Reconfigure { from: Fingerprint::new(from), to: Fingerprint::new(to) })
+                Operation::Reconfigure(Reconfigure { from: Fingerprint::new(from), to: Fingerprint::new(to) })
             }
         }
     }
@@ -335,7 +334,7 @@ impl Pair<'_> {
     fn predict(
         &self,
         parameters: &QuorumParameters,
-        entries: &[Entry],
+        operations: &[Operation],
         said: &[Answer],
         told: &[Vec<u8>],
         now: NodeTime,
@@ -344,14 +343,15 @@ impl Pair<'_> {
         let (mut expected, mut notices) = (Vec::new(), Vec::new());
         let is_heard = |channel: &Vec<u8>| self.listening.contains(channel);
         let listeners = |topic: &Resource| u32::from(is_heard(&names::notice_channel(topic)));
-        let mut is_same = entries.len() == said.len();
-        for (entry, said) in entries.iter().zip(said) {
+        let mut is_same = operations.len() == said.len();
+        for (operation, said) in operations.iter().zip(said) {
             let before = state.clone();
-            let Outcome { answer, notices: topics } = state.apply_before(&listeners, parameters, entry, now);
+            let Outcome { answer, notices: topics } =
+                state.apply_before(&listeners, parameters, operation, now);
             notices.extend(topics.iter().map(names::notice_channel).filter(is_heard));
-            is_same &= is_same_answer(entry, &answer, said, &state, now);
-            adopt_ticket(&mut state, entry, said);
-            adopt_mark(&mut state, &before, entry, (&answer, said), now);
+            is_same &= is_same_answer(operation, &answer, said, &state, now);
+            adopt_ticket(&mut state, operation, said);
+            adopt_mark(&mut state, &before, operation, (&answer, said), now);
             expected.push(answer);
         }
         if is_same && notices == told { Ok(state) } else { Err((expected, shown(&notices))) }
@@ -373,21 +373,21 @@ impl Pair<'_> {
                     hand_over: HAND_OVER,
                     ..parameters()
                 };
-                let entries: Vec<Entry> =
-                    (0..).zip(drafts).map(|(index, draft)| self.entry(draft, index)).collect();
-                let said = self.server.call(&parameters, &entries);
+                let operations: Vec<Operation> =
+                    (0..).zip(drafts).map(|(index, draft)| self.operation(draft, index)).collect();
+                let said = self.server.call(&parameters, &operations);
                 let after = self.now();
                 let told = told(self.ear);
-                let state = self.predict(&parameters, &entries, &said, &told, before);
+                let state = self.predict(&parameters, &operations, &said, &told, before);
                 // A second may have begun in between, which counters that were missing show: in
                 // answers, or only in what is stored.
                 self.state = match state {
                     Ok(state) if before.seconds() == after.seconds() || self.agrees_with(&state) => state,
-                    other => self.predict(&parameters, &entries, &said, &told, after).or(other).map_err(
+                    other => self.predict(&parameters, &operations, &said, &told, after).or(other).map_err(
                         |expected| {
                             let told = shown(&told);
                             let problem =
-                                format!("{entries:#?}\nserver: {said:#?} {told:#?}\nstate: {expected:#?}");
+                                format!("{operations:#?}\nserver: {said:#?} {told:#?}\nstate: {expected:#?}");
                             TestCaseError::fail(problem)
                         },
                     )?,
@@ -641,12 +641,12 @@ fn shown(channels: &[Vec<u8>]) -> Vec<String> {
 fn adopt_mark(
     state: &mut NodeState,
     before: &NodeState,
-    entry: &Entry,
+    operation: &Operation,
     answers: (&Answer, &Answer),
     now: NodeTime,
 ) {
-    let (Entry::Lock(Lock { resources, has_turn: false, .. }), (Answer::Held(one), Answer::Held(other))) =
-        (entry, answers)
+    let (Operation::Lock(Lock { resources, has_turn: false, .. }), (Answer::Held(one), Answer::Held(other))) =
+        (operation, answers)
     else {
         return;
     };
@@ -660,11 +660,11 @@ fn adopt_mark(
 
 /// The pure node is asked a little earlier than the server, and from then on has the tickets that
 /// the server gave.
-fn adopt_ticket(state: &mut NodeState, entry: &Entry, said: &Answer) {
+fn adopt_ticket(state: &mut NodeState, operation: &Operation, said: &Answer) {
     if let (
-        Entry::Enqueue(Enqueue { lock, resource, waiter, entry_ttl: Some(_), .. }),
+        Operation::Enqueue(Enqueue { lock, resource, waiter, entry_ttl: Some(_), .. }),
         Answer::Queued(queued),
-    ) = (entry, said)
+    ) = (operation, said)
     {
         state.change_entry(&lock.resources[*resource], waiter, |entry| entry.ticket = queued.ticket);
     }

@@ -7,7 +7,9 @@ use redis::Value;
 use crate::{
     node::{
         Answer, Observation, Queued,
-        entries::{enqueue, inspect, lock, observe, owner, proclaim, renew, said, unlock, write_back},
+        operation::samples::{
+            enqueue, inspect, lock, observe, owner, proclaim, renew, said, unlock, write_back,
+        },
         redis::script,
     },
     values::NodeError,
@@ -19,10 +21,10 @@ fn text(text: &str) -> Value {
 
 #[test]
 fn a_reply_of_the_wrong_shape_is_a_protocol_error_of_each_entry() {
-    let entries = [lock("a", "me", 1, 0), inspect("a")];
+    let operations = [lock("a", "me", 1, 0), inspect("a")];
     let one = Value::Array(vec![Value::Array(vec![text("gone")])]);
     for reply in [Value::Nil, Value::Okay, Value::Int(1), one, Value::Array(vec![])] {
-        let answers = script::decode(&entries, reply);
+        let answers = script::decode(&operations, reply);
         assert_eq!(answers.len(), 2);
         assert!(answers.iter().all(|answer| matches!(answer, Answer::Error(NodeError::Protocol(_)))));
     }
@@ -30,7 +32,7 @@ fn a_reply_of_the_wrong_shape_is_a_protocol_error_of_each_entry() {
 
 #[test]
 fn an_answer_that_does_not_belong_to_its_entry_is_a_protocol_error_of_that_entry() {
-    let entries = [
+    let operations = [
         lock("a", "me", 1, 0),
         write_back("a", "me", 1),
         renew("a", "me", 1, 1, 1),
@@ -49,21 +51,23 @@ fn an_answer_that_does_not_belong_to_its_entry_is_a_protocol_error_of_that_entry
         vec![text("observed"), Value::Nil],
     ];
     let reply = Value::Array(wrong.into_iter().map(Value::Array).collect());
-    for answer in script::decode(&entries, reply) {
+    for answer in script::decode(&operations, reply) {
         assert!(matches!(answer, Answer::Error(NodeError::Protocol(_))), "{answer:?}");
     }
     let numbers = Value::Array(vec![Value::Int(-1), Value::Int(1), Value::Int(2), Value::Int(-1)]);
-    for answer in script::decode(&entries[..4], numbers) {
+    for answer in script::decode(&operations[..4], numbers) {
         assert!(matches!(answer, Answer::Error(NodeError::Protocol(_))), "{answer:?}");
     }
 }
 
 #[test]
 fn what_is_awaited_is_decoded_as_it_is_without() {
-    let entries = [renew("a", "me", 1, 1, 1), unlock("a", "me", false, false), enqueue("a", "me", "w", 0, 1)];
+    let operations =
+        [renew("a", "me", 1, 1, 1), unlock("a", "me", false, false), enqueue("a", "me", "w", 0, 1)];
     let awaited = |inner: Value| Value::Array(vec![text("awaited"), inner]);
-    let answers =
-        |inner: [Value; 3]| script::decode(&entries, Value::Array(inner.into_iter().map(awaited).collect()));
+    let answers = |inner: [Value; 3]| {
+        script::decode(&operations, Value::Array(inner.into_iter().map(awaited).collect()))
+    };
     let renewed = Value::Array(vec![text("renewed"), Value::Int(0)]);
     let expected =
         [Answer::Renewed { proves: false }, Answer::Unlocked { deleted: 2 }, Answer::Granted { vote: 17 }];
@@ -83,8 +87,8 @@ fn an_entry_in_the_queue_of_a_resource_that_was_not_asked_for_is_a_protocol_erro
         let numbers = [index, 7, 1, 500].map(Value::Int);
         Value::Array(std::iter::once(text("queued")).chain(numbers).collect())
     };
-    let entries = [lock("a b", "me", 1, 0), lock("a b", "me", 1, 0)];
-    let answers = script::decode(&entries, Value::Array(vec![queued(1), queued(2)]));
+    let operations = [lock("a b", "me", 1, 0), lock("a b", "me", 1, 0)];
+    let answers = script::decode(&operations, Value::Array(vec![queued(1), queued(2)]));
     let patience = Duration::from_millis(500);
     let expected = Queued { resource: 1, ticket: 7, rank: 1, patience, holder: None };
     assert_eq!(answers[0], Answer::Queued(expected));

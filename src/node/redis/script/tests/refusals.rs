@@ -2,9 +2,10 @@
 
 use crate::{
     node::{
-        Answer, Entry, Unlock,
-        entries::{enqueue, force_unlock, lock, owner, parameters, proclaim, renew, resource, said, unlock},
-        names,
+        Answer, Operation, Unlock, names,
+        operation::samples::{
+            enqueue, force_unlock, lock, owner, parameters, proclaim, renew, resource, said, unlock,
+        },
         redis::script::tests::server::Server,
     },
     values::NodeError,
@@ -33,13 +34,17 @@ fn a_replica_refuses_every_write() {
     server.one(&parameters(), &lock("held", "me", 50_000, 0));
     let keys = server.keys();
     server.run("REPLICAOF 127.0.0.1 1");
-    for entry in [
+    for operation in [
         lock("a", "me", 5000, 0),
         renew("held", "me", 1, 5000, 7),
         unlock("held", "me", true, true),
         force_unlock("held"),
     ] {
-        assert_eq!(server.one(&parameters(), &entry), Answer::Error(NodeError::ReadOnly), "{entry:?}");
+        assert_eq!(
+            server.one(&parameters(), &operation),
+            Answer::Error(NodeError::ReadOnly),
+            "{operation:?}"
+        );
     }
     let nothing_there = server.one(&parameters(), &unlock("held", "other", true, false));
     assert_eq!(nothing_there, Answer::Unlocked { deleted: 0 }, "what is not there need not be delivered");
@@ -81,10 +86,14 @@ fn a_replica_refuses_the_short_way_as_well() {
     let (mut server, vote) = registered();
     let keys = server.keys();
     server.run("REPLICAOF 127.0.0.1 1");
-    for entry in
+    for operation in
         [lock("a", "me", 5000, 0), renew("held", "me", 1, 60_000, vote), unlock("held", "me", true, false)]
     {
-        assert_eq!(server.one(&parameters(), &entry), Answer::Error(NodeError::ReadOnly), "{entry:?}");
+        assert_eq!(
+            server.one(&parameters(), &operation),
+            Answer::Error(NodeError::ReadOnly),
+            "{operation:?}"
+        );
     }
     assert!(matches!(server.one(&parameters(), &lock("held", "other", 5000, 0)), Answer::Held(_)));
     assert_eq!(server.keys(), keys);
@@ -99,7 +108,7 @@ fn a_permission_that_is_missing_is_told_by_the_short_way_too() {
     let renew = renew("held", "me", 1, 60_000, vote);
     let unlock = unlock("held", "me", true, false);
     let granted = lock("a", "me", 5000, 0);
-    for (missing, entries) in [
+    for (missing, operations) in [
         ("hlen", vec![&granted, &refused, &renew]),
         ("hmget", vec![&granted, &refused, &renew]),
         ("pttl", vec![&granted, &refused, &renew]),
@@ -113,10 +122,10 @@ fn a_permission_that_is_missing_is_told_by_the_short_way_too() {
         server.connect();
         server.run(&format!("ACL SETUSER u{missing} on >x ~* &* +@all -{missing}"));
         server.connect_as(&format!("u{missing}"));
-        for entry in entries {
-            let answer = server.one(&parameters(), entry);
+        for operation in operations {
+            let answer = server.one(&parameters(), operation);
             let is_denied = matches!(answer, Answer::Error(NodeError::NoPermission(_)));
-            assert!(is_denied, "{missing}: {entry:?}: {answer:?}");
+            assert!(is_denied, "{missing}: {operation:?}: {answer:?}");
         }
     }
     server.connect();
@@ -160,8 +169,8 @@ fn an_unlock_that_may_neither_mark_nor_wake_is_one_all_the_same() {
         server.run("SET redquorum:mark:{held} 1 PX 50000");
         server.run(&format!("ACL SETUSER u on >x ~* &* +@all -{missing}"));
         server.connect_as("u");
-        let Entry::Unlock(unlock) = unlock("held", "me", true, false) else { unreachable!() };
-        let answer = server.one(&parameters(), &Entry::Unlock(Unlock { is_awaited: true, ..unlock }));
+        let Operation::Unlock(unlock) = unlock("held", "me", true, false) else { unreachable!() };
+        let answer = server.one(&parameters(), &Operation::Unlock(Unlock { is_awaited: true, ..unlock }));
         let (answer, _) = answer.into_parts();
         assert_eq!(answer, Answer::Unlocked { deleted: 1 }, "{missing}");
         server.connect();
@@ -200,7 +209,7 @@ fn whatever_permission_is_missing_no_key_stays_without_a_ttl() {
         server.one(&parameters(), &lock("d", "before", 5000, 0));
         server.one(&parameters(), &unlock("d", "before", true, false));
         server.connect_as(&format!("u{missing}"));
-        let entries = [
+        let operations = [
             lock("a b", "me", 5000, 0),
             lock("a b", "me", 6000, 0),
             renew("a c", "me", 2, 7000, 7),
@@ -216,7 +225,7 @@ fn whatever_permission_is_missing_no_key_stays_without_a_ttl() {
             unlock("d", "me", true, false),
         ];
         let _listening = server.listen(std::iter::once(names::turn(&resource("d"), &owner("w"))));
-        let answers = server.call(&parameters(), &entries);
+        let answers = server.call(&parameters(), &operations);
         let denied = |answer: &Answer| matches!(answer, Answer::Error(NodeError::NoPermission(_)));
         let [long, short] = [&answers[0], &answers[5]].map(denied);
         match missing {

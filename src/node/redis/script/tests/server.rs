@@ -13,9 +13,8 @@ use redis::{Cmd, Connection, ConnectionLike, FromRedisValue, RedisResult};
 
 use crate::{
     node::{
-        Answer, Entry, QuorumParameters,
-        entries::parameters,
-        names,
+        Answer, Operation, QuorumParameters, names,
+        operation::samples::parameters,
         redis::{program, script},
     },
     values::{OwnerId, Resource},
@@ -64,7 +63,7 @@ impl Server {
     }
 
     /// From now on the node has the metadata of the quorum and the incarnation that are named in
-    /// `parameters`, so that entries of one resource take the short ways.
+    /// `parameters`, so that operations of one resource take the short ways.
     pub(super) fn register(&mut self) {
         let QuorumParameters { incarnation, fingerprint, .. } = parameters();
         self.run(&format!(
@@ -101,19 +100,19 @@ impl Server {
     }
 
     fn load(&mut self) {
-        let sha: String = self.get(redis::cmd("SCRIPT").arg("LOAD").arg(script::text()));
+        let sha: String = self.get(redis::cmd("SCRIPT").arg("LOAD").arg(script::source()));
         assert_eq!(sha, script::sha(), "the server names the script otherwise");
     }
 
-    pub(super) fn call(&mut self, parameters: &QuorumParameters, entries: &[Entry]) -> Vec<Answer> {
-        let reply = self.connection.req_command(&script::command(parameters, entries)).unwrap();
-        let answers = script::decode(entries, reply);
-        assert_eq!(answers.len(), entries.len());
+    pub(super) fn call(&mut self, parameters: &QuorumParameters, operations: &[Operation]) -> Vec<Answer> {
+        let reply = self.connection.req_command(&script::command(parameters, operations)).unwrap();
+        let answers = script::decode(operations, reply);
+        assert_eq!(answers.len(), operations.len());
         answers
     }
 
-    pub(super) fn one(&mut self, parameters: &QuorumParameters, entry: &Entry) -> Answer {
-        self.call(parameters, std::slice::from_ref(entry)).remove(0)
+    pub(super) fn one(&mut self, parameters: &QuorumParameters, operation: &Operation) -> Answer {
+        self.call(parameters, std::slice::from_ref(operation)).remove(0)
     }
 
     pub(super) fn get<T: FromRedisValue>(&mut self, command: &Cmd) -> T {

@@ -4,12 +4,11 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     node::{
-        Answer, Entry, HeldBy, Holder, Inspection, Observation, Queued, QuorumParameters,
-        entries::{
+        Answer, HeldBy, Holder, Inspection, Observation, Operation, Queued, QuorumParameters, names,
+        operation::samples::{
             enqueue, force_unlock, inspect, lock, observe, owner, parameters, proclaim, renew, resource,
             resources, said, unlock, write_back,
         },
-        names,
         redis::script::tests::server::Server,
         state::LARGEST_COUNTER,
     },
@@ -27,7 +26,7 @@ fn error(error: NodeError) -> Answer {
 fn a_resource_of_another_type_fails_its_own_entry_and_no_other() {
     let mut server = Server::start();
     server.run("SET b text");
-    let entries: Vec<Entry> = vec![
+    let operations: Vec<Operation> = vec![
         lock("a", "me", 5000, 0),
         lock("b", "me", 5000, 0),
         renew("b", "me", 1, 5000, 1),
@@ -39,7 +38,7 @@ fn a_resource_of_another_type_fails_its_own_entry_and_no_other() {
         observe("b"),
         lock("c", "me", 5000, 0),
     ];
-    let answers = server.call(&parameters(), &entries);
+    let answers = server.call(&parameters(), &operations);
     assert!(matches!(answers[0], Answer::Granted { .. }), "{answers:?}");
     assert!(answers[1..9].iter().all(|answer| *answer == error(NodeError::WrongType)), "{answers:?}");
     assert!(matches!(answers[9], Answer::Granted { .. }), "{answers:?}");
@@ -112,12 +111,12 @@ fn the_last_votes_below_the_largest_counter_are_exact() {
 #[test]
 fn a_foreign_lock_without_a_ttl_gets_the_longest_one() {
     let mut server = Server::start();
-    for entry in [lock("a", "me", 5000, 0), renew("a", "me", 1, 5000, 7)] {
+    for operation in [lock("a", "me", 5000, 0), renew("a", "me", 1, 5000, 7)] {
         server.run("DEL a");
         server.run(&format!("HSET a {OTHER} 2"));
         let expected =
             Holder { resource: 0, owner: Some(owner(OTHER)), remaining: parameters().max_ttl, counter: 0 };
-        assert_eq!(server.one(&parameters(), &entry), Answer::Held(expected));
+        assert_eq!(server.one(&parameters(), &operation), Answer::Held(expected));
         let ttl = Duration::from_millis(server.ttl(b"a").unsigned_abs());
         assert!(ttl <= parameters().max_ttl && ttl > parameters().max_ttl / 2);
     }
@@ -142,13 +141,13 @@ fn a_hash_that_is_no_lock_never_gets_a_ttl() {
         server.run("DEL a");
         server.run(&format!("HSET a {hash}"));
         let before: BTreeMap<String, String> = server.get(redis::cmd("HGETALL").arg("a"));
-        for entry in [
+        for operation in [
             lock("a", "me", 5000, 0),
             lock("a b", "me", 5000, 0),
             renew("a", "me", 1, 5000, 7),
             enqueue("a", "me", "w", 0, 5000),
         ] {
-            let answer = server.one(&parameters(), &entry);
+            let answer = server.one(&parameters(), &operation);
             let (Answer::Held(holder) | Answer::Queued(Queued { holder: Some(holder), .. })) = answer else {
                 panic!("{hash}: {answer:?}")
             };
@@ -168,8 +167,8 @@ fn data_of_an_application_is_never_part_of_an_answer() {
         server.run("DEL a");
         server.run(&format!("HSET a {field} {value}"));
         let shown = (field.len() < 128).then(|| field.clone());
-        for entry in [lock("a", "me", 5000, 0), renew("a", "me", 1, 5000, 7)] {
-            let Answer::Held(holder) = server.one(&parameters(), &entry) else { panic!("{field:.9}") };
+        for operation in [lock("a", "me", 5000, 0), renew("a", "me", 1, 5000, 7)] {
+            let Answer::Held(holder) = server.one(&parameters(), &operation) else { panic!("{field:.9}") };
             assert_eq!(holder.owner.as_ref().map(|owner| owner.to_string()), shown);
         }
         let Answer::Inspected(seen) = server.one(&parameters(), &inspect("a")) else { panic!("{field:.9}") };
@@ -183,8 +182,9 @@ fn a_group_of_very_many_resources_fails_no_other_entry_of_its_call() {
     server.one(&parameters(), &lock("c", "me", 5000, 0));
     let names: Vec<String> = (0..9000).map(|number| format!("g{number}")).collect();
     let group = lock(&names.join(" "), "me", 5000, 0);
-    let entries = [lock("a", "me", 5000, 0), group, lock("b", "me", 5000, 0), unlock("c", "me", true, false)];
-    let answers = server.call(&parameters(), &entries);
+    let operations =
+        [lock("a", "me", 5000, 0), group, lock("b", "me", 5000, 0), unlock("c", "me", true, false)];
+    let answers = server.call(&parameters(), &operations);
     assert!(answers[..3].iter().all(|answer| matches!(answer, Answer::Granted { .. })), "{answers:?}");
     assert_eq!(answers[3], Answer::Unlocked { deleted: 1 });
 }
@@ -192,10 +192,10 @@ fn a_group_of_very_many_resources_fails_no_other_entry_of_its_call() {
 #[test]
 fn a_key_of_ours_without_a_ttl_gets_one() {
     let mut server = Server::start();
-    for entry in [lock("a", "me", 5000, 0), renew("a", "me", 1, 5000, 7)] {
+    for operation in [lock("a", "me", 5000, 0), renew("a", "me", 1, 5000, 7)] {
         server.run("DEL a");
         server.run("HSET a me 1");
-        assert!(!matches!(server.one(&parameters(), &entry), Answer::Error(_)));
+        assert!(!matches!(server.one(&parameters(), &operation), Answer::Error(_)));
         assert!((4000..=5000).contains(&server.ttl(b"a")));
     }
 }
@@ -205,8 +205,8 @@ fn a_hash_of_several_fields_is_held_by_somebody_unknown() {
     let mut server = Server::start();
     server.run("HSET a mode read me 1");
     server.run("PEXPIRE a 50000");
-    for entry in [lock("a", "me", 5000, 0), renew("a", "me", 1, 5000, 7)] {
-        let Answer::Held(holder) = server.one(&parameters(), &entry) else { panic!("not held") };
+    for operation in [lock("a", "me", 5000, 0), renew("a", "me", 1, 5000, 7)] {
+        let Answer::Held(holder) = server.one(&parameters(), &operation) else { panic!("not held") };
         assert_eq!((holder.resource, holder.owner, holder.counter), (0, None, 0));
         assert!(holder.remaining > Duration::from_secs(40));
     }
@@ -249,8 +249,8 @@ fn metadata_of_another_quorum_refuses_locks_but_no_unlock() {
         write_back("a", "me", 7),
         proclaim("a", said("me", 7, 1, "v"), 5000),
     ];
-    for entry in refused {
-        let answer = server.one(&parameters(), &entry);
+    for operation in refused {
+        let answer = server.one(&parameters(), &operation);
         assert!(
             matches!(&answer, Answer::WrongQuorum { fingerprint } if fingerprint.as_str() == "other"),
             "{answer:?}"
@@ -314,13 +314,13 @@ fn a_release_is_told_on_redissons_channel_only_if_it_is_real() {
 fn the_key_of_a_leader_of_another_type_fails_its_own_entry_and_is_kept() {
     let mut server = Server::start();
     server.run("SET redquorum:leader:{a} text");
-    let entries = [
+    let operations = [
         lock("a", "me", 5000, 0),
         proclaim("a", said("me", 1, 1, "v"), 5000),
         observe("a"),
         unlock("a", "me", true, false),
     ];
-    let answers = server.call(&parameters(), &entries);
+    let answers = server.call(&parameters(), &operations);
     assert_eq!(answers[1..3], [error(NodeError::WrongType), error(NodeError::WrongType)]);
     assert_eq!(answers[3], Answer::Unlocked { deleted: 1 });
     let text: String = server.get(redis::cmd("GET").arg("redquorum:leader:{a}"));
@@ -426,9 +426,9 @@ fn a_queue_that_forms_within_a_call_is_seen_by_the_unlock_behind_it() {
     for name in ["a", "b"] {
         server.one(&parameters(), &lock(name, "me", 5000, 0));
     }
-    let entries =
+    let operations =
         [unlock("b", "me", true, false), enqueue("a", "other", "w", 0, 5000), unlock("a", "me", true, false)];
-    let answers = server.call(&parameters(), &entries);
+    let answers = server.call(&parameters(), &operations);
     assert!(matches!(answers[1], Answer::Queued(_)), "{answers:?}");
     assert_eq!(answers[2], Answer::Unlocked { deleted: 1 });
     // It was woken, and does not listen.

@@ -72,21 +72,21 @@ pub(super) fn is_near(one: Duration, other: Duration) -> bool {
 
 /// Whether answers are the same but for a little time.
 pub(super) fn is_same_answer(
-    entry: &Entry,
+    operation: &Operation,
     expected: &Answer,
     said: &Answer,
     state: &NodeState,
     now: NodeTime,
 ) -> bool {
     let is_same_held = |one: &Holder, other: &Holder| {
-        let is_same_resource = one.resource == other.resource || is_tie(entry, other, state, now);
+        let is_same_resource = one.resource == other.resource || is_tie(operation, other, state, now);
         is_same_resource
             && one.owner == other.owner
             && one.counter == other.counter
             && is_near(one.remaining, other.remaining)
     };
     match (expected, said) {
-        (Answer::Awaited(one), Answer::Awaited(other)) => is_same_answer(entry, one, other, state, now),
+        (Answer::Awaited(one), Answer::Awaited(other)) => is_same_answer(operation, one, other, state, now),
         (Answer::Held(one), Answer::Held(other)) => is_same_held(one, other),
         (Answer::Queued(one), Answer::Queued(other)) => {
             let is_same_holder = match (&one.holder, &other.holder) {
@@ -98,7 +98,7 @@ pub(super) fn is_same_answer(
             let is_of_holder =
                 |of: &Queued| of.holder.as_ref().is_some_and(|holder| holder.resource == of.resource);
             let is_same_resource = one.resource == other.resource
-                || (matches!(entry, Entry::Enqueue(_)) && is_of_holder(one) && is_of_holder(other));
+                || (matches!(operation, Operation::Enqueue(_)) && is_of_holder(one) && is_of_holder(other));
             is_same_resource
                 && one.rank == other.rank
                 && is_same_holder
@@ -145,10 +145,10 @@ fn is_same_ticket(one: &Queued, other: &Queued) -> bool {
 
 /// Whether this holder is as good as the first of those who tie: servers before 7.2 give the keys
 /// of one script ttls that begin a millisecond apart.
-fn is_tie(entry: &Entry, holder: &Holder, state: &NodeState, now: NodeTime) -> bool {
-    let (Entry::Lock(Lock { resources, .. })
-    | Entry::Enqueue(Enqueue { lock: Lock { resources, .. }, .. })
-    | Entry::Renew(Renew { resources, .. })) = entry
+fn is_tie(operation: &Operation, holder: &Holder, state: &NodeState, now: NodeTime) -> bool {
+    let (Operation::Lock(Lock { resources, .. })
+    | Operation::Enqueue(Enqueue { lock: Lock { resources, .. }, .. })
+    | Operation::Renew(Renew { resources, .. })) = operation
     else {
         return false;
     };

@@ -1,11 +1,10 @@
-//! Proclaim, observe: what a node does for a leader and for those that follow it.
+//! Proclaim: what a node keeps for a leader.
 
 use crate::{
     mutation::{self, Mutation},
     node::{
-        answer::{Answer, Observation},
         names,
-        request::{Observe, Proclaim},
+        operation::{Answer, Proclaim},
         state::{Leader, NodeState, NodeTime, Subscribers},
     },
 };
@@ -37,14 +36,5 @@ impl NodeState {
             subscribers.tell(names::leader(resource));
         }
         Answer::Proclaimed
-    }
-
-    pub(super) fn observe(&self, observe: &Observe, now: NodeTime) -> Answer {
-        let held = self.held(&observe.resource, now);
-        Answer::Observed(Observation {
-            owner: held.map(|held| held.owner.clone()),
-            remaining: held.map(|held| held.expires_at.remaining(now)),
-            said: self.leader(&observe.resource, now).map(|leader| leader.said.clone()),
-        })
     }
 }

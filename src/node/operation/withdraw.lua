@@ -1,4 +1,5 @@
 -- withdraw.lua  KEYS one resource  ARGV waiter  ->  withdrawn
+node.arity.withdraw = 1
 function node.withdraw(resources, waiter)
   node.leave_queue(resources[1], waiter)
   -- The waiter may have been woken and have left, or have had the vote and given it back: then no

@@ -1,4 +1,5 @@
 -- inspect.lua  KEYS one resource  ->  inspected counter incarnation|false fingerprint|false abstains for|-1|false [owner holds remaining]
+node.arity.inspect = 0
 function node.inspect(resources)
   local held = node.holder(resources[1])
   local counter = redis.call('GET', node.named('redisson_lock_token:', resources[1]))

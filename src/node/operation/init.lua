@@ -1,4 +1,5 @@
 -- init.lua  ARGV is_real 0|1, time  ->  registered incarnation|false [quarantine] | already_registered fingerprint | no_run_id | clock_off by | error READONLY
+node.arity.init = 2
 function node.init(_, is_real, time_of_client)
   local metadata = node.metadata()
   local is_in_first_quarantine = metadata.is_new == '1' and metadata.fingerprint == node.fingerprint

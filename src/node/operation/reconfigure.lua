@@ -1,4 +1,5 @@
 -- reconfigure.lua  ARGV from, to  ->  registered incarnation|false [quarantine] | wrong_quorum fingerprint | abstains
+node.arity.reconfigure = 2
 function node.reconfigure(_, from, to)
   local current = node.metadata().fingerprint
   if not current then

@@ -53,6 +53,7 @@ function node.ttl_before(resource, waiter)
   end
 end
 
+node.arity.enqueue = 8
 function node.enqueue(resources, owner, ttl, hint, waiter, ticket, entry_ttl, index, only_waits)
   node.may_vote()
   if node.is_any_gone(resources, owner) then

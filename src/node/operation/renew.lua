@@ -1,4 +1,5 @@
--- renew_any.lua  KEYS resources  ARGV owner, holds, ttl, token  ->  1 | renewed 0 | awaited, and one of these | renewed_in_quarantine [remaining] | held index owner remaining counter | gone
+-- renew.lua  KEYS resources  ARGV owner, holds, ttl, token  ->  1 | renewed 0 | awaited, and one of these | renewed_in_quarantine [remaining] | held index owner remaining counter | gone
+node.arity.renew_any = 4
 function node.renew_any(resources, owner, holds, ttl, token)
   node.admit()
   token = node.integer(token)

@@ -1,4 +1,4 @@
--- lock_any.lua  KEYS resources  ARGV owner, ttl, hint  ->  vote | held index owner remaining counter
+-- lock.lua  KEYS resources  ARGV owner, ttl, hint  ->  vote | held index owner remaining counter
 --   | queued index 0 rank 0 [index owner remaining counter] | gone
 
 -- Locks what nobody else has, even if others wait: the vote. Where it is known that there is no
@@ -51,6 +51,7 @@ function node.let_first(resources, seen)
 end
 
 -- A lock of a newcomer, who lets those go first who wait.
+node.arity.lock_any = 3
 function node.lock_any(resources, owner, ttl, hint)
   node.may_vote()
   if node.is_any_gone(resources, owner) then
@@ -77,6 +78,7 @@ function node.lock_any(resources, owner, ttl, hint)
 end
 
 -- The lock of a waiter at its turn, as the queue node says.
+node.arity.take = 3
 function node.take(resources, owner, ttl, hint)
   node.may_vote()
   if node.is_any_gone(resources, owner) then

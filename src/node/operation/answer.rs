@@ -1,13 +1,15 @@
-//! What a node says to one entry of a request.
+//! What a node says to one operation of a request.
 
 use std::{sync::Arc, time::Duration};
 
+use redis::Value;
+
 use crate::{
-    node::{parameters::Incarnation, proclamation::Proclamation},
-    values::{Fingerprint, NodeError, OwnerId, Refusal, Vote},
+    node::operation::{Holder, Inspection, Observation, Queued, Registration, wire},
+    values::{Fingerprint, NodeError, Refusal, Vote},
 };
 
-/// A node's answer to one [`Entry`](super::request::Entry).
+/// A node's answer to one [`Operation`](super::Operation).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// Lock: ours now (or already: a resend), with this vote for the fencing token.
@@ -118,78 +120,14 @@ pub(crate) enum Abstention {
     Quarantined(Duration),
 }
 
-/// A node that has registered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Registration {
-    /// Which incarnation of which server this is; `None` if the client may not know.
-    pub(crate) incarnation: Option<Incarnation>,
-    /// For how long it must not vote, if it must not.
-    pub(crate) quarantine: Option<Duration>,
-}
-
-/// The holder that stands in the way of a lock.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Holder {
-    /// Which of the asked resources, by index: of those held by others, the one that is held
-    /// longest (the first of them if they tie).
-    pub(crate) resource: usize,
-    /// `None` if the key has more than one field: a lock of some other kind.
-    pub(crate) owner: Option<OwnerId>,
-    pub(crate) remaining: Duration,
-    /// The largest fencing counter among the asked resources, 0 where there is none.
-    pub(crate) counter: u64,
-}
-
-/// The entry of a waiter in the wait queue of a resource.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Queued {
-    /// Which of the asked resources, by index: the one that is held, or in whose queue others are.
-    pub(crate) resource: usize,
-    /// The larger, the later its turn; 0 if it did not enter the queue.
-    pub(crate) ticket: u64,
-    /// How many are before it in the queue. For a lock: 1 if anybody is queued, 0 if nobody is and
-    /// it is to let others go first all the same.
-    pub(crate) rank: u32,
-    /// When to come back if it is not woken: when the holder's ttl ends if it is the first in the
-    /// queue, otherwise when the entry before its own does.
-    pub(crate) patience: Duration,
-    /// Who holds the resource; `None` if nothing but the queue is in the way.
-    pub(crate) holder: Option<Holder>,
-}
-
-/// One resource as one node has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Inspection {
-    /// `None`: free.
-    pub(crate) held: Option<HeldBy>,
-    /// The fencing counter, 0 where there is none.
-    pub(crate) counter: u64,
-    /// Which incarnation of which server this is; `None` if the client may not know.
-    pub(crate) incarnation: Option<Incarnation>,
-    /// To which quorum the node belongs; `None` if it has no metadata.
-    pub(crate) fingerprint: Option<Fingerprint>,
-    /// Why it would not vote for this client now, if it would not.
-    pub(crate) abstention: Option<Abstention>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct HeldBy {
-    /// `None` if the key has more than one field: a lock of some other kind.
-    pub(crate) owner: Option<OwnerId>,
-    pub(crate) holds: u32,
-    /// `None`: a key without a ttl, which no lock of ours ever is.
-    pub(crate) remaining: Option<Duration>,
-}
-
-/// An election as one node sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Observation {
-    /// Who holds the lock; `None` if nobody does, or a lock of some other kind is there.
-    pub(crate) owner: Option<OwnerId>,
-    /// For how long; `None` also for a key without a ttl.
-    pub(crate) remaining: Option<Duration>,
-    /// What a leader said there last. It may be one that does not hold the lock any more.
-    pub(crate) said: Option<Proclamation>,
+impl Abstention {
+    pub(super) fn read(fields: &[Value]) -> Option<Self> {
+        match fields {
+            [] => Some(Self::NotRegistered),
+            [remaining] => wire::milliseconds(remaining).map(Self::Quarantined),
+            _ => None,
+        }
+    }
 }
 
 /// What an answer to a lock, a write-back or a renewal amounts to.

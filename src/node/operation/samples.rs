@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use crate::{
     node::{
-        Enqueue, Entry, ForceUnlock, Inspect, Lock, Observe, Proclaim, Proclamation, QuarantineParameters,
-        QuorumParameters, Renew, Resources, RestartGuard, Tombstone, Unlock, Withdraw, WriteBack,
+        Enqueue, ForceUnlock, Inspect, Lock, Observe, Operation, Proclaim, Proclamation,
+        QuarantineParameters, QuorumParameters, Renew, Resources, RestartGuard, Tombstone, Unlock, Withdraw,
+        WriteBack,
     },
     values::{Fingerprint, OwnerId, Resource},
 };
@@ -39,59 +40,59 @@ pub(crate) fn owner(name: &str) -> OwnerId {
 }
 
 /// Ttls are milliseconds.
-pub(crate) fn lock(names: &str, by: &str, ttl: u64, hint: u64) -> Entry {
+pub(crate) fn lock(names: &str, by: &str, ttl: u64, hint: u64) -> Operation {
     let (resources, owner, ttl) = (resources(names), owner(by), Duration::from_millis(ttl));
-    Entry::Lock(Lock { resources, owner, ttl, hint, has_turn: false })
+    Operation::Lock(Lock { resources, owner, ttl, hint, has_turn: false })
 }
 
 /// A lock of one whose turn it is, without a hint.
-pub(crate) fn take(names: &str, by: &str, ttl: u64) -> Entry {
+pub(crate) fn take(names: &str, by: &str, ttl: u64) -> Operation {
     let (resources, owner, ttl) = (resources(names), owner(by), Duration::from_millis(ttl));
-    Entry::Lock(Lock { resources, owner, ttl, hint: 0, has_turn: true })
+    Operation::Lock(Lock { resources, owner, ttl, hint: 0, has_turn: true })
 }
 
-pub(crate) fn write_back(names: &str, by: &str, token: u64) -> Entry {
-    Entry::WriteBack(WriteBack { resources: resources(names), owner: owner(by), token })
+pub(crate) fn write_back(names: &str, by: &str, token: u64) -> Operation {
+    Operation::WriteBack(WriteBack { resources: resources(names), owner: owner(by), token })
 }
 
-pub(crate) fn renew(names: &str, by: &str, holds: u32, ttl: u64, token: u64) -> Entry {
+pub(crate) fn renew(names: &str, by: &str, holds: u32, ttl: u64, token: u64) -> Operation {
     let (resources, owner, ttl) = (resources(names), owner(by), Duration::from_millis(ttl));
-    Entry::Renew(Renew { resources, owner, holds, ttl, token })
+    Operation::Renew(Renew { resources, owner, holds, ttl, token })
 }
 
-pub(crate) fn unlock(names: &str, by: &str, notify: bool, leaves: bool) -> Entry {
+pub(crate) fn unlock(names: &str, by: &str, notify: bool, leaves: bool) -> Operation {
     unlock_leaving(names, by, notify, if leaves { Tombstone::Always } else { Tombstone::Never })
 }
 
 /// Leaves a tombstone unless it deletes all: where the lock is unanswered.
-pub(crate) fn unlock_late(names: &str, by: &str, notify: bool) -> Entry {
+pub(crate) fn unlock_late(names: &str, by: &str, notify: bool) -> Operation {
     unlock_leaving(names, by, notify, Tombstone::IfMissing)
 }
 
-fn unlock_leaving(names: &str, by: &str, notify: bool, tombstone: Tombstone) -> Entry {
+fn unlock_leaving(names: &str, by: &str, notify: bool, tombstone: Tombstone) -> Operation {
     let (resources, owner) = (resources(names), owner(by));
-    Entry::Unlock(Unlock { resources, owner, notify, tombstone, is_awaited: false })
+    Operation::Unlock(Unlock { resources, owner, notify, tombstone, is_awaited: false })
 }
 
 /// Locks for ten seconds when it is the waiter's turn; a life of 0 milliseconds is none.
-pub(crate) fn enqueue(names: &str, by: &str, waiter: &str, ticket: u64, entry_ttl: u64) -> Entry {
+pub(crate) fn enqueue(names: &str, by: &str, waiter: &str, ticket: u64, entry_ttl: u64) -> Operation {
     let (resources, ttl) = (resources(names), Duration::from_secs(10));
     let lock = Lock { resources, owner: owner(by), ttl, hint: 0, has_turn: true };
     let entry_ttl = (entry_ttl > 0).then(|| Duration::from_millis(entry_ttl));
     let waiter = owner(waiter);
-    Entry::Enqueue(Enqueue { lock, resource: 0, waiter, ticket, entry_ttl, only_waits: false })
+    Operation::Enqueue(Enqueue { lock, resource: 0, waiter, ticket, entry_ttl, only_waits: false })
 }
 
-pub(crate) fn withdraw(name: &str, waiter: &str) -> Entry {
-    Entry::Withdraw(Withdraw { resource: resource(name), waiter: owner(waiter) })
+pub(crate) fn withdraw(name: &str, waiter: &str) -> Operation {
+    Operation::Withdraw(Withdraw { resource: resource(name), waiter: owner(waiter) })
 }
 
-pub(crate) fn force_unlock(names: &str) -> Entry {
-    Entry::ForceUnlock(ForceUnlock { resources: resources(names) })
+pub(crate) fn force_unlock(names: &str) -> Operation {
+    Operation::ForceUnlock(ForceUnlock { resources: resources(names) })
 }
 
-pub(crate) fn inspect(name: &str) -> Entry {
-    Entry::Inspect(Inspect { resource: resource(name) })
+pub(crate) fn inspect(name: &str) -> Operation {
+    Operation::Inspect(Inspect { resource: resource(name) })
 }
 
 /// Elected at the epoch's third second.
@@ -100,11 +101,11 @@ pub(crate) fn said(by: &str, term: u64, number: u64, value: &str) -> Proclamatio
     Proclamation { owner, term, number, value: value.as_bytes().into(), since }
 }
 
-pub(crate) fn proclaim(name: &str, said: Proclamation, ttl: u64) -> Entry {
+pub(crate) fn proclaim(name: &str, said: Proclamation, ttl: u64) -> Operation {
     let (resource, ttl) = (resource(name), Duration::from_millis(ttl));
-    Entry::Proclaim(Proclaim { resource, said, ttl })
+    Operation::Proclaim(Proclaim { resource, said, ttl })
 }
 
-pub(crate) fn observe(name: &str) -> Entry {
-    Entry::Observe(Observe { resource: resource(name) })
+pub(crate) fn observe(name: &str) -> Operation {
+    Operation::Observe(Observe { resource: resource(name) })
 }

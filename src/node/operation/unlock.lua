@@ -1,4 +1,4 @@
--- unlock_any.lua  KEYS resources  ARGV owner, kind (notify 0|1, tombstone 0|1 unless all was deleted|2,
+-- unlock.lua  KEYS resources  ARGV owner, kind (notify 0|1, tombstone 0|1 unless all was deleted|2,
 --   and 1 if it is known that others wait)  ->  deleted | awaited deleted
 
 -- What becomes of the mark of a resource that was deleted.
@@ -12,6 +12,7 @@ function node.pass_mark(resource, notifies, is_known)
   end
 end
 
+node.arity.unlock_any = 2
 function node.unlock_any(resources, owner, kind)
   local notify, tombstone, is_known = string.match(kind, '^(%d)(%d)(1?)$')
   -- Whatever goes wrong with one part, the others are done, and the first problem is the answer.

@@ -1,4 +1,5 @@
 -- observe.lua  KEYS one resource  ->  observed owner|false remaining|false, and owner term number value since, each or false
+node.arity.observe = 0
 function node.observe(resources)
   local held = node.holder(resources[1])
   local said = redis.call('HMGET', node.leader_name(resources[1]), 'owner', 'term', 'number', 'value', 'since')

@@ -1,4 +1,5 @@
 -- proclaim.lua  KEYS one resource  ARGV owner, term, number, value, since, ttl  ->  proclaimed | not_leader
+node.arity.proclaim = 6
 function node.proclaim(resources, owner, term, number, value, since, ttl)
   node.admit()
   local resource = resources[1]

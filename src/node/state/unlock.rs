@@ -1,13 +1,10 @@
-//! Unlock, force unlock, inspect: what a node does for anybody.
-
-use std::sync::Arc;
+//! Unlock: what a node deletes for an owner.
 
 use crate::{
     mutation::{self, Mutation},
     node::{
-        answer::{Answer, HeldBy, Inspection},
+        operation::{Answer, Tombstone, Unlock},
         parameters::QuorumParameters,
-        request::{ForceUnlock, Inspect, Tombstone, Unlock},
         state::{NodeState, NodeTime, Subscribers},
     },
 };
@@ -51,46 +48,5 @@ impl NodeState {
             }
         }
         Answer::Unlocked { deleted }.awaited(is_awaited)
-    }
-
-    pub(super) fn force_unlock(
-        &mut self,
-        parameters: &QuorumParameters,
-        unlock: &ForceUnlock,
-        now: NodeTime,
-        subscribers: &mut Subscribers<'_>,
-    ) -> Answer {
-        let mut deleted = 0;
-        for resource in unlock.resources.iter() {
-            let Some(owner) = self.held(resource, now).map(|held| held.owner.clone()) else { continue };
-            self.set_lock(resource, None);
-            self.marks.remove(resource);
-            self.write_tombstone(parameters, resource, &owner, now);
-            deleted += 1;
-            subscribers.tell(resource.clone());
-            self.wake_next(parameters, resource, now, subscribers);
-        }
-        Answer::Unlocked { deleted }
-    }
-
-    pub(super) fn inspect(
-        &self,
-        parameters: &QuorumParameters,
-        inspect: &Inspect,
-        now: NodeTime,
-    ) -> Result<Answer, Answer> {
-        let counters = self.counters(std::slice::from_ref(&inspect.resource), now)?;
-        let held = self.held(&inspect.resource, now).map(|held| HeldBy {
-            owner: Some(held.owner.clone()),
-            holds: held.holds,
-            remaining: Some(held.expires_at.remaining(now)),
-        });
-        Ok(Answer::Inspected(Inspection {
-            held,
-            counter: counters.largest,
-            incarnation: Some(Arc::clone(&self.incarnation)),
-            fingerprint: self.metadata().map(|metadata| metadata.fingerprint.clone()),
-            abstention: self.abstention(parameters, now),
-        }))
     }
 }

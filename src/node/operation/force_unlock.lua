@@ -1,4 +1,5 @@
 -- force_unlock.lua  KEYS resources  ->  deleted
+node.arity.force_unlock = 0
 function node.force_unlock(resources)
   -- Whatever goes wrong with one resource, the others are done, and the first problem is the
   -- answer.

@@ -1,4 +1,5 @@
 -- register.lua  ARGV new nodes: quarantine|admit|leave, time, quarantine, renewals after  ->  registered incarnation|false [quarantine] | no_run_id | clock_off by | error READONLY
+node.arity.register = 4
 function node.register(_, new_nodes, time_of_client, lasts, renewals_after)
   node.admit()
   node.check_server(time_of_client)

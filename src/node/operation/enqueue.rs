@@ -1,0 +1,87 @@
+//! To enqueue: take all resources if it is this waiter's turn, or wait for it in the queue of one
+//! of them.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use crate::{
+    node::{
+        operation::{Answer, Arguments, Holder, Lock, Operate, Said, wire},
+        parameters::QuorumParameters,
+        ttl::whole_milliseconds,
+    },
+    values::{OwnerId, Resource},
+};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Enqueue {
+    /// What to do when it is this waiter's turn.
+    pub(crate) lock: Lock,
+    /// In which resource's queue, by index: that of the resource that it was refused for.
+    pub(crate) resource: usize,
+    /// Who waits: the tasks of a client that wait for the same resources, one after the other.
+    pub(crate) waiter: OwnerId,
+    /// The ticket that it was given before, here or by another node; 0 for the end of the queue.
+    pub(crate) ticket: u64,
+    /// How long its entry is kept unless it asks again. `None`: it does not enter the queue.
+    pub(crate) entry_ttl: Option<Duration>,
+    /// Whether it only keeps its entry, and takes nothing: the node knows nothing of the lease that
+    /// a quorum holds.
+    pub(crate) only_waits: bool,
+}
+
+/// The entry of a waiter in the wait queue of a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Queued {
+    /// Which of the asked resources, by index: the one that is held, or in whose queue others are.
+    pub(crate) resource: usize,
+    /// The larger, the later its turn; 0 if it did not enter the queue.
+    pub(crate) ticket: u64,
+    /// How many are before it in the queue. For a lock: 1 if anybody is queued, 0 if nobody is and
+    /// it is to let others go first all the same.
+    pub(crate) rank: u32,
+    /// When to come back if it is not woken: when the holder's ttl ends if it is the first in the
+    /// queue, otherwise when the entry before its own does.
+    pub(crate) patience: Duration,
+    /// Who holds the resource; `None` if nothing but the queue is in the way.
+    pub(crate) holder: Option<Holder>,
+}
+
+impl Operate for Enqueue {
+    fn resources(&self) -> &[Resource] {
+        &self.lock.resources
+    }
+
+    fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
+        let Self { lock, resource, waiter, ticket, entry_ttl, only_waits } = self;
+        arguments.name("enqueue", lock.resources.len()).owner(&lock.owner).ttl(lock.ttl).number(lock.hint);
+        arguments.owner(waiter).number(*ticket).number(entry_ttl.map_or(0, whole_milliseconds));
+        arguments.joined(format_args!("{resource}")).number(u8::from(*only_waits));
+    }
+
+    fn decode(&self, said: Said<'_>) -> Option<Answer> {
+        match said {
+            // A waiter that is refused has an entry, or may not enter: never "held" alone.
+            Said::Tagged(b"held", _) => None,
+            said => self.lock.decode(said),
+        }
+    }
+
+    fn taker(&self) -> Option<&OwnerId> {
+        Some(&self.lock.owner)
+    }
+}
+
+impl Queued {
+    pub(super) fn read(resources: &[Resource], fields: &[Value]) -> Option<Self> {
+        let [resource, ticket, rank, patience, holder @ ..] = fields else { return None };
+        Some(Self {
+            resource: wire::index(resources, resource)?,
+            ticket: wire::number(ticket)?,
+            rank: u32::try_from(wire::number(rank)?).ok()?,
+            patience: wire::milliseconds(patience)?,
+            holder: if holder.is_empty() { None } else { Some(Holder::read(resources, holder)?) },
+        })
+    }
+}

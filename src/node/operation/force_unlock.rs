@@ -1,0 +1,33 @@
+//! To unlock by force: delete the lock of any owner, and refuse its renewals.
+
+use crate::{
+    clock::Instant,
+    node::{
+        operation::{Answer, Arguments, Operate, Resources, Said, unlock::unlocked},
+        parameters::QuorumParameters,
+    },
+    values::Resource,
+};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ForceUnlock {
+    pub(crate) resources: Resources,
+}
+
+impl Operate for ForceUnlock {
+    fn resources(&self) -> &[Resource] {
+        &self.resources
+    }
+
+    fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
+        arguments.name("force_unlock", self.resources.len());
+    }
+
+    fn decode(&self, said: Said<'_>) -> Option<Answer> {
+        unlocked(said)
+    }
+
+    fn is_for_others(&self, _: Option<Instant>) -> bool {
+        true
+    }
+}

@@ -1,0 +1,48 @@
+//! To initialise: become a node of a new quorum, unless the node belongs to one or may have
+//! forgotten one.
+
+use std::time::Duration;
+
+use crate::{
+    clock::Instant,
+    node::{
+        operation::{
+            Answer, Arguments, Operate, Said,
+            register::{Registration, unfit_server},
+            wire,
+        },
+        parameters::QuorumParameters,
+    },
+    values::Resource,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Init {
+    /// Whether to say what would come of it, and change nothing.
+    pub(crate) is_rehearsal: bool,
+    /// The client's time of day, since the epoch: counters begin at the node's.
+    pub(crate) time: Duration,
+}
+
+impl Operate for Init {
+    fn resources(&self) -> &[Resource] {
+        &[]
+    }
+
+    fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
+        arguments.name("init", 0).number(u8::from(!self.is_rehearsal)).time(self.time);
+    }
+
+    fn decode(&self, said: Said<'_>) -> Option<Answer> {
+        match said {
+            Said::Tagged(b"already_registered", [fingerprint]) => {
+                wire::fingerprint(fingerprint).map(|fingerprint| Answer::AlreadyRegistered { fingerprint })
+            }
+            said => Registration::read(said).map(Answer::Registered).or_else(|| unfit_server(said)),
+        }
+    }
+
+    fn is_for_others(&self, _: Option<Instant>) -> bool {
+        true
+    }
+}

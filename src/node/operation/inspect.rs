@@ -1,0 +1,87 @@
+//! To inspect: tell who holds a resource.
+
+use std::{slice, time::Duration};
+
+use redis::Value;
+
+use crate::{
+    node::{
+        operation::{Abstention, Answer, Arguments, Operate, Said, wire},
+        parameters::{Incarnation, QuorumParameters},
+    },
+    values::{Fingerprint, OwnerId, Resource},
+};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Inspect {
+    pub(crate) resource: Resource,
+}
+
+/// One resource as one node has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Inspection {
+    /// `None`: free.
+    pub(crate) held: Option<HeldBy>,
+    /// The fencing counter, 0 where there is none.
+    pub(crate) counter: u64,
+    /// Which incarnation of which server this is; `None` if the client may not know.
+    pub(crate) incarnation: Option<Incarnation>,
+    /// To which quorum the node belongs; `None` if it has no metadata.
+    pub(crate) fingerprint: Option<Fingerprint>,
+    /// Why it would not vote for this client now, if it would not.
+    pub(crate) abstention: Option<Abstention>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HeldBy {
+    /// `None` if the key has more than one field: a lock of some other kind.
+    pub(crate) owner: Option<OwnerId>,
+    pub(crate) holds: u32,
+    /// `None`: a key without a ttl, which no lock of ours ever is.
+    pub(crate) remaining: Option<Duration>,
+}
+
+impl Operate for Inspect {
+    fn resources(&self) -> &[Resource] {
+        slice::from_ref(&self.resource)
+    }
+
+    fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
+        arguments.name("inspect", 1);
+    }
+
+    fn decode(&self, said: Said<'_>) -> Option<Answer> {
+        let Said::Tagged(b"inspected", [counter, incarnation, fingerprint, abstains, holder @ ..]) = said
+        else {
+            return None;
+        };
+        Some(Answer::Inspected(Inspection {
+            held: held_by(holder)?,
+            counter: wire::number(counter)?,
+            incarnation: wire::incarnation(incarnation),
+            fingerprint: wire::fingerprint(fingerprint),
+            abstention: abstention(abstains),
+        }))
+    }
+}
+
+/// The holder, or nobody. What others write may be no number, and a ttl that is negative is none.
+fn held_by(fields: &[Value]) -> Option<Option<HeldBy>> {
+    match fields {
+        [] => Some(None),
+        [owner, holds, remaining] => Some(Some(HeldBy {
+            owner: wire::owner(owner)?,
+            holds: wire::number(holds).and_then(|holds| u32::try_from(holds).ok()).unwrap_or(0),
+            remaining: wire::milliseconds(remaining),
+        })),
+        _ => None,
+    }
+}
+
+/// Why the node would not vote: for so many milliseconds, or for a negative number, until it has
+/// registered.
+fn abstention(value: &Value) -> Option<Abstention> {
+    let Value::Int(remaining) = value else { return None };
+    let quarantined = |remaining| Abstention::Quarantined(Duration::from_millis(remaining));
+    Some(u64::try_from(*remaining).map_or(Abstention::NotRegistered, quarantined))
+}

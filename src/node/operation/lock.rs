@@ -1,0 +1,81 @@
+//! To lock: take all resources for the first time, or none.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use crate::{
+    node::{
+        operation::{Abstention, Answer, Arguments, Operate, Queued, Resources, Said, wire},
+        parameters::QuorumParameters,
+    },
+    values::{OwnerId, Resource},
+};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lock {
+    pub(crate) resources: Resources,
+    pub(crate) owner: OwnerId,
+    pub(crate) ttl: Duration,
+    /// One more than the largest counter the waiter has seen, or 0: brings counters back in step.
+    pub(crate) hint: u64,
+    /// Whether it is this owner's turn, as the queue node says: then it need not let the waiters go
+    /// first.
+    pub(crate) has_turn: bool,
+}
+
+/// The holder that stands in the way of a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Holder {
+    /// Which of the asked resources, by index: of those held by others, the one that is held
+    /// longest (the first of them if they tie).
+    pub(crate) resource: usize,
+    /// `None` if the key has more than one field: a lock of some other kind.
+    pub(crate) owner: Option<OwnerId>,
+    pub(crate) remaining: Duration,
+    /// The largest fencing counter among the asked resources, 0 where there is none.
+    pub(crate) counter: u64,
+}
+
+impl Operate for Lock {
+    fn resources(&self) -> &[Resource] {
+        &self.resources
+    }
+
+    fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
+        let Self { resources, owner, ttl, hint, has_turn } = self;
+        if !has_turn && *hint == 0 && resources.len() == 1 {
+            arguments.short_name("lock").owner(owner).ttl(*ttl);
+        } else {
+            let name = if *has_turn { "take" } else { "lock_any" };
+            arguments.name(name, resources.len()).owner(owner).ttl(*ttl).number(*hint);
+        }
+    }
+
+    fn decode(&self, said: Said<'_>) -> Option<Answer> {
+        match said {
+            Said::Number(vote) => Some(Answer::Granted { vote }),
+            Said::Tagged(b"held", holder) => Holder::read(&self.resources, holder).map(Answer::Held),
+            Said::Tagged(b"queued", fields) => Queued::read(&self.resources, fields).map(Answer::Queued),
+            Said::Tagged(b"gone", []) => Some(Answer::Gone),
+            Said::Tagged(b"abstains", fields) => Abstention::read(fields).map(Answer::Abstains),
+            Said::Tagged(..) => None,
+        }
+    }
+
+    fn taker(&self) -> Option<&OwnerId> {
+        Some(&self.owner)
+    }
+}
+
+impl Holder {
+    pub(super) fn read(resources: &[Resource], fields: &[Value]) -> Option<Self> {
+        let [resource, owner, remaining, counter] = fields else { return None };
+        Some(Self {
+            resource: wire::index(resources, resource)?,
+            owner: wire::owner(owner)?,
+            remaining: wire::milliseconds(remaining)?,
+            counter: wire::number(counter)?,
+        })
+    }
+}

@@ -1,0 +1,148 @@
+//! The operations of a node: what a client can ask, one file each.
+//!
+//! `lock.rs` holds what a lock says, how it travels, and what its answers mean; beside it,
+//! `lock.lua` executes it on a server, and `node/state/lock.rs` in the pure node.
+
+use std::sync::Arc;
+
+use crate::{
+    clock::Instant,
+    node::parameters::QuorumParameters,
+    values::{OwnerId, Resource},
+};
+
+mod answer;
+mod enqueue;
+mod force_unlock;
+mod init;
+mod inspect;
+mod lock;
+mod observe;
+mod proclaim;
+mod reconfigure;
+mod register;
+mod renew;
+#[cfg(test)]
+pub(crate) mod samples;
+mod unlock;
+mod wire;
+mod withdraw;
+mod write_back;
+
+pub(crate) use self::{
+    answer::{Abstention, Answer},
+    enqueue::{Enqueue, Queued},
+    force_unlock::ForceUnlock,
+    init::Init,
+    inspect::{HeldBy, Inspect, Inspection},
+    lock::{Holder, Lock},
+    observe::{Observation, Observe},
+    proclaim::{LONGEST_VALUE, Proclaim, Proclamation},
+    reconfigure::Reconfigure,
+    register::{NewNodes, Register, Registration},
+    renew::Renew,
+    unlock::{Tombstone, Unlock},
+    wire::{Arguments, Said, fingerprint, text},
+    withdraw::Withdraw,
+    write_back::WriteBack,
+};
+
+/// Resources that are taken all or none: sorted, without repetition, never empty.
+pub(crate) type Resources = Arc<[Resource]>;
+
+/// What every operation says of itself.
+pub(crate) trait Operate {
+    /// The resources that it names.
+    fn resources(&self) -> &[Resource];
+
+    /// Its name in the script and its arguments. Every argument costs a server about half as much
+    /// as to read a key, so there are as few as can be.
+    fn encode(&self, arguments: &mut Arguments<'_>, parameters: &QuorumParameters);
+
+    /// What the script has said to it; `None` if that has not the shape of an answer to it.
+    fn decode(&self, said: Said<'_>) -> Option<Answer>;
+
+    /// Whether it must be delivered even if its connection breaks.
+    fn must_deliver(&self) -> bool {
+        false
+    }
+
+    /// Whether it is about more than what this client has, or wants, at the node.
+    /// `blocks_until`: as in a [`Request`](super::Request).
+    fn is_for_others(&self, _blocks_until: Option<Instant>) -> bool {
+        false
+    }
+
+    /// The owner whose lock it would take, keep or write back.
+    fn taker(&self) -> Option<&OwnerId> {
+        None
+    }
+
+    /// The owner whose lock it ends.
+    fn leaver(&self) -> Option<&OwnerId> {
+        None
+    }
+
+    /// Whether its answer may hold what a leader says of itself, which may be long.
+    fn may_show_a_value(&self) -> bool {
+        false
+    }
+}
+
+/// Lists the operations by type and file: the enum of them all, and their scripts.
+macro_rules! operations {
+    (usual { $($usual:ident in $usual_file:literal,)* } others { $($other:ident in $other_file:literal,)* }) => {
+        /// One question to a node. Ttls are whole milliseconds once on the wire, rounded up.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub(crate) enum Operation {
+            $($usual($usual),)*
+            $($other($other),)*
+        }
+
+        impl Operation {
+            /// What it says of itself.
+            pub(crate) fn as_dyn(&self) -> &dyn Operate {
+                match self {
+                    $(Self::$usual(operation) => operation,)*
+                    $(Self::$other(operation) => operation,)*
+                }
+            }
+        }
+
+        /// The scripts of what is asked for most.
+        pub(crate) const USUAL_SCRIPTS: &[&str] = &[$(include_str!($usual_file)),*];
+
+        /// The scripts of the others, which a server defines only when one of them is asked for.
+        pub(crate) const OTHER_SCRIPTS: &[&str] = &[$(include_str!($other_file)),*];
+    };
+}
+
+operations! {
+    usual {
+        Lock in "lock.lua",
+        WriteBack in "write_back.lua",
+        Renew in "renew.lua",
+        Unlock in "unlock.lua",
+    }
+    others {
+        Enqueue in "enqueue.lua",
+        Withdraw in "withdraw.lua",
+        ForceUnlock in "force_unlock.lua",
+        Inspect in "inspect.lua",
+        Proclaim in "proclaim.lua",
+        Observe in "observe.lua",
+        Register in "register.lua",
+        Init in "init.lua",
+        Reconfigure in "reconfigure.lua",
+    }
+}
+
+impl Operation {
+    pub(crate) fn resources(&self) -> &[Resource] {
+        self.as_dyn().resources()
+    }
+
+    pub(crate) fn must_deliver(&self) -> bool {
+        self.as_dyn().must_deliver()
+    }
+}

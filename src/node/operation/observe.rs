@@ -1,0 +1,64 @@
+//! To observe: tell who holds a resource, and what a leader has said there.
+
+use std::{slice, time::Duration};
+
+use redis::Value;
+
+use crate::{
+    node::{
+        operation::{Answer, Arguments, Operate, Proclamation, Said, wire},
+        parameters::QuorumParameters,
+    },
+    values::{OwnerId, Resource},
+};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Observe {
+    pub(crate) resource: Resource,
+}
+
+/// An election as one node sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Observation {
+    /// Who holds the lock; `None` if nobody does, or a lock of some other kind is there.
+    pub(crate) owner: Option<OwnerId>,
+    /// For how long; `None` also for a key without a ttl.
+    pub(crate) remaining: Option<Duration>,
+    /// What a leader said there last. It may be one that does not hold the lock any more.
+    pub(crate) said: Option<Proclamation>,
+}
+
+impl Operate for Observe {
+    fn resources(&self) -> &[Resource] {
+        slice::from_ref(&self.resource)
+    }
+
+    fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
+        arguments.name("observe", 1);
+    }
+
+    fn decode(&self, said: Said<'_>) -> Option<Answer> {
+        let Said::Tagged(b"observed", [owner, remaining, said @ ..]) = said else { return None };
+        Some(Answer::Observed(Observation {
+            owner: wire::owner(owner)?,
+            remaining: wire::milliseconds(remaining),
+            said: proclamation(said),
+        }))
+    }
+
+    fn may_show_a_value(&self) -> bool {
+        true
+    }
+}
+
+/// What others write there may be anything, and is nobody's proclamation then.
+fn proclamation(fields: &[Value]) -> Option<Proclamation> {
+    let [owner, term, number, value, since] = fields else { return None };
+    Some(Proclamation {
+        owner: OwnerId::from_wire(wire::bytes(owner)?),
+        term: wire::number(term)?,
+        number: wire::number(number)?,
+        value: wire::bytes(value)?.into(),
+        since: wire::milliseconds(since)?,
+    })
+}

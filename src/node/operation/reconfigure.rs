@@ -1,0 +1,38 @@
+//! To reconfigure: become a node of another configuration.
+
+use crate::{
+    clock::Instant,
+    node::{
+        operation::{Abstention, Answer, Arguments, Operate, Registration, Said},
+        parameters::QuorumParameters,
+    },
+    values::{Fingerprint, Resource},
+};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reconfigure {
+    pub(crate) from: Fingerprint,
+    pub(crate) to: Fingerprint,
+}
+
+impl Operate for Reconfigure {
+    fn resources(&self) -> &[Resource] {
+        &[]
+    }
+
+    fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
+        let Self { from, to } = self;
+        arguments.name("reconfigure", 0).bytes(from.as_str().as_bytes()).bytes(to.as_str().as_bytes());
+    }
+
+    fn decode(&self, said: Said<'_>) -> Option<Answer> {
+        match said {
+            Said::Tagged(b"abstains", []) => Some(Answer::Abstains(Abstention::NotRegistered)),
+            said => Registration::read(said).map(Answer::Registered),
+        }
+    }
+
+    fn is_for_others(&self, _: Option<Instant>) -> bool {
+        true
+    }
+}

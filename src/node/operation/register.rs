@@ -1,0 +1,83 @@
+//! To register: tell which incarnation of the server this is; if it is not the one of the metadata,
+//! begin a quarantine.
+
+use std::time::Duration;
+
+use crate::{
+    node::{
+        operation::{Answer, Arguments, Operate, Said, wire},
+        parameters::{Incarnation, QuarantineParameters, QuorumParameters},
+    },
+    values::{NodeError, Resource},
+};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Register {
+    pub(crate) new_nodes: NewNodes,
+    /// The client's time of day, since the epoch. A node that is far off would spoil minimum tokens
+    /// and counters.
+    pub(crate) time: Duration,
+}
+
+/// What is thought of a node without metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NewNodes {
+    /// It is new, and votes at once.
+    Admit,
+    /// It may have been flushed.
+    Quarantine,
+    /// Nothing: it is only looked at, and nothing is written.
+    Leave,
+}
+
+/// A node that has registered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Registration {
+    /// Which incarnation of which server this is; `None` if the client may not know.
+    pub(crate) incarnation: Option<Incarnation>,
+    /// For how long it must not vote, if it must not.
+    pub(crate) quarantine: Option<Duration>,
+}
+
+impl Operate for Register {
+    fn resources(&self) -> &[Resource] {
+        &[]
+    }
+
+    fn encode(&self, arguments: &mut Arguments<'_>, parameters: &QuorumParameters) {
+        let QuarantineParameters { lasts, renewals_after } = parameters.quarantine;
+        let new_nodes: &[u8] = match self.new_nodes {
+            NewNodes::Quarantine => b"quarantine",
+            NewNodes::Admit => b"admit",
+            NewNodes::Leave => b"leave",
+        };
+        arguments.name("register", 0).bytes(new_nodes).time(self.time).ttl(lasts).ttl(renewals_after);
+    }
+
+    fn decode(&self, said: Said<'_>) -> Option<Answer> {
+        Registration::read(said).map(Answer::Registered).or_else(|| unfit_server(said))
+    }
+}
+
+impl Registration {
+    pub(super) fn read(said: Said<'_>) -> Option<Self> {
+        let Said::Tagged(b"registered", [incarnation, rest @ ..]) = said else { return None };
+        let quarantine = match rest {
+            [] => None,
+            [remaining] => Some(wire::milliseconds(remaining)?),
+            _ => return None,
+        };
+        Some(Self { incarnation: wire::incarnation(incarnation), quarantine })
+    }
+}
+
+/// Why the server cannot be a node of this client.
+pub(super) fn unfit_server(said: Said<'_>) -> Option<Answer> {
+    match said {
+        Said::Tagged(b"clock_off", [gap]) => {
+            wire::milliseconds(gap).map(|gap| Answer::Error(NodeError::ClockOff(gap)))
+        }
+        Said::Tagged(b"no_run_id", []) => Some(Answer::Error(NodeError::RunIdForbidden)),
+        Said::Tagged(..) | Said::Number(_) => None,
+    }
+}

@@ -1,0 +1,55 @@
+//! To renew: keep all resources, taking again those that the node lost, or none.
+
+use std::time::Duration;
+
+use crate::{
+    node::{
+        operation::{Abstention, Answer, Arguments, Holder, Operate, Resources, Said, wire},
+        parameters::QuorumParameters,
+    },
+    values::{OwnerId, Resource},
+};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Renew {
+    pub(crate) resources: Resources,
+    pub(crate) owner: OwnerId,
+    /// Absolute, never an increment: a duplicate or a resend changes nothing.
+    pub(crate) holds: u32,
+    pub(crate) ttl: Duration,
+    pub(crate) token: u64,
+}
+
+impl Operate for Renew {
+    fn resources(&self) -> &[Resource] {
+        &self.resources
+    }
+
+    fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
+        let Self { resources, owner, holds, ttl, token } = self;
+        match resources.len() {
+            1 => arguments.short_name("renew"),
+            count => arguments.name("renew_any", count),
+        };
+        arguments.owner(owner).number(*holds).ttl(*ttl).number(*token);
+    }
+
+    fn decode(&self, said: Said<'_>) -> Option<Answer> {
+        match said {
+            Said::Number(1) => Some(Answer::Renewed { proves: true }),
+            Said::Tagged(b"renewed", [proves]) => {
+                Some(Answer::Renewed { proves: wire::number(proves)? == 1 })
+            }
+            Said::Tagged(b"renewed_in_quarantine", fields) => {
+                Abstention::read(fields).map(Answer::RenewedInQuarantine)
+            }
+            Said::Tagged(b"held", holder) => Holder::read(&self.resources, holder).map(Answer::Held),
+            Said::Tagged(b"gone", []) => Some(Answer::Gone),
+            Said::Tagged(..) | Said::Number(_) => None,
+        }
+    }
+
+    fn taker(&self) -> Option<&OwnerId> {
+        Some(&self.owner)
+    }
+}

@@ -1,0 +1,95 @@
+//! To unlock: delete what is still the owner's.
+
+use crate::{
+    clock::Instant,
+    node::{
+        operation::{Answer, Arguments, Operate, Resources, Said},
+        parameters::QuorumParameters,
+    },
+    values::{OwnerId, Resource},
+};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unlock {
+    pub(crate) resources: Resources,
+    pub(crate) owner: OwnerId,
+    /// Whether the attempt had its quorum. Only then is the release told to those who listen for
+    /// it, and passed on as a mark; the first in the queue is woken in any case.
+    pub(crate) notify: bool,
+    pub(crate) tombstone: Tombstone,
+    /// Whether the queue node has said that others wait: newcomers are to let them go first.
+    pub(crate) is_awaited: bool,
+}
+
+/// Whether an unlock leaves a tombstone, which refuses what lands later: the owner's requests that
+/// this node has not answered.
+///
+/// The script knows them by their numbers; of two that are merged, the larger counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Tombstone {
+    /// Nothing is unanswered.
+    Never = 0,
+    /// A lock is, and nothing else of the owner was ever sent there: where the unlock finds all
+    /// that it is to delete, it has landed already. That is the usual case, of a short critical
+    /// section at one of the slower nodes.
+    IfMissing = 1,
+    /// A renewal may be: what the unlock deletes may have come of an earlier request.
+    Always = 2,
+}
+
+impl Operate for Unlock {
+    fn resources(&self) -> &[Resource] {
+        &self.resources
+    }
+
+    fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
+        let Self { resources, owner, notify, tombstone, is_awaited } = self;
+        if let Some(name) = self.shortest_name() {
+            arguments.short_name(name).owner(owner);
+            return;
+        }
+        match resources.len() {
+            1 => arguments.short_name("unlock"),
+            count => arguments.name("unlock_any", count),
+        };
+        let mark = if *is_awaited { "1" } else { "" };
+        arguments.owner(owner).joined(format_args!("{}{}{mark}", u8::from(*notify), *tombstone as u8));
+    }
+
+    fn decode(&self, said: Said<'_>) -> Option<Answer> {
+        unlocked(said)
+    }
+
+    fn must_deliver(&self) -> bool {
+        true
+    }
+
+    fn is_for_others(&self, blocks_until: Option<Instant>) -> bool {
+        blocks_until.is_none()
+    }
+
+    fn leaver(&self) -> Option<&OwnerId> {
+        Some(&self.owner)
+    }
+}
+
+impl Unlock {
+    /// The name of the usual unlock of one resource, with other names derived from that in the
+    /// simplest way.
+    fn shortest_name(&self) -> Option<&'static str> {
+        let Self { resources, notify, tombstone, is_awaited, .. } = self;
+        let is_plain = matches!(&**resources, [resource] if !resource.as_bytes().contains(&b'{'));
+        match tombstone {
+            _ if !notify || *is_awaited || !is_plain => None,
+            Tombstone::Never => Some("release"),
+            Tombstone::IfMissing => Some("release_late"),
+            Tombstone::Always => None,
+        }
+    }
+}
+
+/// How many of the resources were deleted.
+pub(super) fn unlocked(said: Said<'_>) -> Option<Answer> {
+    let Said::Number(deleted) = said else { return None };
+    Some(Answer::Unlocked { deleted: u32::try_from(deleted).ok()? })
+}

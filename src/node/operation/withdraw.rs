@@ -1,0 +1,35 @@
+//! To withdraw: leave the queue of a resource.
+
+use std::slice;
+
+use crate::{
+    node::{
+        operation::{Answer, Arguments, Operate, Said},
+        parameters::QuorumParameters,
+    },
+    values::{OwnerId, Resource},
+};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Withdraw {
+    pub(crate) resource: Resource,
+    pub(crate) waiter: OwnerId,
+}
+
+impl Operate for Withdraw {
+    fn resources(&self) -> &[Resource] {
+        slice::from_ref(&self.resource)
+    }
+
+    fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
+        arguments.name("withdraw", 1).owner(&self.waiter);
+    }
+
+    fn decode(&self, said: Said<'_>) -> Option<Answer> {
+        matches!(said, Said::Tagged(b"withdrawn", [])).then_some(Answer::Withdrawn)
+    }
+
+    fn must_deliver(&self) -> bool {
+        true
+    }
+}

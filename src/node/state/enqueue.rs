@@ -1,0 +1,131 @@
+//! Enqueue: what a node does for a waiter.
+
+use std::time::Duration;
+
+use crate::{
+    mutation::{self, Mutation},
+    node::{
+        operation::{Answer, Enqueue, Holder, Queued},
+        parameters::QuorumParameters,
+        state::{
+            NodeState, NodeTime, Subscribers, WaitQueue,
+            wait_queue::{Asking, QueueEntry},
+        },
+        ttl::whole_milliseconds,
+    },
+    values::{OwnerId, Resource},
+};
+
+/// How far ahead of the node's time a ticket may be that another node gave, whose clock may be:
+/// every later waiter has a larger one.
+const TICKET_AHEAD: Duration = Duration::from_secs(3600);
+
+impl NodeState {
+    /// Locks if it is the waiter's turn: the resources are free, and nobody is before it. A lock
+    /// that was granted already is granted again.
+    pub(super) fn enqueue(
+        &mut self,
+        parameters: &QuorumParameters,
+        enqueue: &Enqueue,
+        now: NodeTime,
+        subscribers: &mut Subscribers<'_>,
+    ) -> Result<Answer, Answer> {
+        let Enqueue { lock, resource: index, waiter, ticket, entry_ttl, only_waits } = enqueue;
+        if self.is_gone(&lock.resources, &lock.owner, now) {
+            return Ok(Answer::Gone);
+        }
+        let Some(resource) = lock.resources.get(*index) else {
+            return self.lock(parameters, lock, now, subscribers);
+        };
+        let lookup = self.look_up(&lock.resources, &lock.owner, now);
+        let counter = self.counters(&lock.resources, now)?.largest;
+        let is_free = lookup.other.is_none() && !only_waits;
+        let asks_queue = is_free && !lookup.is_all_ours && !mutation::is_on(Mutation::GrantOutOfTurn);
+        let asking = Some(Asking { waiter, ticket: *ticket });
+        let head =
+            asks_queue.then(|| self.next_in_queue(parameters, resource, asking, now, subscribers)).flatten();
+        if is_free && head.as_ref().is_none_or(|head| head == waiter) {
+            let granted = self.grant(parameters, lock, now)?;
+            if head.is_some() {
+                self.leave_queue(resource, waiter, now, subscribers);
+            }
+            return Ok(granted.awaited(self.wait_queue(resource, now).is_some()));
+        }
+        let holder = lookup.other.map(|holder| Holder { counter, ..holder });
+        let ticket = entry_ttl.map_or(0, |entry_ttl| self.enter(resource, waiter, *ticket, entry_ttl, now));
+        let patience = self
+            .ttl_before(resource, waiter, now, subscribers)
+            .or_else(|| holder.as_ref().map(|holder| holder.remaining))
+            .unwrap_or_default();
+        let blocked = holder.as_ref().map_or(*index, |holder| holder.resource);
+        Ok(Answer::Queued(Queued {
+            resource: blocked,
+            ticket,
+            rank: self.rank(resource, waiter, now),
+            patience,
+            holder,
+        }))
+    }
+
+    /// Keeps an entry for so long, and returns its ticket.
+    fn enter(
+        &mut self,
+        resource: &Resource,
+        waiter: &OwnerId,
+        ticket: u64,
+        entry_ttl: Duration,
+        now: NodeTime,
+    ) -> u64 {
+        let entry_ttl = Duration::from_millis(whole_milliseconds(entry_ttl));
+        let mut queue = self.wait_queue(resource, now).cloned().unwrap_or_else(|| WaitQueue {
+            entries: Vec::new(),
+            woken: None,
+            expires_at: now + entry_ttl,
+        });
+        let ticket = if ticket == 0 {
+            let last = queue.entries.last().map_or(0, |entry| entry.ticket);
+            micros(now).max(last.saturating_add(1))
+        } else {
+            // It has come, so it is not overdue any more.
+            queue.woken = queue.woken.filter(|(woken, _)| woken != waiter);
+            ticket.min(micros(now + TICKET_AHEAD))
+        };
+        queue.entries.retain(|entry| entry.waiter != *waiter);
+        queue.entries.push(QueueEntry { ticket, waiter: waiter.clone(), ends: now + entry_ttl });
+        queue.entries.sort_unstable();
+        queue.expires_at = queue.expires_at.max(now + entry_ttl);
+        self.wait_queues.insert(resource.clone(), queue);
+        ticket
+    }
+
+    /// How many are before a waiter; all of them if it is not queued.
+    fn rank(&self, resource: &Resource, waiter: &OwnerId, now: NodeTime) -> u32 {
+        let rank = self
+            .wait_queue(resource, now)
+            .map_or(0, |queue| queue.rank(waiter).unwrap_or(queue.entries.len()));
+        u32::try_from(rank).unwrap_or(u32::MAX)
+    }
+
+    /// How long the entry before a waiter's, or the last of the queue, is kept.
+    fn ttl_before(
+        &mut self,
+        resource: &Resource,
+        waiter: &OwnerId,
+        now: NodeTime,
+        subscribers: &mut Subscribers<'_>,
+    ) -> Option<Duration> {
+        loop {
+            let queue = self.wait_queue(resource, now)?;
+            let rank = queue.rank(waiter).unwrap_or(queue.entries.len());
+            let before = queue.entries.get(rank.checked_sub(1)?)?.clone();
+            if !before.ends.is_past(now) {
+                return Some(before.ends.remaining(now));
+            }
+            self.leave_queue(resource, &before.waiter, now, subscribers);
+        }
+    }
+}
+
+fn micros(time: NodeTime) -> u64 {
+    u64::try_from(time.since_epoch().as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,29 @@
+//! Force unlock: what a node deletes for anybody.
+
+use crate::node::{
+    operation::{Answer, ForceUnlock},
+    parameters::QuorumParameters,
+    state::{NodeState, NodeTime, Subscribers},
+};
+
+impl NodeState {
+    pub(super) fn force_unlock(
+        &mut self,
+        parameters: &QuorumParameters,
+        unlock: &ForceUnlock,
+        now: NodeTime,
+        subscribers: &mut Subscribers<'_>,
+    ) -> Answer {
+        let mut deleted = 0;
+        for resource in unlock.resources.iter() {
+            let Some(owner) = self.held(resource, now).map(|held| held.owner.clone()) else { continue };
+            self.set_lock(resource, None);
+            self.marks.remove(resource);
+            self.write_tombstone(parameters, resource, &owner, now);
+            deleted += 1;
+            subscribers.tell(resource.clone());
+            self.wake_next(parameters, resource, now, subscribers);
+        }
+        Answer::Unlocked { deleted }
+    }
+}

@@ -1,0 +1,35 @@
+//! Init: what a node becomes in a new quorum.
+
+use crate::node::{
+    operation::{Answer, Init},
+    parameters::QuorumParameters,
+    state::{NodeState, NodeTime, guard::check_clock},
+};
+
+impl NodeState {
+    /// Makes this a node of a new quorum, if it is new: it has no metadata, or is in the quarantine
+    /// that began with its first one, and no renewal has shown that there was a quorum before. Such
+    /// a node has given no vote.
+    pub(super) fn init(
+        &mut self,
+        parameters: &QuorumParameters,
+        init: &Init,
+        now: NodeTime,
+    ) -> Result<Answer, Answer> {
+        let is_in_first_quarantine = self.is_new == Some(true)
+            && self.metadata().is_some_and(|metadata| metadata.fingerprint == parameters.fingerprint)
+            && self.is_of(&self.incarnation)
+            && self.quarantine(now).is_some();
+        if self.is_new == Some(false) || (self.metadata.is_some() && !is_in_first_quarantine) {
+            let fingerprint =
+                self.metadata.as_ref().map_or(&parameters.fingerprint, |metadata| &metadata.fingerprint);
+            return Err(Answer::AlreadyRegistered { fingerprint: fingerprint.clone() });
+        }
+        check_clock(init.time, now)?;
+        if !init.is_rehearsal {
+            self.write_metadata(&parameters.fingerprint, 0, false);
+            self.quarantine = None;
+        }
+        Ok(self.registered(now))
+    }
+}

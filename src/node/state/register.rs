@@ -1,0 +1,45 @@
+//! Register: what a node notes when a client connects.
+
+use crate::node::{
+    operation::{Answer, NewNodes, Register},
+    parameters::{QuorumParameters, RestartGuard},
+    state::{
+        NodeState, NodeTime, Quarantine,
+        counters::{minimum_token_at, usable},
+        guard::check_clock,
+    },
+};
+
+impl NodeState {
+    pub(super) fn register(
+        &mut self,
+        parameters: &QuorumParameters,
+        register: &Register,
+        now: NodeTime,
+    ) -> Result<Answer, Answer> {
+        self.admit(parameters)?;
+        check_clock(register.time, now)?;
+        if self.metadata.is_none() && register.new_nodes == NewNodes::Leave {
+            return Ok(self.registered(now));
+        }
+        let admits_new = register.new_nodes == NewNodes::Admit;
+        let is_trusted = parameters.guard == RestartGuard::Off || (self.metadata.is_none() && admits_new);
+        if self.metadata.is_none() || !(self.is_of(&self.incarnation) || is_trusted) {
+            let minimum_token =
+                self.metadata.as_ref().map_or(Ok(0), |metadata| usable(metadata.minimum_token))?;
+            // That of a new node stays: with votes from the next second on, they would be above the
+            // minimum token that a restart within this second sets.
+            let is_new = !is_trusted && self.metadata.is_none() && self.is_new.is_none();
+            let minimum_token =
+                if is_trusted { minimum_token } else { minimum_token.max(minimum_token_at(now)) };
+            self.write_metadata(&parameters.fingerprint, minimum_token, is_new);
+            if !is_trusted {
+                self.quarantine = Some(Quarantine {
+                    until: now + parameters.quarantine.lasts,
+                    renewals_from: now + parameters.quarantine.renewals_after,
+                });
+            }
+        }
+        Ok(self.registered(now))
+    }
+}
