@@ -16,8 +16,8 @@ use std::{
 };
 
 use redquorum::{
-    ConnectError, LeaseLost,
     blocking::{Election, Quorum},
+    error::{ConnectError, LeaseLost},
 };
 
 fn main() -> anyhow::Result<()> {

@@ -11,7 +11,7 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use redquorum::{ConnectError, MemoryCluster, Quorum};
+use redquorum::{MemoryCluster, Quorum, error::ConnectError};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {

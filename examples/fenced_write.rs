@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use redquorum::{ConnectError, FencingToken, Quorum};
+use redquorum::{FencingToken, Quorum, error::ConnectError};
 
 /// A store that remembers the largest token it has seen. In SQL it is a `WHERE fence <= :token`.
 struct Store {

@@ -24,7 +24,9 @@ use std::{
     time::Duration,
 };
 
-use redquorum::{ConnectError, Election, FencingToken, Leadership, MemoryCluster, Quorum, QuorumBuilder};
+use redquorum::{
+    Election, FencingToken, Leadership, MemoryCluster, Quorum, QuorumBuilder, error::ConnectError,
+};
 
 type Outcome = anyhow::Result<()>;
 

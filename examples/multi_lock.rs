@@ -8,7 +8,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use redquorum::{ConnectError, Quorum};
+use redquorum::{Quorum, error::ConnectError};
 
 type Accounts = [AtomicI64; 2];
 

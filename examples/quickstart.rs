@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use redquorum::{ConnectError, Quorum};
+use redquorum::{Quorum, error::ConnectError};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {

@@ -3,7 +3,10 @@
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use redquorum::{ConnectError, LockError, Owner, Quorum};
+use redquorum::{
+    Owner, Quorum,
+    error::{ConnectError, LockError},
+};
 
 const ORDER: &str = "example:order:7";
 

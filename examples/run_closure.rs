@@ -9,7 +9,10 @@
 
 use std::time::Duration;
 
-use redquorum::{ConnectError, LockOptions, Quorum, RunError};
+use redquorum::{
+    LockOptions, Quorum,
+    error::{ConnectError, RunError},
+};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {

@@ -4,7 +4,10 @@
 
 use std::time::Duration;
 
-use redquorum::{ConnectError, LockError, Quorum};
+use redquorum::{
+    Quorum,
+    error::{ConnectError, LockError},
+};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {

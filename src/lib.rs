@@ -27,7 +27,7 @@
 //! |---|---|---|
 //! | do it when it is your turn | [`RedLock::lock`] | waits |
 //! | do it unless somebody else does | [`RedLock::try_lock`] | `Ok(None)` |
-//! | do it soon or not at all | [`RedLock::try_lock_for`] | waits, then [`LockError::TimedOut`] |
+//! | do it soon or not at all | [`RedLock::try_lock_for`] | waits, then [`TimedOut`](error::LockError::TimedOut) |
 //! | run a piece of code that has to stop when the lease is lost | [`RedLock::run`] | waits |
 //! | lock several resources, all or none | [`Quorum::multi_lock`] | waits for all of them |
 //! | lock resources of several quorums | [`MultiLock::new`] | waits, quorum by quorum |
@@ -105,7 +105,7 @@ mod client;
 mod clock;
 mod config;
 mod election;
-mod error;
+pub mod error;
 mod lease;
 mod lock;
 #[cfg(feature = "metrics")]
@@ -121,6 +121,23 @@ pub mod sim;
 mod spawner;
 mod values;
 
+/// What those need who make, move and watch over quorums: beside [`QuorumBuilder::init`],
+/// [`init_if_needed`](QuorumBuilder::init_if_needed), [`reconfigure`](QuorumBuilder::reconfigure),
+/// [`fingerprint`](QuorumBuilder::fingerprint) and [`connectors`](QuorumBuilder::connectors).
+pub mod admin {
+    pub use crate::{
+        error::admission::AdmissionError,
+        lock::Initialized,
+        node::redis::{NodeConnector, node_urls},
+        values::Fingerprint,
+    };
+}
+
+/// Who holds a resource, as [`RedLock::inspect`] reports it.
+pub mod inspection {
+    pub use crate::lock::{Inspection, LockState, NodeHolder, NodeInspection};
+}
+
 /// The crate whose clients [`QuorumBuilder::clients`] takes, in the version that it takes them in:
 /// redis 1. A new major version of it is a new major version of this crate.
 pub use ::redis;
@@ -131,23 +148,13 @@ pub use crate::{
     clock::Instant,
     config::LockOptions,
     election::{Election, Leader, Leadership, Observation},
-    error::{
-        AdmissionError, ConfigError, ConnectError, LeaseLost, LockError, LossReason, ProclaimError,
-        RenewError, RunError, SameServer, UnlockError,
-    },
     lease::Unlocked,
     lock::{
-        Initialized, Inspection, Lease, LockGuard, LockState, MultiLock, MultiLockGuard, NodeHolder,
-        NodeInspection, Owner, Quorum, QuorumBuilder, RedLock, RunOutput, Shutdown, Verification,
+        Lease, LockGuard, MultiLock, MultiLockGuard, Owner, Quorum, QuorumBuilder, RedLock, RunOutput,
+        Shutdown, Verification,
     },
-    node::{
-        RestartGuard,
-        memory::MemoryCluster,
-        redis::{NodeConnector, node_urls},
-    },
-    values::{
-        FencingToken, Fingerprint, InvalidResource, NodeError, OwnerId, Refusal, Resource, Vote, Votes,
-    },
+    node::{RestartGuard, memory::MemoryCluster},
+    values::{FencingToken, OwnerId, Resource, Vote, Votes},
 };
 
 /// The README's examples, run as tests.

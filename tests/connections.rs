@@ -13,7 +13,7 @@ mod connections {
 
     use std::time::Duration;
 
-    use redquorum::{LockGuard, NodeError, Quorum, QuorumBuilder, Vote};
+    use redquorum::{LockGuard, Quorum, QuorumBuilder, Vote, error::NodeError};
 
     /// Far longer than anything here takes on a machine under load.
     const SOON: Duration = Duration::from_secs(15);

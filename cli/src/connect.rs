@@ -3,7 +3,8 @@
 use std::{net::IpAddr, time::Duration};
 
 use redquorum::{
-    NodeConnector, NodeError,
+    admin::NodeConnector,
+    error::NodeError,
     redis::{AsyncConnectionConfig, Cmd, FromRedisValue, PushInfo, RedisError, aio::MultiplexedConnection},
 };
 use tokio::{net::lookup_host, sync::mpsc};

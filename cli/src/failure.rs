@@ -2,7 +2,11 @@
 
 use std::{fmt, io, path::Path};
 
-use redquorum::{AdmissionError, ConfigError, ConnectError, LeaseLost, LockError, Refusal, Vote, Votes};
+use redquorum::{
+    Vote, Votes,
+    admin::AdmissionError,
+    error::{ConfigError, ConnectError, LeaseLost, LockError, Refusal},
+};
 
 use crate::{duration, exit::Exit};
 

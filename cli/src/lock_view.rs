@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, ffi::OsStr, fmt, os::unix::ffi::OsStrExt};
 
-use redquorum::{Inspection, LockState, NodeHolder, NodeInspection};
+use redquorum::inspection::{Inspection, LockState, NodeHolder, NodeInspection};
 use serde::Serialize;
 
 use crate::{

@@ -3,7 +3,7 @@
 use std::{convert::Infallible, ffi::OsString, os::unix::ffi::OsStrExt, time::Duration};
 
 use futures::future::join_all;
-use redquorum::{NodeConnector, Quorum};
+use redquorum::{Quorum, admin::NodeConnector};
 
 use crate::{
     connect::{Disconnected, NodeConnection},

@@ -6,7 +6,11 @@ use std::{
     time::Duration,
 };
 
-use redquorum::{Inspection, LockError, NodeError, NodeHolder, Refusal, Vote, Votes};
+use redquorum::{
+    Vote, Votes,
+    error::{LockError, NodeError, Refusal},
+    inspection::{Inspection, NodeHolder},
+};
 
 use crate::counted::some_of;
 

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use crate::{
-    Initialized, MemoryCluster, RestartGuard,
+    MemoryCluster, RestartGuard,
     blocking::{Quorum, runtime::Runtime},
     error::{AdmissionError, ConfigError, ConnectError},
+    lock::Initialized,
 };
 
 /// The nodes of a quorum and the settings that all of its locks share; see
@@ -116,7 +117,7 @@ impl QuorumBuilder {
     /// # Errors
     ///
     /// As [`crate::QuorumBuilder::connect`];
-    /// [`ConfigError::NoThread`](crate::ConfigError::NoThread) beside.
+    /// [`ConfigError::NoThread`](crate::error::ConfigError::NoThread) beside.
     pub fn connect(self) -> Result<Quorum, ConnectError> {
         let runtime = Runtime::start()?;
         let quorum = runtime.wait(self.builder.connect())?;
@@ -128,7 +129,7 @@ impl QuorumBuilder {
     ///
     /// # Errors
     ///
-    /// As [`crate::QuorumBuilder::init`]; [`ConfigError::NoThread`](crate::ConfigError::NoThread)
+    /// As [`crate::QuorumBuilder::init`]; [`ConfigError::NoThread`](crate::error::ConfigError::NoThread)
     /// beside.
     pub fn init(self) -> Result<(), AdmissionError> {
         Runtime::start()?.wait(self.builder.init())
@@ -140,7 +141,7 @@ impl QuorumBuilder {
     /// # Errors
     ///
     /// As [`crate::QuorumBuilder::init_if_needed`];
-    /// [`ConfigError::NoThread`](crate::ConfigError::NoThread) beside.
+    /// [`ConfigError::NoThread`](crate::error::ConfigError::NoThread) beside.
     pub fn init_if_needed(self) -> Result<Initialized, AdmissionError> {
         Runtime::start()?.wait(self.builder.init_if_needed())
     }
@@ -151,7 +152,7 @@ impl QuorumBuilder {
     /// # Errors
     ///
     /// As [`crate::QuorumBuilder::reconfigure`];
-    /// [`ConfigError::NoThread`](crate::ConfigError::NoThread) beside.
+    /// [`ConfigError::NoThread`](crate::error::ConfigError::NoThread) beside.
     pub fn reconfigure(self, old: Self) -> Result<(), AdmissionError> {
         Runtime::start()?.wait(self.builder.reconfigure(old.builder))
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::{
-    FencingToken, Instant, OwnerId, Resource, Votes,
-    blocking::{Lease, Unlocked, Verification, runtime::Runtime},
+    FencingToken, Instant, OwnerId, Resource, Unlocked, Verification, Votes,
+    blocking::{Lease, runtime::Runtime},
     error::{LeaseLost, RenewError, UnlockError},
 };
 

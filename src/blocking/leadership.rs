@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::{
-    FencingToken, Instant,
-    blocking::{Lease, Unlocked, runtime::Runtime},
+    FencingToken, Instant, Unlocked,
+    blocking::{Lease, runtime::Runtime},
     error::{LeaseLost, ProclaimError, UnlockError},
 };
 

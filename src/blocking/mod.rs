@@ -88,7 +88,3 @@ pub use self::{
     multi_guard::MultiLockGuard, multi_lock::MultiLock, observation::Observation, quorum::Quorum,
     red_lock::RedLock,
 };
-pub use crate::{
-    lease::Unlocked,
-    lock::{RunOutput, Verification},
-};

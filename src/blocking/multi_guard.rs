@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::{
-    FencingToken, Resource, Votes,
-    blocking::{Unlocked, Verification, runtimes::Runtimes},
+    FencingToken, Resource, Unlocked, Verification, Votes,
+    blocking::runtimes::Runtimes,
     error::{LeaseLost, RenewError, UnlockError},
 };
 

@@ -55,7 +55,7 @@ impl Quorum {
 
     /// Ends every lease of this client, lets nothing new begin, and waits for the nodes to confirm
     /// it; see [`crate::Quorum::shutdown`]. Calls of other threads that wait end with
-    /// [`Closed`](crate::LockError::Closed).
+    /// [`Closed`](crate::error::LockError::Closed).
     ///
     /// A program that ends without it may leave locks to their ttl.
     #[expect(clippy::must_use_candidate, reason = "the program may end whatever is open")]

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use crate::{
-    Inspection, LockOptions, Owner,
-    blocking::{Lease, LockGuard, RunOutput, Unlocked, runtime::Runtime},
+    LockOptions, Owner, RunOutput, Unlocked,
+    blocking::{Lease, LockGuard, runtime::Runtime},
     error::LockError,
+    lock::Inspection,
 };
 
 /// A lock on one resource; see [`crate::RedLock`].
@@ -100,7 +101,7 @@ impl RedLock {
     ///     for _batch in 0..3 {
     ///         lease.ensure()?; // somebody else may import already
     ///     }
-    ///     Ok::<_, redquorum::LeaseLost>(3)
+    ///     Ok::<_, redquorum::error::LeaseLost>(3)
     /// })?;
     /// assert_eq!(done.value?, 3);
     /// done.unlock?; // an error also if the lease was lost after the last look

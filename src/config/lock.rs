@@ -38,7 +38,7 @@ pub(crate) struct CheckedLock {
 /// the quorum.
 ///
 /// They are checked at the first use of the lock, which fails with
-/// [`LockError::Config`](crate::LockError::Config) if they cannot work.
+/// [`LockError::Config`](crate::error::LockError::Config) if they cannot work.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

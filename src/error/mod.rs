@@ -1,18 +1,24 @@
 //! What can go wrong, each family of operations with an enum of its own.
+//!
+//! An error carries its evidence: what each node said, as [`Votes`](crate::Votes), whose reasons are
+//! [`Refusal`] and [`NodeError`].
 
+pub(crate) mod admission;
 mod config;
 mod connect;
 mod election;
 mod lock;
 mod run;
 
+pub(crate) use self::admission::AdmissionError;
 pub use self::{
     config::ConfigError,
-    connect::{AdmissionError, ConnectError, SameServer},
+    connect::{ConnectError, SameServer},
     election::ProclaimError,
     lock::{LeaseLost, LockError, LossReason, RenewError, UnlockError},
     run::RunError,
 };
+pub use crate::values::{InvalidResource, NodeError, Refusal};
 
 /// So many of something, in words.
 fn counted(number: usize, noun: &str) -> String {

@@ -25,7 +25,7 @@ pub enum Initialized {
     /// The nodes are this quorum already.
     Before {
         /// What each node said: [`Vote::Granted`] if it knows the quorum,
-        /// [`Refusal::Quarantined`](crate::Refusal::Quarantined) if it knew nothing and joins after
+        /// [`Refusal::Quarantined`](crate::error::Refusal::Quarantined) if it knew nothing and joins after
         /// a quarantine, anything else if it could not be asked.
         votes: Votes,
     },

@@ -8,7 +8,7 @@ use crate::{
     values::{NodeError, Refusal},
 };
 
-/// What one node said about a resource, from [`Inspection::answers`](crate::Inspection::answers):
+/// What one node said about a resource, from [`Inspection::answers`](crate::inspection::Inspection::answers):
 /// who holds it there, its fencing counter, and how long the answer took.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeInspection {

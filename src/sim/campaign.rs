@@ -31,7 +31,7 @@ use crate::{
 /// # Examples
 ///
 /// ```
-/// use redquorum::sim::{Campaign, Schedules, Simulation, history::Promises};
+/// use redquorum::sim::{Campaign, Promises, Schedules, Simulation};
 ///
 /// let schedules = Schedules::tolerated().nodes([3]).clients(2..=2).strategy();
 /// let summary = Campaign::new(20).seed(4).run(&schedules, |schedule| {

@@ -96,7 +96,7 @@ impl Client {
     }
 
     /// Asks the guard whether its lease is valid, and notes the answer: a lie about that breaks
-    /// [`Promise::Honesty`](super::history::Promise::Honesty).
+    /// [`Promise::Honesty`](super::Promise::Honesty).
     #[must_use]
     pub fn look(&self, guard: &LockGuard) -> bool {
         self.look_at(&guard.lease())
@@ -112,7 +112,7 @@ impl Client {
     }
 
     /// Waits until the guard announces the loss of its lease, and notes when: too late breaks
-    /// [`Promise::Honesty`](super::history::Promise::Honesty). A loss before the call is not noted.
+    /// [`Promise::Honesty`](super::Promise::Honesty). A loss before the call is not noted.
     ///
     /// # Cancel safety
     ///
@@ -136,13 +136,13 @@ impl Client {
     }
 
     /// Notes that an owner entered the lease of `outer` again, and was given `inner`: another token
-    /// breaks [`Promise::Reentry`](super::history::Promise::Reentry).
+    /// breaks [`Promise::Reentry`](super::Promise::Reentry).
     pub fn reentered(&self, outer: &LockGuard, inner: &LockGuard) {
         self.note(Event::Reentered { attempt: outer.lease().attempt(), token: inner.fencing_token() });
     }
 
     /// Verifies the lease, and notes what was proven: a later lease that was granted before breaks
-    /// [`Promise::Proof`](super::history::Promise::Proof).
+    /// [`Promise::Proof`](super::Promise::Proof).
     ///
     /// # Errors
     ///

@@ -31,11 +31,11 @@ pub mod timeline;
 pub mod workload;
 mod world;
 
-pub use self::history::{Promise, Promises};
 pub use self::{
     campaign::{Campaign, Found, Summary},
     client::Client,
     fault::{Fault, Memory, Way},
+    history::promise::{Promise, Promises},
     report::{End, Failure, Report},
     schedule::{Budget, Direction, Latency, MessageFault, Schedule, TimedFault, Verdict},
     schedules::Schedules,

@@ -3,8 +3,8 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::sim::{
-    Schedule,
-    history::{History, Promise, Promises, Violations},
+    Promise, Promises, Schedule,
+    history::{History, Violations},
     timeline::Timeline,
 };
 

@@ -18,7 +18,7 @@ use crate::sim::{
 ///
 /// ```
 /// use proptest::{prelude::*, test_runner::TestRunner};
-/// use redquorum::sim::{Schedules, Simulation, history::Promises};
+/// use redquorum::sim::{Promises, Schedules, Simulation};
 ///
 /// let schedules = Schedules::tolerated().nodes([3, 5]).clients(1..=2).strategy();
 /// let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(10) };

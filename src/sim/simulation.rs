@@ -15,7 +15,7 @@ use crate::sim::{
 ///
 /// ```
 /// use std::time::Duration;
-/// use redquorum::sim::{Fault, Memory, Schedule, Simulation, history::Promises};
+/// use redquorum::sim::{Fault, Memory, Promises, Schedule, Simulation};
 ///
 /// let second = Duration::from_secs(1);
 /// let crash = Fault::Crash { node: 2, lasts: second, memory: Memory::Kept };

@@ -14,7 +14,7 @@ use crate::{
 /// Every access takes a round trip and happens at its middle, so it may be overtaken by the
 /// accesses of others, and by the end of the lease under which it was sent. Once sent, it arrives,
 /// even if its process stands still or is killed meanwhile. All of them are noted, for
-/// [`Promise::Register`](super::history::Promise::Register) to be checked.
+/// [`Promise::Register`](super::Promise::Register) to be checked.
 #[derive(Clone, Debug)]
 pub struct Store {
     client: Client,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::sim::history::{Event, Promises};
+use crate::sim::{Promises, history::Event};
 
 mod faults;
 mod stores;

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use redquorum::{
-    ConfigError, ConnectError, LockError, MemoryCluster, Owner,
+    MemoryCluster, Owner, Verification,
     blocking::{
         Election, Leadership, Lease, LockGuard, MultiLock, MultiLockGuard, Observation, Quorum,
-        QuorumBuilder, RedLock, Verification,
+        QuorumBuilder, RedLock,
     },
+    error::{ConfigError, ConnectError, LockError},
 };
 use tokio::runtime::{Builder, Runtime};
 

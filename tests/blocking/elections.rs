@@ -3,8 +3,9 @@
 use std::{sync::mpsc, thread, time::Duration};
 
 use redquorum::{
-    LossReason, MemoryCluster,
+    MemoryCluster,
     blocking::{Election, Quorum},
+    error::LossReason,
 };
 
 use super::patience::{DEADLINE, finishes};

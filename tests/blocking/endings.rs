@@ -3,8 +3,9 @@
 use std::{thread, time::Duration};
 
 use redquorum::{
-    LockError, LossReason, MemoryCluster,
+    MemoryCluster,
     blocking::{LockGuard, Quorum},
+    error::{LockError, LossReason},
 };
 use tokio::runtime::Builder;
 

@@ -7,8 +7,9 @@ use std::{
 };
 
 use redquorum::{
-    LockError, LossReason, MemoryCluster, Owner, UnlockError,
+    MemoryCluster, Owner,
     blocking::{MultiLock, Quorum},
+    error::{LockError, LossReason, UnlockError},
 };
 
 use super::patience::{eventually, finishes};

@@ -8,7 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redquorum::{ConnectError, NodeError, Quorum, RedLock};
+use redquorum::{
+    Quorum, RedLock,
+    error::{ConnectError, NodeError},
+};
 use redquorum_tests::{Cluster, eventually};
 use tokio::{
     io::{AsyncWrite, AsyncWriteExt, copy, sink},

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use redis::{Value, cmd};
-use redquorum::{Election, LockOptions, LockState, Quorum, RedLock};
+use redquorum::{Election, LockOptions, Quorum, RedLock, inspection::LockState};
 use redquorum_tests::{Cluster, Kind, Server, ServerOptions, eventually};
 
 use super::SOON;

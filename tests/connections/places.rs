@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use redis::{AsyncConnectionConfig, Client, cmd};
-use redquorum::{AdmissionError, ConfigError, ConnectError, Quorum};
+use redquorum::{
+    Quorum,
+    admin::AdmissionError,
+    error::{ConfigError, ConnectError},
+};
 use redquorum_tests::{Cluster, Kind, Server, ServerOptions};
 
 use super::{made, works};

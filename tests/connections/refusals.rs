@@ -1,6 +1,9 @@
 //! Servers that are of no use as nodes.
 
-use redquorum::{ConnectError, NodeError, Quorum, RestartGuard};
+use redquorum::{
+    Quorum, RestartGuard,
+    error::{ConnectError, NodeError},
+};
 use redquorum_tests::{Cluster, Kind, Sentinel, Server, ServerOptions, eventually};
 
 use super::{SOON, refusal, works};

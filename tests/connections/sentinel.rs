@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use redquorum::{LockGuard, LockState, Quorum, QuorumBuilder, Refusal, RestartGuard, Vote};
+use redquorum::{
+    LockGuard, Quorum, QuorumBuilder, RestartGuard, Vote, error::Refusal, inspection::LockState,
+};
 use redquorum_tests::{Cluster, Kind, Port, Sentinel, Server, ServerOptions, eventually};
 
 use super::{SOON, works};
@@ -150,7 +152,7 @@ async fn what_sentinels_name_is_not_taken_for_a_master_if_it_is_a_replica() {
     scene.master().command(&["REPLICAOF", "127.0.0.1", &scene.replica().port().to_string()]).await;
     eventually(SOON, "the node is not asked any more", async || {
         let vote = vote_of_the_set(&quorum).await;
-        super::refusal(&vote) == Some(&redquorum::NodeError::ReadOnly)
+        super::refusal(&vote) == Some(&redquorum::error::NodeError::ReadOnly)
     })
     .await;
 }
@@ -171,7 +173,7 @@ async fn a_master_that_was_replaced_unseen_stops_voting_when_it_must_have_a_repl
     scene.replica().command(&["REPLICAOF", "NO", "ONE"]).await;
     eventually(SOON, "the old master refuses", async || {
         let vote = vote_of_the_set(&quorum).await;
-        matches!(vote, Vote::Unknown(redquorum::NodeError::Server(why)) if why.contains("NOREPLICAS"))
+        matches!(vote, Vote::Unknown(redquorum::error::NodeError::Server(why)) if why.contains("NOREPLICAS"))
     })
     .await;
 }
@@ -197,7 +199,7 @@ async fn a_sentinel_that_names_a_dead_master_does_not_keep_the_node_from_the_liv
     eventually(SOON, "the master that lives answers", async || {
         let inspection = quorum.red_lock("looked-at").inspect().await;
         inspection.is_ok_and(|inspection| {
-            inspection.nodes().all(|(_, seen)| !matches!(seen, redquorum::NodeHolder::Unknown(_)))
+            inspection.nodes().all(|(_, seen)| !matches!(seen, redquorum::inspection::NodeHolder::Unknown(_)))
         })
     })
     .await;

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use redis::{AsyncConnectionConfig, Client, TlsCertificates};
-use redquorum::{ConfigError, ConnectError, NodeError, Quorum, QuorumBuilder, Tls};
+use redquorum::{
+    Quorum, QuorumBuilder, Tls,
+    error::{ConfigError, ConnectError, NodeError},
+};
 use redquorum_tests::{Cluster, Kind, Port, ServerOptions};
 
 use super::{made, refusal, works};

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use redquorum::{
-    LockOptions, LossReason, MemoryCluster, Owner, Quorum,
+    LockOptions, MemoryCluster, Owner, Quorum,
+    error::LossReason,
     metrics::{ABANDONED, ATTEMPTS, HOLD, LEASES, LOSSES, MARGIN, RENEWAL, RENEWALS, VOTES, WAIT, WAITING},
 };
 use tokio::{runtime::Builder, time::sleep};

@@ -7,7 +7,7 @@ use std::sync::{
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use redquorum::{NodeError, Vote};
+use redquorum::{Vote, error::NodeError};
 use redquorum_tests::{Cluster, eventually};
 
 use super::behaviours::{

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redquorum::{ConnectError, blocking::Quorum};
+use redquorum::{blocking::Quorum, error::ConnectError};
 use redquorum_tests::{Cluster, ServerOptions, eventually};
 
 const SOON: Duration = Duration::from_secs(10);

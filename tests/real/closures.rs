@@ -8,7 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redquorum::{LockError, LockOptions, LossReason, RunError, UnlockError};
+use redquorum::{
+    LockOptions,
+    error::{LockError, LossReason, RunError, UnlockError},
+};
 use redquorum_tests::Cluster;
 
 use super::servers::{SOON, builder, client, have_holds};

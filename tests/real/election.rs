@@ -4,7 +4,10 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use redis::cmd;
-use redquorum::{Election, Leadership, LockOptions, LossReason, Observation, ProclaimError, Quorum};
+use redquorum::{
+    Election, Leadership, LockOptions, Observation, Quorum,
+    error::{LossReason, ProclaimError},
+};
 use redquorum_tests::{Cluster, Direction, Proxy, eventually};
 
 use super::servers::{SOON, builder, client, have_subscribers, have_waiters, remaining, without_polls};

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use redis::cmd;
-use redquorum::{LockError, LockOptions, Quorum, RedLock};
+use redquorum::{LockOptions, Quorum, RedLock, error::LockError};
 use redquorum_tests::{Cluster, eventually};
 use tokio::{
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},

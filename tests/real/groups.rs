@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use redquorum::{
-    ConfigError, InvalidResource, LockError, LossReason, MultiLock, MultiLockGuard, Quorum, RenewError,
-    Resource, UnlockError,
+    MultiLock, MultiLockGuard, Quorum, Resource,
+    error::{ConfigError, InvalidResource, LockError, LossReason, RenewError, UnlockError},
 };
 use redquorum_tests::{Cluster, Server, eventually};
 

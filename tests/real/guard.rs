@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use redquorum::{LockError, LockGuard, Quorum, QuorumBuilder, RedLock, RestartGuard, Vote};
+use redquorum::{LockGuard, Quorum, QuorumBuilder, RedLock, RestartGuard, Vote, error::LockError};
 use redquorum_tests::{Cluster, Direction, Proxy, Server, ServerOptions, eventually};
 
 use crate::real::behaviours::in_order;

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use redquorum::{
-    Inspection, LockError, LockState, NodeError, NodeHolder, Owner, Quorum, RestartGuard, Verification,
+    Owner, Quorum, RestartGuard, Verification,
+    error::{LockError, NodeError},
+    inspection::{Inspection, LockState, NodeHolder},
 };
 use redquorum_tests::{Cluster, eventually};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis::{Client, Cmd, cmd};
-use redquorum::{LockError, LockGuard, Owner, Quorum, RedLock};
+use redquorum::{LockGuard, Owner, Quorum, RedLock, error::LockError};
 use redquorum_tests::{Cluster, Server, ServerOptions, eventually};
 
 use super::servers::{SOON, builder, client, have_holds, have_waiters, holds, owners, put_owner, remaining};

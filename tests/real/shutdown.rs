@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use redquorum::{LockError, Quorum};
+use redquorum::{Quorum, error::LockError};
 use redquorum_tests::{Cluster, Server, eventually};
 
 const SOON: Duration = Duration::from_secs(10);

@@ -3,11 +3,15 @@
 use std::time::Duration;
 
 use redquorum::{
-    ConfigError, ConnectError, Election, FencingToken, Fingerprint, Inspection, Instant, Leader, Leadership,
-    Lease, LeaseLost, LockError, LockGuard, LockOptions, LockState, LossReason, MemoryCluster, MultiLock,
-    MultiLockGuard, NodeError, NodeHolder, Observation, Owner, OwnerId, ProclaimError, Quorum, QuorumBuilder,
-    RedLock, Refusal, RenewError, Resource, RunError, RunOutput, UnlockError, Unlocked, Verification, Vote,
-    Votes,
+    Election, FencingToken, Instant, Leader, Leadership, Lease, LockGuard, LockOptions, MemoryCluster,
+    MultiLock, MultiLockGuard, Observation, Owner, OwnerId, Quorum, QuorumBuilder, RedLock, Resource,
+    RunOutput, Unlocked, Verification, Vote, Votes,
+    admin::Fingerprint,
+    error::{
+        ConfigError, ConnectError, LeaseLost, LockError, LossReason, NodeError, ProclaimError, Refusal,
+        RenewError, RunError, UnlockError,
+    },
+    inspection::{Inspection, LockState, NodeHolder},
 };
 
 fn is_send_and_sync<T: Send + Sync + 'static>() {}

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use redquorum::{
-    ConfigError, ConnectError, InvalidResource, LockError, LockOptions, MemoryCluster, MultiLock, Quorum,
-    QuorumBuilder, RedLock,
+    LockOptions, MemoryCluster, MultiLock, Quorum, QuorumBuilder, RedLock,
+    error::{ConfigError, ConnectError, InvalidResource, LockError},
 };
 
 const URLS: [&str; 3] = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];

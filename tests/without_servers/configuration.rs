@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redquorum::{ConfigError, Quorum};
+use redquorum::{Quorum, error::ConfigError};
 
 #[tokio::test]
 async fn a_builder_tells_the_addresses_of_its_nodes_without_passwords_and_in_their_order() {

@@ -4,8 +4,8 @@
 use std::{fmt::Debug, time::Duration};
 
 use redquorum::{
-    ConfigError, ConnectError, Election, LockError, LockOptions, MemoryCluster, MultiLock, Quorum,
-    QuorumBuilder, RedLock,
+    Election, LockOptions, MemoryCluster, MultiLock, Quorum, QuorumBuilder, RedLock,
+    error::{ConfigError, ConnectError, LockError},
 };
 
 const EXTREMES: [Duration; 4] =

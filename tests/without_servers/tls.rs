@@ -1,7 +1,10 @@
 //! What TLS is made with, and what cannot be.
 
 use rcgen::{CertificateParams, KeyPair};
-use redquorum::{ConfigError, ConnectError, Quorum, Tls};
+use redquorum::{
+    Quorum, Tls,
+    error::{ConfigError, ConnectError},
+};
 
 /// A certificate and its key, as PEM.
 fn certificate() -> (String, String) {

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use redquorum::{LockError, Quorum, RedLock, UnlockError};
+use redquorum::{
+    Quorum, RedLock,
+    error::{LockError, UnlockError},
+};
 use tokio::{sync::watch, task::JoinSet};
 
 use super::{histogram::LatencyHistogram, residue::Residue};

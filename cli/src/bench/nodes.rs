@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redquorum::{NodeHolder, Quorum};
+use redquorum::{Quorum, inspection::NodeHolder};
 use tokio::sync::watch;
 
 use super::histogram::LatencyHistogram;

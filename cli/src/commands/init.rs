@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, fmt};
 
 use clap::Args;
-use redquorum::{AdmissionError, Initialized, Vote, Votes};
+use redquorum::{
+    Vote, Votes,
+    admin::{AdmissionError, Initialized},
+};
 use serde::Serialize;
 
 use crate::{app::App, exit::Exit, failure::Failure, narration::narrate_connecting, table};

@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::Args;
-use redquorum::{MultiLock, MultiLockGuard, Quorum, UnlockError};
+use redquorum::{MultiLock, MultiLockGuard, Quorum, error::UnlockError};
 
 use crate::{
     app::App,

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use redquorum::{Quorum, QuorumBuilder, RestartGuard, Tls, node_urls};
+use redquorum::{Quorum, QuorumBuilder, RestartGuard, Tls, admin::node_urls};
 
 use self::file::File;
 use crate::{arguments::General, failure::Failure};

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use redquorum::{ConfigError, Tls};
+use redquorum::{Tls, error::ConfigError};
 use serde::Deserialize;
 
 use crate::{exit::Exit, failure::Failure};

@@ -6,7 +6,8 @@ use futures::FutureExt;
 
 use super::{NONE, TTL, all_behave, candidate, client, leading, locked_nodes, pass, thaw_all};
 use crate::{
-    ConfigError, Election, InvalidResource, LockError, LockOptions, MemoryCluster, NodeError, Owner,
+    Election, LockOptions, MemoryCluster, Owner,
+    error::{ConfigError, InvalidResource, LockError, NodeError},
     node::{Operation, memory::Behaviour},
 };
 

@@ -6,7 +6,8 @@ use futures::FutureExt;
 
 use super::{NONE, TTL, all_behave, candidate, client, leading, locked_nodes, pass, server, thaw_all};
 use crate::{
-    Election, LossReason, MemoryCluster, NodeError, ProclaimError, UnlockError,
+    Election, MemoryCluster,
+    error::{LossReason, NodeError, ProclaimError, UnlockError},
     mutation::{Mutation, break_rule},
     node::{Operation, memory::Behaviour},
 };

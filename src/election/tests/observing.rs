@@ -6,7 +6,8 @@ use futures::{FutureExt, StreamExt};
 
 use super::{TTL, all_behave, candidate, client, server, thaw_all};
 use crate::{
-    Election, Leader, LockError, MemoryCluster, NodeError, Observation,
+    Election, Leader, MemoryCluster, Observation,
+    error::{LockError, NodeError},
     mutation::{Mutation, break_rule},
     node::{Operation, memory::Behaviour},
 };

@@ -6,7 +6,9 @@ use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 
 use crate::{
-    AdmissionError, ConfigError, Election, LockError, MemoryCluster, NodeError, Quorum, Vote,
+    Election, MemoryCluster, Quorum, Vote,
+    admin::AdmissionError,
+    error::{ConfigError, LockError, NodeError},
     lock::{
         admin::{Initialized, init, init_if_needed},
         core::{Client, Surroundings},

@@ -6,8 +6,10 @@ use tokio::time::Instant;
 
 use super::{all_behave, pass, server};
 use crate::{
-    ConnectError, MemoryCluster, NodeError, Quorum, QuorumBuilder, RestartGuard,
-    lock::connecting::wait_for_quorum, node::memory::Behaviour,
+    MemoryCluster, Quorum, QuorumBuilder, RestartGuard,
+    error::{ConnectError, NodeError},
+    lock::connecting::wait_for_quorum,
+    node::memory::Behaviour,
 };
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

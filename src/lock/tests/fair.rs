@@ -3,7 +3,11 @@
 use std::{sync::Mutex, time::Duration};
 
 use super::*;
-use crate::{LockError, LockGuard, NodeError, Quorum, node::Operation};
+use crate::{
+    LockGuard, Quorum,
+    error::{LockError, NodeError},
+    node::Operation,
+};
 use tokio::task::JoinHandle;
 
 const R: &str = "r";

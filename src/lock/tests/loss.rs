@@ -7,7 +7,8 @@ use tokio::runtime::Handle;
 
 use super::{NONE, all_behave, client, locked_nodes, pass, server, thaw_all};
 use crate::{
-    LockOptions, LossReason, MemoryCluster, NodeError, Quorum, RenewError, UnlockError, Verification, Vote,
+    LockOptions, MemoryCluster, Quorum, Verification, Vote,
+    error::{LossReason, NodeError, RenewError, UnlockError},
     lock::core::{Client, Surroundings},
     node::{Operation, memory::Behaviour, remote::Monitor},
     observer::{ObservedLease, Observer},
@@ -198,8 +199,8 @@ async fn shutdown_ends_every_lease_and_what_is_called_afterwards_is_refused() {
     quorum.shutdown().await;
     assert_eq!(guard.lost().await.reason, LossReason::Shutdown);
     assert_eq!(locked_nodes(&cluster), NONE);
-    assert_eq!(waiting.await.unwrap(), Err(crate::LockError::Closed));
-    assert_eq!(quorum.red_lock("r").try_lock().await.map(drop), Err(crate::LockError::Closed));
+    assert_eq!(waiting.await.unwrap(), Err(crate::error::LockError::Closed));
+    assert_eq!(quorum.red_lock("r").try_lock().await.map(drop), Err(crate::error::LockError::Closed));
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use super::{NONE, client, locked_nodes, thaw_all};
 use crate::{
-    LockError, LockOptions, MemoryCluster, NodeError, algorithm::tally::Electorate, node::memory::Behaviour,
+    LockOptions, MemoryCluster,
+    algorithm::tally::Electorate,
+    error::{LockError, NodeError},
+    node::memory::Behaviour,
 };
 
 const NODE_TIMEOUT: Duration = Duration::from_secs(1);

@@ -7,7 +7,8 @@ use std::{
 
 use super::{NONE, all_behave, client, locked_nodes, pass, server, thaw_all};
 use crate::{
-    ConfigError, LockError, MemoryCluster, Owner, Quorum, RunError,
+    MemoryCluster, Owner, Quorum,
+    error::{ConfigError, LockError, RunError},
     node::{Operation, memory::Behaviour},
 };
 
@@ -269,7 +270,7 @@ async fn a_closure_runs_under_the_lock_and_its_value_comes_back_with_the_release
     });
     let done = task.await.unwrap().unwrap();
     assert!(done.value.as_u64() > 0);
-    assert!(matches!(done.unlock, Err(crate::UnlockError::NoQuorum { .. })), "{:?}", done.unlock);
+    assert!(matches!(done.unlock, Err(crate::error::UnlockError::NoQuorum { .. })), "{:?}", done.unlock);
     thaw_all(&cluster);
     assert_eq!(locked_nodes(&cluster), NONE);
 }
@@ -279,8 +280,8 @@ async fn a_lease_that_is_kept_for_longer_than_its_closure_is_not_valid() {
     let cluster = MemoryCluster::new(3);
     let done = client(&cluster).red_lock("r").run(async |lease| lease).await.unwrap();
     assert!(done.unlock.is_ok());
-    assert_eq!(done.value.ensure().unwrap_err().reason, crate::LossReason::Unlocked);
-    assert_eq!(done.value.lost().await.reason, crate::LossReason::Unlocked);
+    assert_eq!(done.value.ensure().unwrap_err().reason, crate::error::LossReason::Unlocked);
+    assert_eq!(done.value.lost().await.reason, crate::error::LossReason::Unlocked);
     assert_eq!(done.value.remaining(), Duration::ZERO);
 }
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::{all_behave, client, server};
 use crate::{
-    MemoryCluster, NodeError,
+    MemoryCluster,
+    error::NodeError,
     node::{Operation, Tombstone, memory::Behaviour},
 };
 

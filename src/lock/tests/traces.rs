@@ -24,7 +24,12 @@ use tracing_subscriber::{
 };
 
 use super::{all_behave, client, pass, server};
-use crate::{LockGuard, LockOptions, LossReason, MemoryCluster, NodeError, mutex, node::memory::Behaviour};
+use crate::{
+    LockGuard, LockOptions, MemoryCluster,
+    error::{LossReason, NodeError},
+    mutex,
+    node::memory::Behaviour,
+};
 
 const TTL: Duration = Duration::from_secs(30);
 

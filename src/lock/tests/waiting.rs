@@ -8,7 +8,8 @@ use std::{
 
 use super::{all_behave, client, locked_nodes, pass, server, thaw_all};
 use crate::{
-    LockError, LockOptions, MemoryCluster, NodeError, Quorum,
+    LockOptions, MemoryCluster, Quorum,
+    error::{LockError, NodeError},
     node::{Operation, memory::Behaviour},
 };
 

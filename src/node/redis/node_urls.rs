@@ -8,7 +8,7 @@ pub(crate) const NODES_VARIABLE: &str = "REDQUORUM_NODES";
 /// several Sentinels.
 ///
 /// ```
-/// let urls = redquorum::node_urls("redis+sentinel://a:26379,b:26379/mymaster,redis://c redis://d");
+/// let urls = redquorum::admin::node_urls("redis+sentinel://a:26379,b:26379/mymaster,redis://c redis://d");
 /// assert_eq!(urls, ["redis+sentinel://a:26379,b:26379/mymaster", "redis://c", "redis://d"]);
 /// ```
 ///

@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use redquorum::{FencingToken, Resource, sim::history::{Attempt, Event, History, Promises}};
+//! use redquorum::{FencingToken, Resource, sim::{Promises, history::{Attempt, Event, History}}};
 //!
 //! let mut history = History::new();
 //! for (number, at) in [(1, 0), (2, 5)] {
@@ -18,7 +18,7 @@
 //! // Neither lease ever ended.
 //! let violations = history.check(&Promises::ALL).unwrap_err();
 //! assert!(violations.to_string().contains("overlap"));
-//! # Ok::<(), redquorum::ConfigError>(())
+//! # Ok::<(), redquorum::error::ConfigError>(())
 //! ```
 
 mod event;
@@ -27,7 +27,7 @@ mod exclusion;
 mod honesty;
 mod index;
 mod order;
-mod promise;
+pub(super) mod promise;
 mod proof;
 mod single;
 mod updates;
@@ -39,11 +39,12 @@ mod tests;
 
 use std::time::Duration;
 
+use self::promise::{Promise, Promises};
+
 pub(crate) use self::index::{AttemptRecord, HistoryIndex, IndexStep, IndexedEvent};
 pub use self::{
     event::{Attempt, Event, Operation},
     evidence::{Access, Grant},
-    promise::{Promise, Promises},
     violation::Violation,
     violations::Violations,
 };

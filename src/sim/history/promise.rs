@@ -54,7 +54,7 @@ impl fmt::Display for Promise {
 /// Where a fault breaks the assumption of one of them, the others still have to be kept:
 ///
 /// ```
-/// use redquorum::sim::history::{Promise, Promises};
+/// use redquorum::sim::{Promise, Promises};
 ///
 /// let despite_stepping_clocks = Promises::ALL.without(Promise::Exclusion);
 /// assert!(despite_stepping_clocks.contains(Promise::Order));

@@ -36,7 +36,7 @@ use super::history::{Event, History, HistoryIndex, Violation, Violations};
 /// let (from, until) = (Duration::from_millis(1), Duration::from_millis(5));
 /// let timeline = Timeline::new(&history).with_fault(from, until, "node 2", "paused");
 /// assert!(timeline.to_string().contains("attempt 1 on \"a\": granted, token 7"));
-/// # Ok::<(), redquorum::ConfigError>(())
+/// # Ok::<(), redquorum::error::ConfigError>(())
 /// ```
 #[derive(Debug)]
 pub struct Timeline<'h> {

@@ -6,7 +6,7 @@ use ::svg::{node::element::tag::Type, parser::Event as Parsed};
 
 use super::{row::CHARACTER, *};
 use crate::{
-    sim::history::{Attempt, Promises},
+    sim::{Promises, history::Attempt},
     values::{FencingToken, Resource},
 };
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use redquorum::{LockError, LockOptions, Vote};
+use redquorum::{LockOptions, Vote, error::LockError};
 use redquorum_tests::{Cluster, Direction, eventually};
 
 use super::{

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use redquorum::{ConnectError, LockError, NodeError, Quorum, Vote};
+use redquorum::{
+    Quorum, Vote,
+    error::{ConnectError, LockError, NodeError},
+};
 use redquorum_tests::{Cluster, Direction, Proxy, eventually};
 
 use super::{TTL, client, hash, in_order, unlocked_everywhere, unlocked_on};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use redquorum::{LockError, RedLock};
+use redquorum::{RedLock, error::LockError};
 use redquorum_tests::{Cluster, eventually};
 use tokio::net::TcpListener;
 

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use redquorum::{LockError, LossReason, NodeError, Refusal, RenewError, UnlockError, Vote};
+use redquorum::{
+    Vote,
+    error::{LockError, LossReason, NodeError, Refusal, RenewError, UnlockError},
+};
 use redquorum_tests::Cluster;
 
 use super::{client, hold_as};

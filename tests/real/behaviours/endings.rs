@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use redquorum::{LockError, LossReason, Quorum, UnlockError};
+use redquorum::{
+    Quorum,
+    error::{LockError, LossReason, UnlockError},
+};
 use redquorum_tests::{Cluster, eventually};
 
 use super::{

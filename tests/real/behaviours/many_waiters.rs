@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use redquorum::{LockError, LockGuard, Quorum};
+use redquorum::{LockGuard, Quorum, error::LockError};
 use redquorum_tests::{Cluster, eventually};
 use tokio::task::JoinSet;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use redis::cmd;
-use redquorum::{LockError, LockGuard, LockOptions, Quorum, QuorumBuilder, RestartGuard, Vote, Votes};
+use redquorum::{LockGuard, LockOptions, Quorum, QuorumBuilder, RestartGuard, Vote, Votes, error::LockError};
 use redquorum_tests::{Cluster, Direction, Proxy, Server, eventually};
 
 use super::servers::have_waiters;

@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use redquorum::{LossReason, RenewError, RestartGuard};
+use redquorum::{
+    RestartGuard,
+    error::{LossReason, RenewError},
+};
 use redquorum_tests::{Cluster, Direction, eventually};
 
 use super::{

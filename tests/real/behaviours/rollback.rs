@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redquorum::{NodeError, Vote};
+use redquorum::{Vote, error::NodeError};
 use redquorum_tests::{Cluster, Direction, ServerOptions, eventually};
 
 use super::{

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use redquorum::{LockGuard, LossReason, OwnerId, UnlockError, Vote};
+use redquorum::{
+    LockGuard, OwnerId, Vote,
+    error::{LossReason, UnlockError},
+};
 use redquorum_tests::{Cluster, eventually};
 
 use super::{

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use redquorum::{NodeError, Quorum, RedLock, RestartGuard, Vote};
+use redquorum::{Quorum, RedLock, RestartGuard, Vote, error::NodeError};
 use redquorum_tests::{Cluster, eventually};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};

@@ -3,7 +3,10 @@
 
 use std::time::Duration;
 
-use redquorum::{ConnectError, NodeError, Quorum, RedLock, Vote};
+use redquorum::{
+    Quorum, RedLock, Vote,
+    error::{ConnectError, NodeError},
+};
 use redquorum_tests::{Cluster, Server, ServerOptions, eventually};
 
 use super::behaviours::{SOON, TTL, builder, client, in_order, is_locked, votes_of};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use redquorum::{LockError, MultiLock, Quorum, Resource};
+use redquorum::{MultiLock, Quorum, Resource, error::LockError};
 use redquorum_tests::Cluster;
 
 use super::{

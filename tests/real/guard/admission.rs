@@ -3,7 +3,11 @@
 use std::time::Instant;
 
 use redis::cmd;
-use redquorum::{AdmissionError, Election, Initialized, LockOptions, Refusal, Vote};
+use redquorum::{
+    Election, LockOptions, Vote,
+    admin::{AdmissionError, Initialized},
+    error::Refusal,
+};
 
 use super::*;
 use crate::real::behaviours::{calls_of, in_order};

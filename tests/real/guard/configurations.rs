@@ -7,7 +7,11 @@ use std::{
 };
 
 use redis::Value;
-use redquorum::{AdmissionError, ConnectError, Refusal, Vote};
+use redquorum::{
+    Vote,
+    admin::AdmissionError,
+    error::{ConnectError, Refusal},
+};
 
 use super::*;
 use crate::real::behaviours::in_order;

@@ -1,6 +1,6 @@
 //! Servers that lose votes: restarted empty, flushed, or brought back to an earlier state.
 
-use redquorum::{NodeHolder, RestartGuard};
+use redquorum::{RestartGuard, inspection::NodeHolder};
 use redquorum_tests::eventually;
 
 use super::*;

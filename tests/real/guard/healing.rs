@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use redquorum::{Refusal, RestartGuard, Vote};
+use redquorum::{RestartGuard, Vote, error::Refusal};
 use redquorum_tests::eventually;
 
 use super::*;

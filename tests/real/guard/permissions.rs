@@ -1,6 +1,6 @@
 //! What the restart guard may ask of servers, and which of them it takes for which.
 
-use redquorum::{ConnectError, RestartGuard};
+use redquorum::{RestartGuard, error::ConnectError};
 
 use super::*;
 

@@ -1,7 +1,10 @@
 //! Replicas that take the place of their master, and masters that have been replicas: their data
 //! are another server's.
 
-use redquorum::{NodeError, Refusal, RestartGuard, Vote};
+use redquorum::{
+    RestartGuard, Vote,
+    error::{NodeError, Refusal},
+};
 use redquorum_tests::eventually;
 
 use super::*;

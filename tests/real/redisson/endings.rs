@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use redquorum::{LossReason, Quorum, UnlockError};
+use redquorum::{
+    Quorum,
+    error::{LossReason, UnlockError},
+};
 use redquorum_tests::{Cluster, Direction, Proxy};
 
 use super::{

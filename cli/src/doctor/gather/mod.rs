@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use redquorum::NodeConnector;
+use redquorum::admin::NodeConnector;
 
 use super::facts::{Expected, Facts, Node, Server};
 use crate::{

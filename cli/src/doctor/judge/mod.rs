@@ -1,6 +1,6 @@
 //! What the facts amount to. Pure.
 
-use redquorum::{NodeError, RestartGuard};
+use redquorum::{RestartGuard, error::NodeError};
 
 use super::{
     facts::{Expected, Facts, Node, Server},

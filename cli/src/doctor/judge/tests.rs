@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use redquorum::{NodeError, RestartGuard};
+use redquorum::{RestartGuard, error::NodeError};
 
 use super::*;
 use crate::doctor::{

@@ -21,7 +21,10 @@ use std::{
 
 use clap::Parser;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
-use redquorum::{ConnectError, LockError, Quorum};
+use redquorum::{
+    Quorum,
+    error::{ConnectError, LockError},
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
