@@ -1,9 +1,13 @@
 //! One attempt, performed.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use crate::{
-    acquire::queue_entries::QueueEntries,
+    acquire::{
+        checked_request::CheckedRequest,
+        outcome::{AttemptOutcome, Failed, Refused},
+        queue_entries::QueueEntries,
+    },
     algorithm::{
         attempt::{self, Attempt, AttemptStep, FailureReason, LockVote, Plan},
         lease::LeaseTime,
@@ -12,61 +16,19 @@ use crate::{
         queueing::Deferral,
     },
     client::{
+        environment::Environment,
         fanout::{Fanout, Heard},
         in_flight_counter::InFlight,
         queue_node::QueueNode,
     },
-    config::CheckedLock,
     lease::active_lease::{Acquired, NodeLeaseState},
-    lock::core::Core,
     mutation::{self, Mutation},
-    node::{Answer, Lock, Operation, Request, Resources, Tombstone, Unlock, WriteBack},
+    node::{Answer, Lock, Operation, Request, Tombstone, Unlock, WriteBack},
     observer::{AttemptEnd, Question},
-    values::{FencingToken, NodeError, OwnerId, Resource, Vote, Votes},
+    values::{FencingToken, NodeError, OwnerId, Vote},
 };
 
 mod hearing;
-
-/// A checked lock request: what is to be locked, and how.
-#[derive(Clone, Debug)]
-pub(crate) struct CheckedRequest {
-    /// The resource to speak of the lock by: the first.
-    pub(crate) resource: Resource,
-    pub(crate) resources: Resources,
-    pub(crate) settings: CheckedLock,
-}
-
-/// How an attempt ended.
-#[derive(Debug)]
-pub(crate) enum AttemptOutcome {
-    Acquired(Acquired),
-    Failed(Failed),
-}
-
-/// What a failed attempt has seen; everything was taken back.
-#[derive(Debug)]
-pub(crate) struct Failed {
-    pub(crate) reason: FailureReason,
-    pub(crate) votes: Votes,
-    pub(crate) views: Vec<NodeView>,
-    /// The largest fencing counter seen, plus one; 0 if none was.
-    pub(crate) hint: u64,
-    /// How long it took.
-    pub(crate) took: Duration,
-    /// How a queue node has put this client off.
-    pub(crate) deferral: Option<Deferral>,
-    /// For which of the resources we were refused, if any.
-    pub(crate) refused: Option<Refused>,
-}
-
-/// For which of some resources a lock was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Refused {
-    pub(crate) index: usize,
-    /// Whether its queue node says so, or a quorum: single votes may be those of other clients that
-    /// are about to give them back.
-    pub(crate) is_sure: bool,
-}
 
 #[derive(Clone, Copy, Debug)]
 enum Asked {
@@ -94,25 +56,25 @@ impl Asked {
 ///
 /// Dropped at any point, it is rolled back on every node that was asked and has not definitely
 /// refused: submitted at once, behind the lock on the same connection.
-pub(crate) async fn attempt(
-    core: &Core,
+pub(super) async fn attempt(
+    environment: &Environment,
     checked: &CheckedRequest,
     plan: Plan,
     hint: u64,
     entries: Option<&mut QueueEntries>,
 ) -> AttemptOutcome {
-    let mut performer = AttemptPerformer::new(core, checked, plan, hint, entries);
-    if core.is_closed() {
+    let mut performer = AttemptPerformer::new(environment, checked, plan, hint, entries);
+    if environment.is_closed() {
         return AttemptOutcome::Failed(performer.failed(FailureReason::NoQuorum));
     }
     loop {
-        match performer.attempt.step(core.now()) {
+        match performer.attempt.step(environment.now()) {
             AttemptStep::Lock { nodes, has_turn } => performer.send_lock(nodes, has_turn),
             AttemptStep::Enqueue(node) => performer.enqueue(node),
             AttemptStep::WriteBack { token, nodes } => performer.send_write_back(token, nodes),
             AttemptStep::Wait(deadline) => {
                 if let Heard::Answer { node, tag, answer } =
-                    performer.fanout.next(&*core.clock, deadline).await
+                    performer.fanout.next(&*environment.clock, deadline).await
                 {
                     performer.hear(node, tag, answer);
                 }
@@ -124,8 +86,24 @@ pub(crate) async fn attempt(
     }
 }
 
+/// Makes the attempt of somebody who does not wait.
+///
+/// # Cancel safety
+///
+/// As [`attempt`].
+pub(crate) async fn attempt_once(environment: &Environment, checked: &CheckedRequest) -> AttemptOutcome {
+    let Some(index) = environment.awaited_resource(&checked.resources).await else {
+        return attempt(environment, checked, checked.first_contact(environment), 0, None).await;
+    };
+    // It asks for a turn, and does not wait for one: it listens to nobody, so it enters no queue.
+    let resource = checked.resource_at(index);
+    let mut entries = QueueEntries::new(environment, resource, index, &checked.settings, &Arc::default());
+    let plan = Plan::Queued(checked.queue_nodes(environment, index));
+    attempt(environment, checked, plan, 0, Some(&mut entries)).await
+}
+
 struct AttemptPerformer<'a> {
-    core: &'a Core,
+    environment: &'a Environment,
     checked: &'a CheckedRequest,
     /// As the observer calls it.
     number: u64,
@@ -151,15 +129,18 @@ struct AttemptPerformer<'a> {
 
 impl<'a> AttemptPerformer<'a> {
     fn new(
-        core: &'a Core,
+        environment: &'a Environment,
         checked: &'a CheckedRequest,
         plan: Plan,
         hint: u64,
         entries: Option<&'a mut QueueEntries>,
     ) -> Self {
-        let settings = &core.settings;
+        let settings = &environment.settings;
         let is_first = matches!(plan, Plan::First(_));
-        let queue_node = QueueNode::of(core, checked, entries.as_ref().map_or(0, |entries| entries.index()));
+        let queue_node = {
+            let index = entries.as_ref().map_or(0, |entries| entries.index());
+            QueueNode::new(checked.queue_node(environment, index), index)
+        };
         let rules = attempt::Rules {
             electorate: settings.electorate,
             validity: settings.validity,
@@ -168,18 +149,18 @@ impl<'a> AttemptPerformer<'a> {
             attempt_timeout: settings.attempt_timeout,
             plan,
         };
-        let nodes = core.nodes.len();
-        let owner = core.owners.fresh();
+        let nodes = environment.nodes.len();
+        let owner = environment.owners.fresh();
         Self {
-            core,
+            environment,
             checked,
-            number: core.observer.attempt_began(&checked.resources, &owner),
+            number: environment.observer.attempt_began(&checked.resources, &owner),
             owner,
             hint,
-            attempt: Attempt::new(rules, core.now()),
+            attempt: Attempt::new(rules, environment.now()),
             fanout: Fanout::new(),
             votes: vec![Vote::NotAsked; nodes],
-            in_flight: Some(core.attempts.enter()),
+            in_flight: Some(environment.attempts.enter()),
             views: vec![NodeView::NotAsked; nodes],
             largest_counter: 0,
             entries,
@@ -196,7 +177,7 @@ impl<'a> AttemptPerformer<'a> {
         let asked = if has_turn { Asked::Take } else { Asked::Lock };
         let request = self.request(Operation::Lock(self.lock(has_turn)));
         for node in nodes.iter() {
-            self.fanout.send(&self.core.nodes, node, asked, request.clone());
+            self.fanout.send(&self.environment.nodes, node, asked, request.clone());
             self.note(node, Vote::Pending, NodeView::Unknown);
         }
     }
@@ -209,14 +190,14 @@ impl<'a> AttemptPerformer<'a> {
             .and_then(|queue_node| self.votes.get(queue_node))
             .is_some_and(|vote| *vote != Vote::NotAsked)
         {
-            self.queue_node.is_passed_over(self.core, node);
+            self.queue_node.is_passed_over(&self.environment.queues, node);
         }
         let lock = self.lock(true);
         let (entry, asked) = match &mut self.entries {
             Some(entries) => (entries.enqueue(node, lock), Asked::Enqueue),
             None => (Operation::Lock(lock), Asked::Take),
         };
-        self.fanout.send(&self.core.nodes, node, asked, self.request(entry));
+        self.fanout.send(&self.environment.nodes, node, asked, self.request(entry));
         self.note(node, Vote::Pending, NodeView::Unknown);
     }
 
@@ -237,12 +218,12 @@ impl<'a> AttemptPerformer<'a> {
             token,
         }));
         for node in nodes.iter() {
-            self.fanout.send(&self.core.nodes, node, Asked::WriteBack, request.clone());
+            self.fanout.send(&self.environment.nodes, node, Asked::WriteBack, request.clone());
         }
     }
 
-    fn request(&self, entry: Operation) -> Request {
-        Request::one(entry, self.core.now() + self.checked.settings.node_timeout)
+    fn request(&self, operation: Operation) -> Request {
+        Request::one(operation, self.environment.now() + self.checked.settings.node_timeout)
     }
 
     /// Tells those that let their time pass from those that were not waited for.
@@ -250,7 +231,7 @@ impl<'a> AttemptPerformer<'a> {
         let pending = self.attempt.pending();
         for (node, vote) in self.votes.iter_mut().enumerate() {
             if *vote == Vote::Pending && !pending.contains(node) {
-                self.core.observer.answered(node, Question::Lock, &Answer::Error(NodeError::TimedOut));
+                self.environment.observer.answered(node, Question::Lock, &Answer::Error(NodeError::TimedOut));
                 *vote = Vote::Unknown(NodeError::TimedOut);
             }
         }
@@ -258,7 +239,7 @@ impl<'a> AttemptPerformer<'a> {
 
     fn decided(&mut self, end: AttemptEnd) {
         self.is_decided = true;
-        self.core.observer.attempt_ended(end);
+        self.environment.observer.attempt_ended(end);
     }
 
     fn note(&mut self, node: usize, vote: Vote, view: NodeView) {
@@ -276,13 +257,14 @@ impl<'a> AttemptPerformer<'a> {
         if std::mem::replace(&mut self.is_settled, true) {
             return;
         }
-        self.core.observer.attempt_lost(self.number);
-        let keys_over = self.core.now() + self.core.settings.validity.seen_by_any(self.checked.settings.ttl);
+        self.environment.observer.attempt_lost(self.number);
+        let keys_over = self.environment.now()
+            + self.environment.settings.validity.seen_by_any(self.checked.settings.ttl);
         let unlock = |tombstone| {
             let (resources, owner) = (Arc::clone(&self.checked.resources), self.owner.clone());
-            let entry =
+            let operation =
                 Operation::Unlock(Unlock { resources, owner, notify: false, tombstone, is_awaited: false });
-            Request::one(entry, self.core.must_deliver_until()).blocks_until(keys_over)
+            Request::one(operation, self.environment.must_deliver_until()).blocks_until(keys_over)
         };
         let is_left = !mutation::is_on(Mutation::NoTombstoneForLock);
         let leaving = unlock(if is_left { Tombstone::IfMissing } else { Tombstone::Never });
@@ -292,7 +274,7 @@ impl<'a> AttemptPerformer<'a> {
             if mutation::is_on(Mutation::RollbackSkipsSilent) && !has_answered {
                 continue;
             }
-            if let Some(to) = self.core.nodes.get(node) {
+            if let Some(to) = self.environment.nodes.get(node) {
                 let request = if has_answered { &clean } else { &leaving };
                 drop(to.call(request.clone()));
                 nodes.insert(node);
@@ -309,7 +291,7 @@ impl<'a> AttemptPerformer<'a> {
         let time = LeaseTime::granted(
             self.attempt.start(),
             settings.ttl,
-            self.core.settings.validity,
+            self.environment.settings.validity,
             settings.max_hold,
         );
         tracing::debug!(resource = %self.checked.resource, owner = %self.owner, %token, "acquired");
@@ -325,7 +307,7 @@ impl<'a> AttemptPerformer<'a> {
             in_flight: self.in_flight.take(),
             nodes: self.attempt.lock_votes().iter().zip(&self.votes).map(node_lease_state).collect(),
             late: self.fanout.take_open(|asked| !matches!(asked, Asked::WriteBack)),
-            queue_node: self.queue_node.acquired(self.core, &self.checked.resources),
+            queue_node: self.queue_node.acquired(&self.environment.queues, &self.checked.resources),
         }
     }
 
@@ -335,14 +317,14 @@ impl<'a> AttemptPerformer<'a> {
         }
         self.decided(AttemptEnd::Failed(reason));
         self.close_votes();
-        let took = self.core.now().saturating_duration_since(self.attempt.start());
+        let took = self.environment.now().saturating_duration_since(self.attempt.start());
         let by_queue_node = |deferral: &Deferral| {
             let index = self.blocked.unwrap_or_default();
-            QueueNode::of(self.core, self.checked, index).node == Some(deferral.node)
+            self.checked.queue_node(self.environment, index) == Some(deferral.node)
         };
         let is_sure = self.deferral.as_ref().is_some_and(by_queue_node)
-            || holder(&self.views, self.core.settings.electorate).is_some();
-        let votes = self.core.votes(self.votes.iter().cloned());
+            || holder(&self.views, self.environment.settings.electorate).is_some();
+        let votes = self.environment.votes(self.votes.iter().cloned());
         tracing::debug!(resource = %self.checked.resource, owner = %self.owner, ?reason, %votes, "failed");
         Failed {
             reason,
@@ -373,7 +355,7 @@ impl Drop for AttemptPerformer<'_> {
     fn drop(&mut self) {
         self.roll_back();
         if !self.is_decided {
-            self.core.observer.attempt_ended(AttemptEnd::Cancelled);
+            self.environment.observer.attempt_ended(AttemptEnd::Cancelled);
         }
     }
 }

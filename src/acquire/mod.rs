@@ -1,7 +1,11 @@
 //! Getting a lease: attempts, and waiting for those that may succeed.
 
 pub(crate) mod attempt;
-pub(crate) mod notifier;
+pub(crate) mod checked_request;
+mod notifier;
+pub(crate) mod outcome;
 pub(crate) mod overseer;
-pub(crate) mod queue_entries;
+mod queue_entries;
+mod turn;
+pub(crate) mod waiters;
 pub(crate) mod waiting;

@@ -13,37 +13,37 @@ use crate::{
 /// Wakes the waiter's task when a node gives notice, and keeps the notifications until the task
 /// takes them.
 #[derive(Debug, Default)]
-pub(crate) struct Notifier {
+pub(super) struct Notifier {
     notifications: Mutex<Notifications>,
-    pub(crate) notified: Notify,
+    pub(super) notified: Notify,
 }
 
 /// The notifications since the last time, by node.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Notifications {
+pub(super) struct Notifications {
     /// The waiter may have been woken unheard, for the subscription is new.
-    pub(crate) news: NodeSet,
+    pub(super) news: NodeSet,
     /// It is this waiter's turn.
-    pub(crate) wakes: NodeSet,
+    pub(super) wakes: NodeSet,
     /// The waiter is one of the first two in the queue.
-    pub(crate) nexts: NodeSet,
+    pub(super) nexts: NodeSet,
     /// Somebody has unlocked.
-    pub(crate) releases: NodeSet,
+    pub(super) releases: NodeSet,
     /// The connection over which the waiter would be woken is broken.
-    pub(crate) interrupted: NodeSet,
+    pub(super) interrupted: NodeSet,
 }
 
 /// The listener of one subscription at one node.
 #[derive(Debug)]
-pub(crate) struct NodeNotifier {
-    pub(crate) node: usize,
-    pub(crate) kind: NotificationKind,
-    pub(crate) notifier: Arc<Notifier>,
+pub(super) struct NodeNotifier {
+    pub(super) node: usize,
+    pub(super) kind: NotificationKind,
+    pub(super) notifier: Arc<Notifier>,
 }
 
 /// What a subscription is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NotificationKind {
+pub(super) enum NotificationKind {
     /// Releases of a resource.
     Release,
     /// The waiter's turn.
@@ -54,7 +54,7 @@ pub(crate) enum NotificationKind {
 
 impl Notifier {
     /// The notifications since the last time.
-    pub(crate) fn take(&self) -> Notifications {
+    pub(super) fn take(&self) -> Notifications {
         std::mem::take(&mut *lock(&self.notifications))
     }
 }

@@ -16,7 +16,8 @@ use futures::{FutureExt, future::BoxFuture, task::AtomicWaker};
 use tokio::sync::Notify;
 
 use crate::{
-    lock::core::Core,
+    acquire::waiters::Waiters,
+    client::environment::Environment,
     mutation::{self, Mutation},
     mutex::lock,
     node::Resources,
@@ -31,7 +32,7 @@ use crate::{
 /// resources, and otherwise for an attempt timeout. A call that waits and is not woken costs
 /// nothing.
 #[derive(Default)]
-pub(crate) struct Overseer {
+pub(super) struct Overseer {
     calls: Mutex<BTreeMap<u64, Arc<dyn Overseen>>>,
     next: AtomicU64,
     /// Whether the task that looks after them will look, for a call was woken.
@@ -54,7 +55,7 @@ trait Overseen: Send + Sync {
 /// A call under way. It is finished by its caller or taken back, never both: its work is taken out
 /// under one mutex.
 struct Kept<T> {
-    core: Arc<Core>,
+    waiters: Arc<Waiters>,
     resources: Resources,
     /// `None` once it is done or taken back.
     work: Mutex<Option<BoxFuture<'static, T>>>,
@@ -71,38 +72,39 @@ struct Kept<T> {
 ///
 /// Dropping it drops the work.
 pub(crate) async fn oversee<T: Send + 'static>(
-    core: &Arc<Core>,
+    waiters: &Arc<Waiters>,
     resources: &Resources,
     work: impl Future<Output = T> + Send + 'static,
 ) -> Option<T> {
     let call = Arc::new(Kept {
-        core: Arc::clone(core),
+        waiters: Arc::clone(waiters),
         resources: Arc::clone(resources),
         work: Mutex::new(Some(work.boxed())),
         caller: AtomicWaker::new(),
         due: AtomicU32::new(0),
     });
-    let number = core.overseer.next.fetch_add(1, Ordering::Relaxed);
+    let number = waiters.overseer.next.fetch_add(1, Ordering::Relaxed);
     let call = Entry { number, call };
-    lock(&core.overseer.calls).insert(number, Arc::clone(&call.call) as Arc<dyn Overseen>);
+    lock(&waiters.overseer.calls).insert(number, Arc::clone(&call.call) as Arc<dyn Overseen>);
     poll_fn(|context| call.call.poll(context)).await
 }
 
 /// Looks after the calls of a client until it is aborted.
-pub(crate) async fn run(core: Arc<Core>) {
+pub(crate) async fn run(waiters: Arc<Waiters>) {
+    let Waiters { environment, overseer, .. } = &*waiters;
     loop {
-        core.overseer.armed.notified().await;
+        overseer.armed.notified().await;
         let mut is_any_due = true;
         while is_any_due {
-            core.clock.sleep_until(core.now() + pause(&core)).await;
-            is_any_due = core.overseer.look(&core);
+            environment.clock.sleep_until(environment.now() + pause(environment)).await;
+            is_any_due = overseer.look(&waiters);
         }
     }
 }
 
 /// Between two looks.
-fn pause(core: &Core) -> Duration {
-    core.settings.parameters.hand_over / 2
+fn pause(environment: &Environment) -> Duration {
+    environment.settings.parameters.hand_over / 2
 }
 
 impl Overseer {
@@ -117,18 +119,18 @@ impl Overseer {
     ///
     /// Looks are counted, not time: a process that stood still makes up for one look when it goes
     /// on, and its calls are polled before the next.
-    fn look(&self, core: &Core) -> bool {
+    fn look(&self, waiters: &Waiters) -> bool {
         self.is_armed.store(false, Ordering::SeqCst);
         let calls: Vec<_> = lock(&self.calls).values().cloned().collect();
         let mut is_any_due = false;
         for call in calls {
             let Some(seen) = call.seen_due() else { continue };
             is_any_due = true;
-            let settings = &core.settings;
-            let is_awaited = core.waiters.are_several(call.resources());
+            let settings = &waiters.environment.settings;
+            let is_awaited = waiters.are_several(call.resources());
             let lasts = if is_awaited { settings.parameters.hand_over } else { settings.attempt_timeout };
             // It was due before the first of these looks, by anything between nothing and a pause.
-            let is_overdue = pause(core) * (seen - 1) >= lasts;
+            let is_overdue = pause(&waiters.environment) * (seen - 1) >= lasts;
             if is_overdue && !mutation::is_on(Mutation::KeepWhatNobodyPolls) {
                 call.take_back(seen);
             }
@@ -175,7 +177,7 @@ impl<T: Send + 'static> Wake for Kept<T> {
     fn wake_by_ref(self: &Arc<Self>) {
         let _was = self.due.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst);
         self.caller.wake();
-        self.core.overseer.arm();
+        self.waiters.overseer.arm();
     }
 }
 
@@ -210,7 +212,7 @@ struct Entry<T: Send + 'static> {
 
 impl<T: Send + 'static> Drop for Entry<T> {
     fn drop(&mut self) {
-        lock(&self.call.core.overseer.calls).remove(&self.number);
+        lock(&self.call.waiters.overseer.calls).remove(&self.number);
         self.call.end();
     }
 }

@@ -5,10 +5,9 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 use crate::{
     acquire::notifier::{NodeNotifier, NotificationKind, Notifier},
     algorithm::node_set::NodeSet,
-    client::in_flight_counter::InFlight,
+    client::{environment::Environment, in_flight_counter::InFlight},
     clock::Clock,
     config::CheckedLock,
-    lock::core::Core,
     node::{Enqueue, Lock, Node, Operation, Queued, Request, Subscription, Withdraw, names},
     values::{OwnerId, Resource},
 };
@@ -17,7 +16,7 @@ use crate::{
 ///
 /// The waiter enters a queue only where it listens, or it would miss its wake. It knows where to
 /// listen when a node has put it off once.
-pub(crate) struct QueueEntries {
+pub(super) struct QueueEntries {
     waiter: OwnerId,
     /// The resource in whose queue it waits, and which of those that are to be locked it is.
     resource: Resource,
@@ -40,15 +39,15 @@ pub(crate) struct QueueEntries {
 }
 
 impl QueueEntries {
-    pub(crate) fn new(
-        core: &Core,
+    pub(super) fn new(
+        environment: &Environment,
         resource: &Resource,
         index: usize,
         settings: &CheckedLock,
         notifier: &Arc<Notifier>,
     ) -> Self {
         Self {
-            waiter: core.owners.fresh(),
+            waiter: environment.owners.fresh(),
             resource: resource.clone(),
             index,
             entry_ttl: settings.entry_ttl,
@@ -58,29 +57,29 @@ impl QueueEntries {
             listens: BTreeMap::new(),
             releases: Vec::new(),
             notifier: Arc::clone(notifier),
-            nodes: core.nodes.clone(),
-            clock: Arc::clone(&core.clock),
-            _in_flight: core.attempts.enter(),
+            nodes: environment.nodes.clone(),
+            clock: Arc::clone(&environment.clock),
+            _in_flight: environment.attempts.enter(),
         }
     }
 
     /// Which of the resources it waits for.
-    pub(crate) fn index(&self) -> usize {
+    pub(super) fn index(&self) -> usize {
         self.index
     }
 
     /// Whether the next question only keeps its entry.
-    pub(crate) fn only_waits(&mut self, only_waits: bool) {
+    pub(super) fn only_waits(&mut self, only_waits: bool) {
         self.only_waits = only_waits;
     }
 
     /// Waits as long as another has waited already.
-    pub(crate) fn instead_of(&mut self, other: &Self) {
+    pub(super) fn instead_of(&mut self, other: &Self) {
         self.ticket = other.ticket;
     }
 
     /// What to ask a node for a turn.
-    pub(crate) fn enqueue(&mut self, node: usize, lock: Lock) -> Operation {
+    pub(super) fn enqueue(&mut self, node: usize, lock: Lock) -> Operation {
         let enters = self.listens.contains_key(&node);
         if enters {
             self.entered.insert(node);
@@ -96,22 +95,22 @@ impl QueueEntries {
     }
 
     /// It was its turn: the node has taken it out of its queue.
-    pub(crate) fn granted(&mut self, node: usize) {
+    pub(super) fn granted(&mut self, node: usize) {
         self.entered.remove(node);
     }
 
     /// It has what it waited for: its entries elsewhere are of no more use.
-    pub(crate) fn acquired(&mut self, core: &Core) {
+    pub(super) fn acquired(&mut self, environment: &Environment) {
         self.releases.clear();
         if self.leave() {
             // A withdrawal that is late must not end the next entry.
-            self.waiter = core.owners.fresh();
+            self.waiter = environment.owners.fresh();
             self.listens.clear();
         }
     }
 
     /// Whether it has an entry in the queue of the node that put it off.
-    pub(crate) fn put_off(&mut self, queued: &Queued) -> bool {
+    pub(super) fn put_off(&mut self, queued: &Queued) -> bool {
         if self.ticket == 0 {
             self.ticket = queued.ticket;
         }
@@ -119,7 +118,7 @@ impl QueueEntries {
     }
 
     /// Listens for wakes of a node from now on.
-    pub(crate) fn listen(&mut self, node: usize) {
+    pub(super) fn listen(&mut self, node: usize) {
         if self.listens.contains_key(&node) {
             return;
         }
@@ -134,7 +133,7 @@ impl QueueEntries {
 
     /// Listens for releases at the queue node, and at the next in the queue node order, which hears
     /// of them when the first is silent.
-    pub(crate) fn listen_for_releases(&mut self, queue_node: usize, order: &[usize]) {
+    pub(super) fn listen_for_releases(&mut self, queue_node: usize, order: &[usize]) {
         if self.releases.is_empty() {
             let next = order.iter().copied().find(|node| *node != queue_node);
             let nodes = [Some(queue_node), next].into_iter().flatten();
@@ -145,7 +144,7 @@ impl QueueEntries {
     }
 
     /// Others are first in the queue.
-    pub(crate) fn ignore_releases(&mut self) {
+    pub(super) fn ignore_releases(&mut self) {
         self.releases.clear();
     }
 

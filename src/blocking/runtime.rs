@@ -76,7 +76,7 @@ impl Runtime {
 
     /// [`wait`](Self::wait), so long at most.
     pub(super) fn wait_for<F: Future>(&self, patience: Duration, future: F) -> Option<F::Output> {
-        let clock = &self.thread.served.get()?.client().core.clock;
+        let clock = &self.thread.served.get()?.client().environment.clock;
         let _entered = self.thread.handle.enter();
         let patience = clock.sleep_until(clock.now() + patience);
         match wait(select(std::pin::pin!(future), patience)) {
@@ -118,7 +118,7 @@ fn serve(
         if let Some(quorum) = served.get() {
             quorum.shutdown_within(Duration::ZERO).await;
             // Nobody waits for this thread, so what must be delivered has all its time.
-            shutdown::drained(&quorum.client().core).await;
+            shutdown::drained(&quorum.client().environment).await;
         }
     });
 }
@@ -148,9 +148,9 @@ mod tests {
         let runs = Arc::clone(&has_run);
         let task = clone.thread.handle.spawn(async move { runs.store(true, Ordering::SeqCst) });
         clone.wait(task).unwrap();
-        assert!(has_run.load(Ordering::SeqCst) && !quorum.client().core.is_closed());
+        assert!(has_run.load(Ordering::SeqCst) && !quorum.client().environment.is_closed());
         drop(clone);
         tokio::time::timeout(Duration::from_secs(20), ended(&served)).await.expect("the thread ends");
-        assert!(quorum.client().core.is_closed(), "its quorum was shut down");
+        assert!(quorum.client().environment.is_closed(), "its quorum was shut down");
     }
 }

@@ -1,8 +1,7 @@
 //! The queue node of a resource, and what it has said.
 
 use crate::{
-    acquire::attempt::CheckedRequest,
-    lock::core::Core,
+    client::queues::Queues,
     mutation::{self, Mutation},
     node::{Reply, Resources},
 };
@@ -13,26 +12,21 @@ use crate::{
 pub(crate) struct QueueNode {
     /// `None` only if there are no nodes.
     pub(crate) node: Option<usize>,
-    index: usize,
+    /// Of which of the resources.
+    pub(crate) index: usize,
     is_awaited: Option<bool>,
 }
 
 impl QueueNode {
-    pub(crate) fn of(core: &Core, checked: &CheckedRequest, index: usize) -> Self {
-        let resource = checked.resources.get(index).unwrap_or(&checked.resource);
-        Self { node: core.queue_nodes(resource).first().copied(), index, is_awaited: None }
-    }
-
-    /// Of which of the resources.
-    pub(crate) fn index(self) -> usize {
-        self.index
+    pub(crate) fn new(node: Option<usize>, index: usize) -> Self {
+        Self { node, index, is_awaited: None }
     }
 
     /// A node has said whether others are queued.
-    pub(crate) fn hear(&mut self, core: &Core, resources: &Resources, node: usize, is_awaited: bool) {
+    pub(crate) fn hear(&mut self, queues: &Queues, resources: &Resources, node: usize, is_awaited: bool) {
         if self.note(node, is_awaited) {
-            core.queues.heard(node);
-            core.queues.note(resources, self.index, node, is_awaited);
+            queues.heard(node);
+            queues.note(resources, self.index, node, is_awaited);
         }
     }
 
@@ -47,24 +41,24 @@ impl QueueNode {
 
     /// An attempt was won. A client that wins without this node's answer does not know of queued
     /// waiters, and may have overtaken them: the next time, it asks.
-    pub(crate) fn acquired(self, core: &Core, resources: &Resources) -> Self {
+    pub(crate) fn acquired(self, queues: &Queues, resources: &Resources) -> Self {
         if let (None, Some(node)) = (self.is_awaited, self.node) {
-            core.queues.note(resources, self.index, node, true);
+            queues.note(resources, self.index, node, true);
         }
         self
     }
 
     /// Another node is asked for a turn: this one has not answered in time.
-    pub(crate) fn is_passed_over(self, core: &Core, by: usize) {
+    pub(crate) fn is_passed_over(self, queues: &Queues, by: usize) {
         if let Some(node) = self.node.filter(|node| *node != by) {
-            core.queues.passed_over(node);
+            queues.passed_over(node);
         }
     }
 
     /// Nobody waits for these answers; this node's says whether others are queued.
-    pub(crate) fn hear_later(self, core: &Core, resources: &Resources, replies: Vec<(usize, Reply)>) {
+    pub(crate) fn hear_later(self, queues: &Queues, resources: &Resources, replies: Vec<(usize, Reply)>) {
         if let Some((node, reply)) = replies.into_iter().find(|(node, _)| self.node == Some(*node)) {
-            core.queues.hear_later(resources, self.index, node, reply);
+            queues.hear_later(resources, self.index, node, reply);
         }
     }
 

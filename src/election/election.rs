@@ -3,13 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    acquire::attempt::CheckedRequest,
+    acquire::checked_request::CheckedRequest,
+    client::environment::Environment,
     config::LockOptions,
     election::{Leader, Leadership, Observation, leader_query, value::Value},
     error::{ConfigError, LockError, ProclaimError},
     lock::{
         LockGuard, Quorum,
-        core::Core,
         lock_request::{LockRequest, Reentrancy},
     },
     values::Resource,
@@ -132,7 +132,7 @@ impl Election {
         let value = self.value.clone()?;
         let Some(guard) = self.request.try_lock().await? else { return Ok(None) };
         let leadership = self.begin(guard, value);
-        let needed = self.core().settings.electorate.needed();
+        let needed = self.environment().settings.electorate.needed();
         match leadership.show().await {
             Ok(()) => Ok(Some(leadership)),
             Err(ProclaimError::Config(error)) => Err(error.into()),
@@ -173,7 +173,7 @@ impl Election {
     ///
     /// It changes nothing.
     pub async fn leader(&self) -> Result<Option<Leader>, LockError> {
-        let view = leader_query::ask(self.core(), &self.request.checked_to_read()?).await?;
+        let view = leader_query::ask(self.environment(), &self.request.checked_to_read()?).await?;
         Ok(view.leader.as_ref().map(Leader::new))
     }
 
@@ -187,12 +187,12 @@ impl Election {
         Ok(Observation::begin(&self.request.client, self.request.checked_to_read()?))
     }
 
-    fn core(&self) -> &Core {
-        self.request.core()
+    fn environment(&self) -> &Environment {
+        self.request.environment()
     }
 
     fn begin(&self, guard: LockGuard, value: Value) -> Leadership {
-        Leadership::begin(&self.request.client.core, guard, value)
+        Leadership::begin(&self.request.client, guard, value)
     }
 
     /// Shows the leader to those who observe, trying again until it is deposed, or until no quorum
@@ -200,8 +200,8 @@ impl Election {
     /// Whether it was shown.
     async fn show(&self, leadership: &Leadership) -> Result<bool, LockError> {
         let CheckedRequest { settings, .. } = self.request.checked()?;
-        let core = self.core();
-        let end_of_patience = core.now() + settings.patience;
+        let environment = self.environment();
+        let end_of_patience = environment.now() + settings.patience;
         let mut delay = settings.pacing.floor;
         loop {
             let (resource, votes) = match leadership.show().await {
@@ -209,15 +209,15 @@ impl Election {
                 Err(ProclaimError::NoQuorum { resource, votes }) => (resource, votes),
                 Err(_) => return Ok(false),
             };
-            if core.now() >= end_of_patience {
-                let needed = core.settings.electorate.needed();
+            if environment.now() >= end_of_patience {
+                let needed = environment.settings.electorate.needed();
                 return Err(LockError::NoQuorum { resource, needed, votes });
             }
-            let again_at = core.now() + delay.mul_f64(1.0 + core.jitter());
+            let again_at = environment.now() + delay.mul_f64(1.0 + environment.jitter());
             tokio::select! {
                 biased;
                 _ = leadership.lost() => return Ok(false),
-                () = core.clock.sleep_until(again_at) => {}
+                () = environment.clock.sleep_until(again_at) => {}
             }
             delay = delay.saturating_mul(2).min(settings.pacing.longest_poll);
         }

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use crate::{
-    acquire::attempt::CheckedRequest,
+    acquire::checked_request::CheckedRequest,
     algorithm::tally::Electorate,
-    client::fanout::{Fanout, Heard},
+    client::{
+        environment::Environment,
+        fanout::{Fanout, Heard},
+    },
     error::LockError,
-    lock::core::Core,
     mutation::{self, Mutation},
     node::{Answer, Observation, Observe, Operation, Proclamation, Request},
     values::{NodeError, OwnerId, Vote},
@@ -39,12 +41,15 @@ struct LeaderQuery {
 /// # Cancel safety
 ///
 /// It changes nothing.
-pub(super) async fn ask(core: &Core, checked: &CheckedRequest) -> Result<LeaderView, LockError> {
-    let deadline = core.now() + checked.settings.node_timeout;
+pub(super) async fn ask(
+    environment: &Environment,
+    checked: &CheckedRequest,
+) -> Result<LeaderView, LockError> {
+    let deadline = environment.now() + checked.settings.node_timeout;
     let request = Request::one(Operation::Observe(Observe { resource: checked.resource.clone() }), deadline);
-    let replies = core.nodes.iter().map(|node| node.call(request.clone())).enumerate().collect();
+    let replies = environment.nodes.iter().map(|node| node.call(request.clone())).enumerate().collect();
     let mut fanout = Fanout::of(replies);
-    let mut query = LeaderQuery::new(core.settings.electorate);
+    let mut query = LeaderQuery::new(environment.settings.electorate);
     loop {
         if let Some(view) = query.view() {
             return Ok(view);
@@ -52,11 +57,13 @@ pub(super) async fn ask(core: &Core, checked: &CheckedRequest) -> Result<LeaderV
         if query.open == 0 {
             break;
         }
-        let Heard::Answer { node, answer, .. } = fanout.next(&*core.clock, deadline).await else { break };
+        let Heard::Answer { node, answer, .. } = fanout.next(&*environment.clock, deadline).await else {
+            break;
+        };
         query.hear(node, answer);
     }
-    let (resource, needed) = (checked.resource.clone(), core.settings.electorate.needed());
-    let votes = core.votes(query.answers.iter().map(Vote::from));
+    let (resource, needed) = (checked.resource.clone(), environment.settings.electorate.needed());
+    let votes = environment.votes(query.answers.iter().map(Vote::from));
     Err(LockError::NoQuorum { resource, needed, votes })
 }
 

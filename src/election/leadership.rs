@@ -5,6 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use futures::future::{Either, select};
 
 use crate::{
+    client::environment::Environment,
     clock::Instant,
     election::{
         publisher::{Publisher, Repeating},
@@ -12,7 +13,7 @@ use crate::{
     },
     error::{LeaseLost, ProclaimError, UnlockError},
     lease::Unlocked,
-    lock::{Lease, LockGuard, core::Core},
+    lock::{Lease, LockGuard, client::Client},
     values::FencingToken,
 };
 
@@ -35,20 +36,21 @@ pub struct Leadership {
     guard: LockGuard,
     publisher: Arc<Publisher>,
     _repeating: Repeating,
-    core: Arc<Core>,
+    environment: Arc<Environment>,
 }
 
 impl Leadership {
     /// The leadership of the lock's holder. Nobody knows of it yet.
-    pub(super) fn begin(core: &Arc<Core>, guard: LockGuard, value: Value) -> Self {
-        let publisher = Arc::new(Publisher::new(core, Arc::clone(guard.active_lease()), value));
-        let repeating = publisher.repeat(core);
-        Self { guard, publisher, _repeating: repeating, core: Arc::clone(core) }
+    pub(super) fn begin(client: &Client, guard: LockGuard, value: Value) -> Self {
+        let environment = Arc::clone(&client.environment);
+        let publisher = Arc::new(Publisher::new(&environment, Arc::clone(guard.active_lease()), value));
+        let repeating = publisher.repeat(&client.leases);
+        Self { guard, publisher, _repeating: repeating, environment }
     }
 
     /// Shows the value of now to those who observe.
     pub(super) async fn show(&self) -> Result<(), ProclaimError> {
-        self.publisher.proclaim(&self.core).await
+        self.publisher.proclaim(&self.environment).await
     }
 
     /// The term: a fencing token, larger than that of every leader before, as long as the nodes

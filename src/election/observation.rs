@@ -15,13 +15,14 @@ use futures::{
 use tokio::sync::Notify;
 
 use crate::{
-    acquire::attempt::CheckedRequest,
+    acquire::checked_request::CheckedRequest,
+    client::environment::Environment,
     clock::Instant,
     election::{
         Leader,
         leader_query::{self, LeaderView},
     },
-    lock::core::{Client, Core},
+    lock::client::Client,
     mutation::{self, Mutation},
     mutex,
     node::{Listener, Notice, Proclamation, Subscription, names},
@@ -127,9 +128,9 @@ impl LeaderObserver {
     fn begin(client: Arc<Client>, checked: CheckedRequest) -> Self {
         let notifier = Arc::new(LeaderNotifier::default());
         let topic = names::leader(&checked.resource);
-        let nodes = client.core.nodes.iter();
+        let nodes = client.environment.nodes.iter();
         let subscriptions = nodes.map(|node| node.subscribe(&topic, Arc::clone(&notifier) as _)).collect();
-        let now = client.core.now();
+        let now = client.environment.now();
         let poll = checked.settings.pacing.first_poll;
         let _subscriptions = subscriptions;
         Self { client, checked, notifier, _subscriptions, last: None, not_before: now, poll_at: now, poll }
@@ -140,13 +141,13 @@ impl LeaderObserver {
         loop {
             tokio::select! {
                 biased;
-                () = self.core().closed() => return None,
+                () = self.environment().closed() => return None,
                 () = self.due() => {}
             }
             let asked = tokio::select! {
                 biased;
-                () = self.core().closed() => return None,
-                asked = leader_query::ask(self.core(), &self.checked) => asked,
+                () = self.environment().closed() => return None,
+                asked = leader_query::ask(self.environment(), &self.checked) => asked,
             };
             let shown = match asked {
                 Ok(view) => self.see(view),
@@ -165,11 +166,11 @@ impl LeaderObserver {
     /// Ready at a notice or at the next poll, and not sooner after the last time than the floor:
     /// the notices of several nodes come one by one.
     async fn due(&self) {
-        self.core().clock.sleep_until(self.not_before).await;
+        self.environment().clock.sleep_until(self.not_before).await;
         tokio::select! {
             biased;
             () = self.notifier.0.notified() => {}
-            () = self.core().clock.sleep_until(self.poll_at) => {}
+            () = self.environment().clock.sleep_until(self.poll_at) => {}
         }
     }
 
@@ -192,15 +193,15 @@ impl LeaderObserver {
     /// end.
     fn pace(&mut self, remaining: Option<Duration>) {
         let pacing = self.checked.settings.pacing;
-        let poll = self.poll.mul_f64(0.5 + self.core().jitter());
-        let now = self.core().now();
+        let poll = self.poll.mul_f64(0.5 + self.environment().jitter());
+        let now = self.environment().now();
         self.not_before = now + pacing.floor;
         self.poll_at = now + remaining.map_or(poll, |remaining| poll.min(remaining));
         self.poll = self.poll.saturating_mul(2).min(pacing.longest_poll);
     }
 
-    fn core(&self) -> &Core {
-        &self.client.core
+    fn environment(&self) -> &Environment {
+        &self.client.environment
     }
 }
 

@@ -10,12 +10,14 @@ use tokio::task::AbortHandle;
 
 use crate::{
     algorithm::tally::{Tally, TallyResult},
-    client::fanout::{Fanout, Heard},
+    client::{
+        environment::Environment,
+        fanout::{Fanout, Heard},
+    },
     clock::Instant,
     election::value::Value,
     error::ProclaimError,
-    lease::{active_lease::ActiveLease, expiry},
-    lock::core::Core,
+    lease::{active_lease::ActiveLease, expiry, leases::Leases},
     mutex::lock,
     node::{Answer, Operation, Proclaim, Proclamation, Reply, Request},
     values::Vote,
@@ -44,8 +46,8 @@ struct Latest {
 pub(super) struct Repeating(AbortHandle);
 
 impl Publisher {
-    pub(super) fn new(core: &Core, lease: Arc<ActiveLease>, value: Value) -> Self {
-        let since = core.clock.time_of_day().as_millis();
+    pub(super) fn new(environment: &Environment, lease: Arc<ActiveLease>, value: Value) -> Self {
+        let since = environment.clock.time_of_day().as_millis();
         let since = Duration::from_millis(u64::try_from(since).unwrap_or(u64::MAX));
         Self { lease, since, latest: Mutex::new(Latest { number: 1, value }) }
     }
@@ -61,35 +63,37 @@ impl Publisher {
     /// # Cancel safety
     ///
     /// All nodes are told before anything is waited for.
-    pub(super) async fn proclaim(&self, core: &Core) -> Result<(), ProclaimError> {
-        let deadline = core.now() + self.lease.node_timeout;
-        let mut fanout = Fanout::of(self.submit(core, deadline));
-        let mut tally = Tally::new(core.settings.electorate);
-        let mut votes = vec![Vote::Pending; core.nodes.len()];
+    pub(super) async fn proclaim(&self, environment: &Environment) -> Result<(), ProclaimError> {
+        let deadline = environment.now() + self.lease.node_timeout;
+        let mut fanout = Fanout::of(self.submit(environment, deadline));
+        let mut tally = Tally::new(environment.settings.electorate);
+        let mut votes = vec![Vote::Pending; environment.nodes.len()];
         loop {
-            self.lease.ensure(core.now())?;
+            self.lease.ensure(environment.now())?;
             match tally.result() {
                 TallyResult::Won => return Ok(()),
                 TallyResult::Lost => break,
                 TallyResult::Pending => {}
             }
-            let Heard::Answer { node, answer, .. } = fanout.next(&*core.clock, deadline).await else { break };
+            let Heard::Answer { node, answer, .. } = fanout.next(&*environment.clock, deadline).await else {
+                break;
+            };
             tally.vote(node, answer == Answer::Proclaimed);
             if let Some(vote) = votes.get_mut(node) {
                 *vote = Vote::from(&answer);
             }
         }
         let resource = self.lease.resource.clone();
-        Err(ProclaimError::NoQuorum { resource, votes: core.votes(votes) })
+        Err(ProclaimError::NoQuorum { resource, votes: environment.votes(votes) })
     }
 
     /// Starts to say it again and again. The task keeps neither the client nor the lease.
-    pub(super) fn repeat(self: &Arc<Self>, core: &Arc<Core>) -> Repeating {
-        let task = repeat(Arc::clone(core), Arc::clone(self));
-        Repeating(core.spawner.spawn(task.boxed()))
+    pub(super) fn repeat(self: &Arc<Self>, leases: &Arc<Leases>) -> Repeating {
+        let task = repeat(Arc::clone(leases), Arc::clone(self));
+        Repeating(leases.environment.spawner.spawn(task.boxed()))
     }
 
-    fn submit(&self, core: &Core, until: Instant) -> Vec<(usize, Reply)> {
+    fn submit(&self, environment: &Environment, until: Instant) -> Vec<(usize, Reply)> {
         let Latest { number, value } = lock(&self.latest).clone();
         let said = Proclamation {
             owner: self.lease.owner.clone(),
@@ -100,23 +104,23 @@ impl Publisher {
         };
         let (resource, ttl) = (self.lease.resource.clone(), self.lease.ttl());
         let request = Request::one(Operation::Proclaim(Proclaim { resource, said, ttl }), until);
-        core.nodes.iter().map(|node| node.call(request.clone())).enumerate().collect()
+        environment.nodes.iter().map(|node| node.call(request.clone())).enumerate().collect()
     }
 }
 
 /// Each time just after the watchdog's renewal, which began to count earlier: where that heals a
 /// node that lost the lock, this comes behind it.
-async fn repeat(core: Arc<Core>, publisher: Arc<Publisher>) {
-    let lease = &publisher.lease;
+async fn repeat(leases: Arc<Leases>, publisher: Arc<Publisher>) {
+    let (environment, lease) = (&*leases.environment, &publisher.lease);
     loop {
-        let next = core.now() + lease.ttl() / 3;
+        let next = environment.now() + lease.ttl() / 3;
         tokio::select! {
             biased;
-            _ = expiry::lost(&core, lease) => return,
-            () = core.clock.sleep_until(next) => {}
+            _ = expiry::lost(&leases, lease) => return,
+            () = environment.clock.sleep_until(next) => {}
         }
         // Nobody needs the answers: what a node did not take, it is told again.
-        drop(publisher.submit(&core, core.now() + lease.node_timeout));
+        drop(publisher.submit(environment, environment.now() + lease.node_timeout));
     }
 }
 

@@ -9,11 +9,10 @@ use tokio::sync::Notify;
 
 use crate::{
     algorithm::lease::LeaseTime,
-    client::{in_flight_counter::InFlight, queue_node::QueueNode},
+    client::{environment::Environment, in_flight_counter::InFlight, queue_node::QueueNode},
     clock::{Clock, Instant},
     error::{LeaseLost, LossReason},
     lease::schedule::LeaseId,
-    lock::core::Core,
     mutation::{self, Mutation},
     mutex::lock,
     node::{Answer, Node, Operation, Renew, Reply, Request, Resources, Tombstone, Unlock},
@@ -326,10 +325,10 @@ impl ActiveLease {
     }
 
     /// Every node's last word on the lease.
-    pub(crate) fn votes(&self, core: &Core) -> Votes {
+    pub(crate) fn votes(&self, environment: &Environment) -> Votes {
         let mut state = lock(&self.state);
         let heard = state.hear_late();
-        let votes = core.votes(state.nodes.iter().map(|node_state| node_state.vote.clone()));
+        let votes = environment.votes(state.nodes.iter().map(|node_state| node_state.vote.clone()));
         drop(state);
         self.tell(heard);
         votes

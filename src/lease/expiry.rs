@@ -3,9 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
+    client::environment::Environment,
     error::LeaseLost,
-    lease::active_lease::ActiveLease,
-    lock::core::Core,
+    lease::{active_lease::ActiveLease, leases::Leases},
     mutation::{self, Mutation},
 };
 
@@ -13,37 +13,39 @@ use crate::{
 ///
 /// Apart from the watchdog, so that nothing that happens to a renewal can delay the end of a lease.
 /// Guards do not even depend on this: they look at the clock themselves.
-pub(crate) async fn run(core: Arc<Core>) {
+pub(crate) async fn run(leases: Arc<Leases>) {
     if mutation::is_on(Mutation::LossFedByRenewal) {
         return;
     }
+    let environment = &*leases.environment;
     loop {
-        let now = core.now();
-        for id in core.expiries.take_due(now) {
-            let Some(lease) = core.lease(id) else { continue };
+        let now = environment.now();
+        for id in leases.expiries.take_due(now) {
+            let Some(lease) = leases.get(id) else { continue };
             match lease.loss_at(now) {
-                Some(reason) => drop(core.lose(&lease, reason)),
+                Some(reason) => drop(leases.lose(&lease, reason)),
                 // Renewed meanwhile.
-                None => core.expiries.set(id, lease.valid_until()),
+                None => leases.expiries.set(id, lease.valid_until()),
             }
         }
-        match core.expiries.arm(now) {
+        match leases.expiries.arm(now) {
             Some(next) => {
                 tokio::select! {
                     biased;
-                    () = core.expiries.earlier() => {}
-                    () = core.clock.sleep_until(next) => {}
+                    () = leases.expiries.earlier() => {}
+                    () = environment.clock.sleep_until(next) => {}
                 }
             }
-            None => core.expiries.earlier().await,
+            None => leases.expiries.earlier().await,
         }
     }
 }
 
 /// Ready when the lease is over, no later than the end of its validity, on a timer of the caller's
 /// own.
-pub(crate) async fn lost(core: &Core, lease: &ActiveLease) -> LeaseLost {
-    let early = core.clock.granularity();
+pub(crate) async fn lost(leases: &Leases, lease: &ActiveLease) -> LeaseLost {
+    let environment = &*leases.environment;
+    let early = environment.clock.granularity();
     while mutation::is_on(Mutation::LossFedByRenewal) && lease.is_held() {
         lease.changed().await;
     }
@@ -52,37 +54,37 @@ pub(crate) async fn lost(core: &Core, lease: &ActiveLease) -> LeaseLost {
         let mut changed = std::pin::pin!(changed);
         // From here on no change is missed, so look at the clock after it.
         changed.as_mut().enable();
-        if let Some(reason) = lease.loss_at(core.now() + early) {
+        if let Some(reason) = lease.loss_at(environment.now() + early) {
             // Timers are set early by their granularity; a task that is told of the loss must not
             // find the lease valid afterwards.
-            core.lose(lease, reason);
+            leases.lose(lease, reason);
             return lease.lost(reason);
         }
         let end = lease.valid_until().saturating_sub(early);
         tokio::select! {
             biased;
             () = changed => {}
-            () = core.clock.sleep_until(end) => {}
+            () = environment.clock.sleep_until(end) => {}
         }
     }
 }
 
 /// Ready when no more than `left` of the validity is left, however often renewals move its end
 /// before.
-pub(crate) async fn within(core: &Core, lease: &ActiveLease, left: Duration) {
+pub(crate) async fn within(environment: &Environment, lease: &ActiveLease, left: Duration) {
     loop {
         let changed = lease.changed();
         let mut changed = std::pin::pin!(changed);
         // From here on no change is missed, so look at the clock after it.
         changed.as_mut().enable();
-        if lease.remaining(core.now()) <= left {
+        if lease.remaining(environment.now()) <= left {
             return;
         }
         let at = lease.valid_until().saturating_sub(left);
         tokio::select! {
             biased;
             () = changed => {}
-            () = core.clock.sleep_until(at) => {}
+            () = environment.clock.sleep_until(at) => {}
         }
     }
 }

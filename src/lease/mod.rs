@@ -2,9 +2,11 @@
 
 pub(crate) mod active_lease;
 pub(crate) mod expiry;
-pub(crate) mod release;
+pub(crate) mod leases;
 pub(crate) mod renewal;
-pub(crate) mod schedule;
+mod schedule;
+pub(crate) mod unlock;
+pub(crate) mod unlock_tally;
 pub(crate) mod watchdog;
 
-pub use self::release::Unlocked;
+pub use self::unlock_tally::Unlocked;

@@ -10,8 +10,7 @@ use crate::{
     client::fanout::{Fanout, Heard},
     clock::{Clock, Instant},
     error::{LossReason, RenewError},
-    lease::active_lease::ActiveLease,
-    lock::core::Core,
+    lease::{active_lease::ActiveLease, leases::Leases},
     node::{Answer, Operation, Request},
     observer::{RenewalOutcome, Renewed},
     values::{NodeError, OwnerId},
@@ -150,12 +149,13 @@ impl Renewal {
 /// Dropping it leaves the renewals that were sent; they never shorten a lease, and the unlock takes
 /// them back.
 pub(crate) async fn renew_now(
-    core: &Core,
+    leases: &Leases,
     lease: &Arc<ActiveLease>,
     purpose: Purpose,
 ) -> Result<bool, RenewError> {
-    let start = core.now();
-    let electorate = core.settings.electorate;
+    let environment = &*leases.environment;
+    let start = environment.now();
+    let electorate = environment.settings.electorate;
     let mut renewal = Renewal::new(Arc::clone(lease), electorate, start);
     let deadline = start + lease.node_timeout;
     let ttl = match purpose {
@@ -167,22 +167,22 @@ pub(crate) async fn renew_now(
     for node in 0..electorate.nodes() {
         match lease.begin_renewal(node, ttl, start) {
             Some(renew) => {
-                fanout.send(&core.nodes, node, (), Request::one(Operation::Renew(renew), deadline))
+                fanout.send(&environment.nodes, node, (), Request::one(Operation::Renew(renew), deadline))
             }
-            None => lease.ensure(core.now())?,
+            None => lease.ensure(environment.now())?,
         }
     }
     let mut outcome = None;
     while !renewal.tally.open().is_empty() {
-        lease.ensure(core.now())?;
-        match fanout.next(&*core.clock, deadline).await {
+        lease.ensure(environment.now())?;
+        match fanout.next(&*environment.clock, deadline).await {
             Heard::Answer { node, answer, .. } => {
-                outcome = renewal.hear(node, &answer, &*core.clock).or(outcome);
+                outcome = renewal.hear(node, &answer, &*environment.clock).or(outcome);
             }
             Heard::Silence => {
                 for node in renewal.tally.open().iter() {
                     let silent = Answer::Error(NodeError::TimedOut);
-                    outcome = renewal.hear(node, &silent, &*core.clock).or(outcome);
+                    outcome = renewal.hear(node, &silent, &*environment.clock).or(outcome);
                 }
             }
         }
@@ -191,21 +191,21 @@ pub(crate) async fn renew_now(
         }
     }
     lease.hear_later(fanout.take_open(|()| true));
-    if let Some(renewed) = renewal.report(core.now()) {
-        core.observer.renewed(&renewed);
+    if let Some(renewed) = renewal.report(environment.now()) {
+        environment.observer.renewed(&renewed);
     }
     let ActiveLease { resource, owner, token, .. } = &**lease;
     tracing::debug!(%resource, %owner, %token, ?outcome, "renewal on request");
     match outcome {
         Some(RenewalOutcome::Renewed) => Ok(renewal.is_proven()),
         Some(RenewalOutcome::Gone) => {
-            core.lose(lease, LossReason::TakenAway);
-            lease.ensure(core.now())?;
+            leases.lose(lease, LossReason::TakenAway);
+            lease.ensure(environment.now())?;
             Ok(false)
         }
         Some(RenewalOutcome::TooLate | RenewalOutcome::Failed) | None => {
-            lease.ensure(core.now())?;
-            Err(RenewError::NoQuorum { resource: lease.resource.clone(), votes: lease.votes(core) })
+            lease.ensure(environment.now())?;
+            Err(RenewError::NoQuorum { resource: lease.resource.clone(), votes: lease.votes(environment) })
         }
     }
 }

@@ -14,8 +14,7 @@ use futures::future::{BoxFuture, poll_fn};
 use crate::{
     clock::Instant,
     error::LossReason,
-    lease::{active_lease::ActiveLease, renewal::Renewal},
-    lock::core::Core,
+    lease::{active_lease::ActiveLease, leases::Leases, renewal::Renewal},
     mutation::{self, Mutation},
     mutex::lock,
     node::{Answer, Operation, Reply, Request, request::Load},
@@ -33,28 +32,28 @@ const RETRY_SHARE: u32 = 12;
 ///
 /// Every node has a lane of its own with at most one renewal call under way, so a slow node delays
 /// nobody else.
-pub(crate) async fn run(core: Arc<Core>) {
-    let mut lanes: Vec<Lane> = core.nodes.iter().map(|_| Lane::default()).collect();
+pub(crate) async fn run(leases: Arc<Leases>) {
+    let mut lanes: Vec<Lane> = leases.environment.nodes.iter().map(|_| Lane::default()).collect();
     loop {
-        let now = core.now();
-        for batch in due_batches(&core, now) {
+        let now = leases.environment.now();
+        for batch in due_batches(&leases, now) {
             for lane in &mut lanes {
                 lane.waiting.push_back(Arc::clone(&batch));
             }
         }
         for (node, lane) in lanes.iter_mut().enumerate() {
-            lane.send_next(&core, node);
+            lane.send_next(&leases, node);
         }
-        let next_due = core.renewals.arm(now);
+        let next_due = leases.renewals.arm(now);
         let wake = lanes.iter().filter_map(Lane::deadline).chain(next_due).min();
-        let mut timer = wake.map(|wake| core.clock.sleep_until(wake));
+        let mut timer = wake.map(|wake| leases.environment.clock.sleep_until(wake));
         tokio::select! {
             biased;
-            () = hear(&core, &mut lanes) => {}
-            () = core.renewals.earlier() => {}
+            () = hear(&leases, &mut lanes) => {}
+            () = leases.renewals.earlier() => {}
             () = poll_fn(|context| poll_timer(&mut timer, context)) => {
                 for (node, lane) in lanes.iter_mut().enumerate() {
-                    lane.give_up(&core, node);
+                    lane.give_up(&leases, node);
                 }
             }
         }
@@ -87,16 +86,16 @@ struct CallInFlight {
 }
 
 /// Everything that is due, or almost, in groups that fit into one call each.
-fn due_batches(core: &Core, now: Instant) -> Vec<Arc<Batch>> {
-    let window = core.settings.ttl / WINDOW_SHARE;
-    let first = core.renewals.take_due(now);
+fn due_batches(leases: &Leases, now: Instant) -> Vec<Arc<Batch>> {
+    let window = leases.environment.settings.ttl / WINDOW_SHARE;
+    let first = leases.renewals.take_due(now);
     if first.is_empty() {
         return Vec::new();
     }
     // Something is due, so what is due soon goes along.
-    let along = core.renewals.take_due(now + window);
-    let due: Vec<Arc<ActiveLease>> = first.into_iter().chain(along).filter_map(|id| core.lease(id)).collect();
-    let electorate = core.settings.electorate;
+    let along = leases.renewals.take_due(now + window);
+    let due: Vec<Arc<ActiveLease>> = first.into_iter().chain(along).filter_map(|id| leases.get(id)).collect();
+    let electorate = leases.environment.settings.electorate;
     in_calls(due)
         .iter()
         .map(|leases| {
@@ -127,12 +126,15 @@ fn in_calls(due: Vec<Arc<ActiveLease>>) -> Vec<Vec<Arc<ActiveLease>>> {
 
 impl Lane {
     /// Sends the next batch if nothing is under way.
-    fn send_next(&mut self, core: &Core, node: usize) {
+    fn send_next(&mut self, leases: &Leases, node: usize) {
         while self.in_flight.is_none() {
-            let (Some(batch), Some(to)) = (self.waiting.pop_front(), core.nodes.get(node)) else { return };
+            let (Some(batch), Some(to)) = (self.waiting.pop_front(), leases.environment.nodes.get(node))
+            else {
+                return;
+            };
             let mut sent = Vec::new();
             let mut operations = Vec::new();
-            let now = core.now();
+            let now = leases.environment.now();
             let mut deadline = now;
             for (index, renewal) in lock(&batch.renewals).iter().enumerate() {
                 if let Some(renew) = renewal.lease.begin_renewal(node, renewal.lease.ttl(), now) {
@@ -157,28 +159,28 @@ impl Lane {
     }
 
     /// Stops waiting for what is overdue; it may still be executed.
-    fn give_up(&mut self, core: &Core, node: usize) {
-        if self.deadline().is_some_and(|deadline| deadline <= core.now()) {
-            self.end(core, node, |operations| vec![Answer::Error(NodeError::TimedOut); operations]);
+    fn give_up(&mut self, leases: &Leases, node: usize) {
+        if self.deadline().is_some_and(|deadline| deadline <= leases.environment.now()) {
+            self.end(leases, node, |operations| vec![Answer::Error(NodeError::TimedOut); operations]);
         }
     }
 
-    fn poll_answer(&mut self, core: &Core, node: usize, context: &mut Context<'_>) -> Poll<()> {
+    fn poll_answer(&mut self, leases: &Leases, node: usize, context: &mut Context<'_>) -> Poll<()> {
         let Some(in_flight) = &mut self.in_flight else { return Poll::Pending };
-        Pin::new(&mut in_flight.reply).poll(context).map(|answers| self.end(core, node, |_| answers))
+        Pin::new(&mut in_flight.reply).poll(context).map(|answers| self.end(leases, node, |_| answers))
     }
 
-    fn end(&mut self, core: &Core, node: usize, answers: impl FnOnce(usize) -> Vec<Answer>) {
+    fn end(&mut self, leases: &Leases, node: usize, answers: impl FnOnce(usize) -> Vec<Answer>) {
         let Some(in_flight) = self.in_flight.take() else { return };
         let mut renewals = lock(&in_flight.batch.renewals);
         for (index, answer) in in_flight.sent.iter().zip(answers(in_flight.sent.len())) {
             if let Some(renewal) = renewals.get_mut(*index) {
-                let outcome = renewal.hear(node, &answer, &*core.clock);
+                let outcome = renewal.hear(node, &answer, &*leases.environment.clock);
                 if let Some(outcome) = outcome {
-                    if let Some(renewed) = renewal.report(core.now()) {
-                        core.observer.renewed(&renewed);
+                    if let Some(renewed) = renewal.report(leases.environment.now()) {
+                        leases.environment.observer.renewed(&renewed);
                     }
-                    decided(core, &renewal.lease, outcome);
+                    decided(leases, &renewal.lease, outcome);
                 }
             }
         }
@@ -186,17 +188,19 @@ impl Lane {
 }
 
 /// What becomes of a lease after a renewal.
-fn decided(core: &Core, lease: &ActiveLease, outcome: RenewalOutcome) {
+fn decided(leases: &Leases, lease: &ActiveLease, outcome: RenewalOutcome) {
     tracing::debug!(resource = %lease.resource, owner = %lease.owner, token = %lease.token, ?outcome, "renewal");
     if !lease.is_held() {
         return;
     }
     match outcome {
-        RenewalOutcome::Renewed => core.renewals.set(lease.id, lease.renewal_due()),
-        RenewalOutcome::Failed => core.renewals.set(lease.id, core.now() + retry_delay(lease.ttl())),
-        RenewalOutcome::Gone => drop(core.lose(lease, LossReason::TakenAway)),
+        RenewalOutcome::Renewed => leases.renewals.set(lease.id, lease.renewal_due()),
+        RenewalOutcome::Failed => {
+            leases.renewals.set(lease.id, leases.environment.now() + retry_delay(lease.ttl()))
+        }
+        RenewalOutcome::Gone => drop(leases.lose(lease, LossReason::TakenAway)),
         RenewalOutcome::TooLate if mutation::is_on(Mutation::LossFedByRenewal) => {
-            core.lose(lease, LossReason::Expired);
+            leases.lose(lease, LossReason::Expired);
         }
         // The expiry ends it.
         RenewalOutcome::TooLate => {}
@@ -208,11 +212,11 @@ fn retry_delay(ttl: Duration) -> Duration {
 }
 
 /// Ready when a lane has heard something.
-async fn hear(core: &Core, lanes: &mut [Lane]) {
+async fn hear(leases: &Leases, lanes: &mut [Lane]) {
     poll_fn(|context| {
         let mut heard = Poll::Pending;
         for (node, lane) in lanes.iter_mut().enumerate() {
-            if lane.poll_answer(core, node, context).is_ready() {
+            if lane.poll_answer(leases, node, context).is_ready() {
                 heard = Poll::Ready(());
             }
         }

@@ -3,11 +3,14 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
+    client::{
+        asking::{ask_all, ask_operation, hear_all},
+        environment::Environment,
+    },
     error::AdmissionError,
     lock::{
+        client::Client,
         connecting::{Next, gather, is_lasting, refuse_same_server},
-        core::{Client, Core},
-        inspection::{ask_all, ask_operation, hear_all},
     },
     node::{Answer, Init, NewNodes, Operation, Reconfigure, Register, Registration},
     values::{Fingerprint, NodeError, Refusal, Resource, Vote, Votes},
@@ -37,14 +40,14 @@ pub enum Initialized {
 ///
 /// Some nodes may be made already. They keep their metadata.
 pub(super) async fn init(client: &Client) -> Result<(), AdmissionError> {
-    let core = &client.core;
-    every_looked_at(core, &look(core).await?)?;
-    let said = rehearse(core).await?;
-    refuse_known(core, &said, None)?;
-    every_looked_at(core, &said)?;
+    let environment = &*client.environment;
+    every_looked_at(environment, &look(environment).await?)?;
+    let said = rehearse(environment).await?;
+    refuse_known(environment, &said, None)?;
+    every_looked_at(environment, &said)?;
     // What another one like this has made meanwhile is told with the rest: some nodes may have been
     // changed.
-    every(core, &ask_all_nodes(core, init_entry(core, false)).await)
+    every(environment, &ask_all_nodes(environment, init_entry(environment, false)).await)
 }
 
 /// Makes a quorum of nodes none of which belongs to one, unless they are this quorum already. Where
@@ -55,25 +58,25 @@ pub(super) async fn init(client: &Client) -> Result<(), AdmissionError> {
 ///
 /// Some nodes may be made already. They keep their metadata.
 pub(super) async fn init_if_needed(client: &Client) -> Result<Initialized, AdmissionError> {
-    let core = &client.core;
-    let ours = fingerprint(core);
-    let looked = look(core).await?;
-    let said = rehearse(core).await?;
-    refuse_known(core, &said, Some(&ours))?;
+    let environment = &*client.environment;
+    let ours = fingerprint(environment);
+    let looked = look(environment).await?;
+    let said = rehearse(environment).await?;
+    refuse_known(environment, &said, Some(&ours))?;
     if said.iter().any(is_known) {
-        let joined = ask_all_nodes(core, register(core)).await;
+        let joined = ask_all_nodes(environment, register(environment)).await;
         let votes = said
             .iter()
             .zip(&joined)
             .map(|(said, joined)| if is_known(said) { Vote::Granted } else { joining(joined) });
-        return Ok(Initialized::Before { votes: core.votes(votes) });
+        return Ok(Initialized::Before { votes: environment.votes(votes) });
     }
-    every_looked_at(core, &looked)?;
-    every_looked_at(core, &said)?;
-    let made = ask_all_nodes(core, init_entry(core, false)).await;
+    every_looked_at(environment, &looked)?;
+    every_looked_at(environment, &said)?;
+    let made = ask_all_nodes(environment, init_entry(environment, false)).await;
     // Another one like this may go on at the same time.
     let is_ours = |answer: &Answer| is_done(answer) || fingerprint_in(answer) == Some(&ours);
-    if made.iter().all(is_ours) { Ok(Initialized::Now) } else { Err(incomplete(core, &made)) }
+    if made.iter().all(is_ours) { Ok(Initialized::Now) } else { Err(incomplete(environment, &made)) }
 }
 
 /// Moves nodes from one configuration to another.
@@ -90,7 +93,7 @@ pub(super) async fn init_if_needed(client: &Client) -> Result<Initialized, Admis
 ///
 /// Nodes that are closed stay closed; the same call again goes on from there.
 pub(super) async fn reconfigure(old: &Client, new: &Client) -> Result<(), AdmissionError> {
-    let (before, after) = (&old.core, &new.core);
+    let (before, after) = (&*old.environment, &*new.environment);
     let (from, to) = (fingerprint(before), fingerprint(after));
     if from == to {
         let is_same = addresses(before) == addresses(after);
@@ -131,7 +134,7 @@ pub(super) async fn reconfigure(old: &Client, new: &Client) -> Result<(), Admiss
 
 /// Closes old nodes until the others are too few to vote.
 async fn close(
-    before: &Core,
+    before: &Environment,
     from: &Fingerprint,
     to: &Fingerprint,
     closed: &Fingerprint,
@@ -155,23 +158,23 @@ async fn close(
 }
 
 /// Whether so many nodes are no quorum.
-fn is_minority(core: &Core, nodes: usize) -> bool {
-    nodes < core.settings.electorate.needed()
+fn is_minority(environment: &Environment, nodes: usize) -> bool {
+    nodes < environment.settings.electorate.needed()
 }
 
-fn register(core: &Core) -> Operation {
-    Operation::Register(Register { new_nodes: NewNodes::Quarantine, time: core.clock.time_of_day() })
+fn register(environment: &Environment) -> Operation {
+    Operation::Register(Register { new_nodes: NewNodes::Quarantine, time: environment.clock.time_of_day() })
 }
 
-fn init_entry(core: &Core, is_rehearsal: bool) -> Operation {
-    Operation::Init(Init { is_rehearsal, time: core.clock.time_of_day() })
+fn init_entry(environment: &Environment, is_rehearsal: bool) -> Operation {
+    Operation::Init(Init { is_rehearsal, time: environment.clock.time_of_day() })
 }
 
 /// What every node would say to be made one of the quorum; nothing is changed. Clocks are compared,
 /// as by a registration.
-async fn rehearse(core: &Core) -> Result<Vec<Answer>, AdmissionError> {
-    let answers = ask_all_nodes(core, init_entry(core, true)).await;
-    for (node, answer) in core.nodes.iter().zip(&answers) {
+async fn rehearse(environment: &Environment) -> Result<Vec<Answer>, AdmissionError> {
+    let answers = ask_all_nodes(environment, init_entry(environment, true)).await;
+    for (node, answer) in environment.nodes.iter().zip(&answers) {
         if let Answer::Error(NodeError::ClockOff(by)) = answer {
             return Err(AdmissionError::ClockOff { node: Arc::clone(node.address()), by: *by });
         }
@@ -180,9 +183,9 @@ async fn rehearse(core: &Core) -> Result<Vec<Answer>, AdmissionError> {
 }
 
 /// What every node knows about itself. Those that are about to start are waited for.
-async fn look(core: &Core) -> Result<Vec<Answer>, AdmissionError> {
+async fn look(environment: &Environment) -> Result<Vec<Answer>, AdmissionError> {
     let resource = Resource::internal(*b"redquorum:init");
-    let answers = gather(core, resource, |gathered| {
+    let answers = gather(environment, resource, |gathered| {
         let answers = &gathered.answers;
         match answers.iter().all(has_answered) {
             true => Next::Done,
@@ -191,26 +194,26 @@ async fn look(core: &Core) -> Result<Vec<Answer>, AdmissionError> {
         }
     });
     let answers = answers.await;
-    refuse_same_server(core, &answers)?;
+    refuse_same_server(environment, &answers)?;
     Ok(answers)
 }
 
 /// Refuses to go on unless every node has answered. Nothing was asked of those that did but to be
 /// looked at.
-fn every_looked_at(core: &Core, answers: &[Answer]) -> Result<(), AdmissionError> {
+fn every_looked_at(environment: &Environment, answers: &[Answer]) -> Result<(), AdmissionError> {
     let is_fine = |answer: &Answer| has_answered(answer) || is_done(answer);
     if answers.iter().all(is_fine) {
         return Ok(());
     }
     let vote = |answer: &Answer| if is_fine(answer) { Vote::NotAsked } else { Vote::from(answer) };
-    Err(AdmissionError::Incomplete { votes: core.votes(answers.iter().map(vote)) })
+    Err(AdmissionError::Incomplete { votes: environment.votes(answers.iter().map(vote)) })
 }
 
 /// What every node knows about itself, or why it does not say. They have to be different servers.
-async fn inspect_all(core: &Core) -> Result<Vec<Answer>, AdmissionError> {
-    let deadline = core.now() + core.settings.connect_timeout;
-    let answers = ask_all(core, &Resource::internal(*b"redquorum:init"), deadline).await;
-    refuse_same_server(core, &answers)?;
+async fn inspect_all(environment: &Environment) -> Result<Vec<Answer>, AdmissionError> {
+    let deadline = environment.now() + environment.settings.connect_timeout;
+    let answers = ask_all(environment, &Resource::internal(*b"redquorum:init"), deadline).await;
+    refuse_same_server(environment, &answers)?;
     Ok(answers)
 }
 
@@ -249,11 +252,11 @@ fn joining(answer: &Answer) -> Vote {
 
 /// Refuses nodes that belong to a quorum, unless it is the one that is allowed.
 fn refuse_known(
-    core: &Core,
+    environment: &Environment,
     answers: &[Answer],
     allowed: Option<&Fingerprint>,
 ) -> Result<(), AdmissionError> {
-    for (node, answer) in core.nodes.iter().zip(answers) {
+    for (node, answer) in environment.nodes.iter().zip(answers) {
         if let Some(theirs) = fingerprint_in(answer).filter(|theirs| Some(*theirs) != allowed) {
             let (node, theirs) = (Arc::clone(node.address()), theirs.clone());
             return Err(AdmissionError::NotNew { node, theirs });
@@ -262,9 +265,9 @@ fn refuse_known(
     Ok(())
 }
 
-async fn ask_all_nodes(core: &Core, operation: Operation) -> Vec<Answer> {
-    let deadline = core.now() + core.settings.connect_timeout;
-    hear_all(core, ask_operation(core, operation, deadline), deadline).await
+async fn ask_all_nodes(environment: &Environment, operation: Operation) -> Vec<Answer> {
+    let deadline = environment.now() + environment.settings.connect_timeout;
+    hear_all(environment, ask_operation(environment, operation, deadline), deadline).await
 }
 
 /// The answer that says that a node is in, if one of the two does.
@@ -272,18 +275,18 @@ fn better(opened: Answer, made: Answer) -> Answer {
     if is_done(&made) { made } else { opened }
 }
 
-fn every(core: &Core, answers: &[Answer]) -> Result<(), AdmissionError> {
-    if answers.iter().all(is_done) { Ok(()) } else { Err(incomplete(core, answers)) }
+fn every(environment: &Environment, answers: &[Answer]) -> Result<(), AdmissionError> {
+    if answers.iter().all(is_done) { Ok(()) } else { Err(incomplete(environment, answers)) }
 }
 
-fn incomplete(core: &Core, answers: &[Answer]) -> AdmissionError {
-    AdmissionError::Incomplete { votes: core.votes(answers.iter().map(Vote::from)) }
+fn incomplete(environment: &Environment, answers: &[Answer]) -> AdmissionError {
+    AdmissionError::Incomplete { votes: environment.votes(answers.iter().map(Vote::from)) }
 }
 
-fn fingerprint(core: &Core) -> Fingerprint {
-    core.settings.parameters.fingerprint.clone()
+fn fingerprint(environment: &Environment) -> Fingerprint {
+    environment.settings.parameters.fingerprint.clone()
 }
 
-fn addresses(core: &Core) -> BTreeSet<Arc<str>> {
-    core.nodes.iter().map(|node| Arc::clone(node.address())).collect()
+fn addresses(environment: &Environment) -> BTreeSet<Arc<str>> {
+    environment.nodes.iter().map(|node| Arc::clone(node.address())).collect()
 }

@@ -7,14 +7,11 @@ use tokio::runtime::Handle;
 #[cfg(feature = "tls")]
 use crate::node::redis::Tls;
 use crate::{
+    client::surroundings::Surroundings,
     clock::BootClock,
     config::{CheckedQuorum, QuorumSettings},
     error::{AdmissionError, ConfigError, ConnectError},
-    lock::{
-        Initialized, admin, connecting,
-        core::{Client, Surroundings},
-        quorum::Quorum,
-    },
+    lock::{Initialized, admin, client::Client, connecting, quorum::Quorum},
     node::{
         NewNodes, Node, RestartGuard,
         memory::MemoryCluster,
@@ -242,7 +239,7 @@ impl QuorumBuilder {
         let settings = self.settings.check(self.nodes.len())?;
         let registers = settings.registration();
         let client = self.start(settings, registers, |nodes| self.observer(nodes))?;
-        connecting::wait_for_quorum(&client.core).await?;
+        connecting::wait_for_quorum(&client.environment).await?;
         Ok(Quorum::new(client))
     }
 

@@ -7,8 +7,8 @@ use futures::future::{Either, select};
 use crate::{
     clock::Instant,
     error::{LeaseLost, RunError, UnlockError},
-    lease::{active_lease::ActiveLease, expiry, release::Unlocked},
-    lock::{core::Client, guard::LockGuard},
+    lease::{Unlocked, active_lease::ActiveLease, expiry},
+    lock::{client::Client, guard::LockGuard},
     values::FencingToken,
 };
 
@@ -52,7 +52,7 @@ impl Lease {
     /// How long the lease is still certainly valid; see [`LockGuard::remaining`].
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.active.remaining(self.client.core.now())
+        self.active.remaining(self.client.environment.now())
     }
 
     /// Ready when the lease is over, as [`LockGuard::lost`]: for tasks that the closure spawned,
@@ -62,7 +62,7 @@ impl Lease {
     ///
     /// It only watches; dropping it changes nothing.
     pub async fn lost(&self) -> LeaseLost {
-        expiry::lost(&self.client.core, &self.active).await
+        expiry::lost(&self.client.leases, &self.active).await
     }
 
     /// Ready when no more than `left` of the validity is left; see [`LockGuard::expiring_within`].
@@ -71,7 +71,7 @@ impl Lease {
     ///
     /// It only watches; dropping it changes nothing.
     pub async fn expiring_within(&self, left: Duration) {
-        expiry::within(&self.client.core, &self.active, left).await;
+        expiry::within(&self.client.environment, &self.active, left).await;
     }
 
     /// Whether the lease is certainly valid at this instant; see
@@ -88,7 +88,7 @@ impl Lease {
     ///
     /// [`LeaseLost`] once the lease is over.
     pub fn ensure(&self) -> Result<(), LeaseLost> {
-        self.active.ensure(self.client.core.now())
+        self.active.ensure(self.client.environment.now())
     }
 }
 

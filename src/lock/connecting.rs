@@ -4,12 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     algorithm::{attempt::HEDGE_SHARE, node_set::NodeSet},
-    client::fanout::Heard,
-    error::{ConnectError, SameServer},
-    lock::{
-        core::Core,
-        inspection::{ask, ask_node},
+    client::{
+        asking::{ask, ask_node},
+        environment::Environment,
+        fanout::Heard,
     },
+    error::{ConnectError, SameServer},
     node::{Answer, Incarnation, RestartGuard},
     values::{NodeError, Resource, Vote},
 };
@@ -50,27 +50,31 @@ impl Gathered {
 
 /// Asks every node what it knows about itself, and those that fail again until they answer. Ends
 /// when `next` says so, or when the connect timeout is over.
-pub(super) async fn gather(core: &Core, resource: Resource, next: impl Fn(&Gathered) -> Next) -> Vec<Answer> {
-    let start = core.now();
-    let deadline = start + core.settings.connect_timeout;
-    let mut asked = ask(core, &resource, deadline);
-    let answers = vec![Answer::Error(NodeError::TimedOut); core.nodes.len()];
+pub(super) async fn gather(
+    environment: &Environment,
+    resource: Resource,
+    next: impl Fn(&Gathered) -> Next,
+) -> Vec<Answer> {
+    let start = environment.now();
+    let deadline = start + environment.settings.connect_timeout;
+    let mut asked = ask(environment, &resource, deadline);
+    let answers = vec![Answer::Error(NodeError::TimedOut); environment.nodes.len()];
     let mut gathered = Gathered { answers, heard: NodeSet::EMPTY };
     let (mut failed, mut again_at, mut end_of_grace) = (NodeSet::EMPTY, None, None);
     loop {
-        let now = core.now();
+        let now = environment.now();
         match next(&gathered) {
             Next::Done => break,
             Next::Grace if end_of_grace.is_none() => {
-                end_of_grace = Some(now + grace(core, now.saturating_duration_since(start)))
+                end_of_grace = Some(now + grace(environment, now.saturating_duration_since(start)))
             }
             Next::Grace | Next::Wait => {}
         }
         let until = [again_at, end_of_grace].into_iter().flatten().fold(deadline, std::cmp::min);
-        if let Heard::Answer { node, answer, .. } = asked.next(&*core.clock, until).await {
+        if let Heard::Answer { node, answer, .. } = asked.next(&*environment.clock, until).await {
             if !matches!(answer, Answer::Inspected(_)) {
                 failed.insert(node);
-                again_at = again_at.or_else(|| Some(core.now() + AGAIN));
+                again_at = again_at.or_else(|| Some(environment.now() + AGAIN));
             }
             gathered.heard.insert(node);
             if let Some(slot) = gathered.answers.get_mut(node) {
@@ -78,13 +82,13 @@ pub(super) async fn gather(core: &Core, resource: Resource, next: impl Fn(&Gathe
             }
             continue;
         }
-        let now = core.now();
+        let now = environment.now();
         if deadline <= now || end_of_grace.is_some_and(|end| end <= now) {
             break;
         }
         again_at = None;
         for node in std::mem::replace(&mut failed, NodeSet::EMPTY).iter() {
-            ask_node(core, &mut asked, node, &resource, deadline);
+            ask_node(environment, &mut asked, node, &resource, deadline);
         }
     }
     gathered.answers
@@ -92,8 +96,8 @@ pub(super) async fn gather(core: &Core, resource: Resource, next: impl Fn(&Gathe
 
 /// How much longer the others are waited for when a quorum has answered after so long: a node that
 /// is as quick is heard, and a silent one costs little.
-fn grace(core: &Core, took: Duration) -> Duration {
-    let node_timeout = core.settings.node_timeout_for(core.settings.ttl);
+fn grace(environment: &Environment, took: Duration) -> Duration {
+    let node_timeout = environment.settings.node_timeout_for(environment.settings.ttl);
     took.max(SHORTEST_GRACE).min(node_timeout / HEDGE_SHARE)
 }
 
@@ -101,14 +105,14 @@ fn grace(core: &Core, took: Duration) -> Duration {
 ///
 /// The other nodes are given a little longer. A node that connects later registers, which refuses
 /// what does not fit; where no node registers nothing would, so every node is waited for.
-pub(crate) async fn wait_for_quorum(core: &Core) -> Result<(), ConnectError> {
+pub(crate) async fn wait_for_quorum(environment: &Environment) -> Result<(), ConnectError> {
     let resource = Resource::internal(*b"redquorum:connect");
-    let answers = gather(core, resource, |gathered| next(core, gathered)).await;
-    refuse_same_server(core, &answers)?;
+    let answers = gather(environment, resource, |gathered| next(environment, gathered)).await;
+    refuse_same_server(environment, &answers)?;
     let misfits: Vec<_> =
-        answers.iter().enumerate().map(|(node, answer)| misfit(core, node, answer)).collect();
-    let needed = core.settings.electorate.needed();
-    let has_quorum = fitting(core, &answers) >= needed;
+        answers.iter().enumerate().map(|(node, answer)| misfit(environment, node, answer)).collect();
+    let needed = environment.settings.electorate.needed();
+    let has_quorum = fitting(environment, &answers) >= needed;
     for misfit in misfits.into_iter().flatten() {
         // What does not pass by itself is better said at once, unless the others can do without.
         if !has_quorum {
@@ -123,18 +127,18 @@ pub(crate) async fn wait_for_quorum(core: &Core) -> Result<(), ConnectError> {
         Answer::Inspected(_) => Vote::Connected,
         answer => Vote::from(answer),
     };
-    Err(ConnectError::NoQuorum { needed, votes: core.votes(answers.iter().map(vote)) })
+    Err(ConnectError::NoQuorum { needed, votes: environment.votes(answers.iter().map(vote)) })
 }
 
-fn next(core: &Core, gathered: &Gathered) -> Next {
+fn next(environment: &Environment, gathered: &Gathered) -> Next {
     let Gathered { answers, .. } = gathered;
-    let electorate = core.settings.electorate;
-    let is_misfit = |(node, answer): (usize, &Answer)| misfit(core, node, answer).is_some();
-    if refuse_same_server(core, answers).is_err() {
+    let electorate = environment.settings.electorate;
+    let is_misfit = |(node, answer): (usize, &Answer)| misfit(environment, node, answer).is_some();
+    if refuse_same_server(environment, answers).is_err() {
         return Next::Done;
     }
-    if fitting(core, answers) >= electorate.needed() {
-        return match core.settings.parameters.guard {
+    if fitting(environment, answers) >= electorate.needed() {
+        return match environment.settings.parameters.guard {
             _ if gathered.is_complete() => Next::Done,
             RestartGuard::Off => Next::Wait,
             RestartGuard::PerConnection | RestartGuard::PerVote => Next::Grace,
@@ -145,9 +149,9 @@ fn next(core: &Core, gathered: &Gathered) -> Next {
 }
 
 /// How many nodes have answered and fit.
-fn fitting(core: &Core, answers: &[Answer]) -> usize {
+fn fitting(environment: &Environment, answers: &[Answer]) -> usize {
     let fits = |(node, answer): &(usize, &Answer)| {
-        matches!(answer, Answer::Inspected(_)) && misfit(core, *node, answer).is_none()
+        matches!(answer, Answer::Inspected(_)) && misfit(environment, *node, answer).is_none()
     };
     answers.iter().enumerate().filter(fits).count()
 }
@@ -175,9 +179,9 @@ pub(super) fn is_lasting(answer: &Answer) -> bool {
 }
 
 /// What is wrong with a node, if something is that does not pass by itself.
-fn misfit(core: &Core, node: usize, answer: &Answer) -> Option<ConnectError> {
-    let node = Arc::clone(core.nodes.get(node)?.address());
-    let ours = &core.settings.parameters.fingerprint;
+fn misfit(environment: &Environment, node: usize, answer: &Answer) -> Option<ConnectError> {
+    let node = Arc::clone(environment.nodes.get(node)?.address());
+    let ours = &environment.settings.parameters.fingerprint;
     let other_quorum = |node, theirs: &_| {
         let (ours, theirs) = (ours.clone(), Clone::clone(theirs));
         Some(ConnectError::OtherQuorum { node, ours, theirs })
@@ -201,9 +205,9 @@ fn misfit(core: &Core, node: usize, answer: &Answer) -> Option<ConnectError> {
 }
 
 /// Refuses two addresses that lead to one server.
-pub(super) fn refuse_same_server(core: &Core, answers: &[Answer]) -> Result<(), SameServer> {
+pub(super) fn refuse_same_server(environment: &Environment, answers: &[Answer]) -> Result<(), SameServer> {
     let mut known: Vec<(&Arc<str>, &Incarnation)> = Vec::new();
-    for (node, answer) in core.nodes.iter().zip(answers) {
+    for (node, answer) in environment.nodes.iter().zip(answers) {
         let second = node.address();
         let (first, incarnation) = match answer {
             Answer::Inspected(inspection) => {
@@ -221,7 +225,7 @@ pub(super) fn refuse_same_server(core: &Core, answers: &[Answer]) -> Result<(), 
             _ => continue,
         };
         // Named in the order in which they were given, not in the order in which they connected.
-        let place = |address: &Arc<str>| core.nodes.iter().position(|node| node.address() == address);
+        let place = |address: &Arc<str>| environment.nodes.iter().position(|node| node.address() == address);
         let (first, second) = if place(first) < place(second) { (first, second) } else { (second, first) };
         return Err(SameServer {
             first: Arc::clone(first),

@@ -6,11 +6,12 @@ use crate::{
     clock::Instant,
     error::{LeaseLost, RenewError, UnlockError},
     lease::{
+        Unlocked,
         active_lease::{ActiveLease, UnlockOutcome},
-        release::{self, Unlocked},
         renewal::{Purpose, renew_now},
+        unlock,
     },
-    lock::{closure::Lease, core::Client},
+    lock::{client::Client, closure::Lease},
     observer::LeaseEnd,
     values::{FencingToken, OwnerId, Resource, Votes},
 };
@@ -153,7 +154,7 @@ impl LockGuard {
     /// Dropping it leaves the renewals that were sent: keys may live longer than the lease says, up
     /// to one ttl, and the unlock deletes them.
     pub async fn renew(&self) -> Result<(), RenewError> {
-        renew_now(&self.lease.client.core, &self.lease.active, Purpose::Time).await.map(drop)
+        renew_now(&self.lease.client.leases, &self.lease.active, Purpose::Time).await.map(drop)
     }
 
     /// Finds out whether a later lease on the resource has been granted, without trusting any
@@ -171,14 +172,14 @@ impl LockGuard {
     ///
     /// As [`renew`](Self::renew).
     pub async fn verify(&self) -> Result<Verification, RenewError> {
-        let is_proven = renew_now(&self.lease.client.core, &self.lease.active, Purpose::Proof).await?;
+        let is_proven = renew_now(&self.lease.client.leases, &self.lease.active, Purpose::Proof).await?;
         Ok(if is_proven { Verification::Proven } else { Verification::Unproven })
     }
 
     /// Each node's last word on the lease: how many could fail before it is in danger.
     #[must_use]
     pub fn votes(&self) -> Votes {
-        self.lease.active.votes(&self.lease.client.core)
+        self.lease.active.votes(&self.lease.client.environment)
     }
 
     /// How many holds the lease has, as the nodes store it: one for each guard, so more than 1
@@ -213,7 +214,7 @@ impl LockGuard {
     pub async fn unlock(self) -> Result<Unlocked, UnlockError> {
         let mut this = self;
         this.is_given_back = true;
-        release::unlock(&this.lease.client.core, &this.lease.active).await
+        unlock::unlock(&this.lease.client.leases, &this.lease.active).await
     }
 
     pub(crate) fn lease(&self) -> Lease {
@@ -231,8 +232,8 @@ impl Drop for LockGuard {
         if self.is_given_back {
             return;
         }
-        match self.lease.client.core.leave_unheard(&self.lease.active, LeaseEnd::Dropped) {
-            UnlockOutcome::Active => release::submit_holds(&self.lease.client.core, &self.lease.active),
+        match self.lease.client.leases.leave_unheard(&self.lease.active, LeaseEnd::Dropped) {
+            UnlockOutcome::Active => unlock::submit_holds(&self.lease.client.environment, &self.lease.active),
             UnlockOutcome::Unlocked => {
                 let lease = &self.lease.active;
                 tracing::debug!(resource = %lease.resource, owner = %lease.owner, token = %lease.token, "unlock by drop");

@@ -3,13 +3,15 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
-    acquire::attempt::CheckedRequest,
-    client::fanout::{Fanout, Heard},
-    clock::Instant,
+    acquire::checked_request::CheckedRequest,
+    client::{
+        asking::{ask, hear_with_times},
+        environment::Environment,
+    },
     error::LockError,
-    lock::{core::Core, node_inspection::NodeInspection},
-    node::{Answer, Inspect, Inspection as Inspected, Operation, Request},
-    values::{NodeError, OwnerId, Refusal, Resource, Vote},
+    lock::node_inspection::NodeInspection,
+    node::{Answer, Inspection as Inspected},
+    values::{NodeError, OwnerId, Refusal, Vote},
 };
 
 /// What the nodes say about a resource, from [`RedLock::inspect`](crate::RedLock::inspect): the
@@ -183,17 +185,20 @@ impl fmt::Display for NodeHolder {
 }
 
 /// Asks every node, and waits until each has answered or its time is over.
-pub(crate) async fn inspect(core: &Core, checked: &CheckedRequest) -> Result<Inspection, LockError> {
-    let start = core.now();
+pub(crate) async fn inspect(
+    environment: &Environment,
+    checked: &CheckedRequest,
+) -> Result<Inspection, LockError> {
+    let start = environment.now();
     let deadline = start + checked.settings.node_timeout;
-    let heard = hear_with_times(core, ask(core, &checked.resource, deadline), deadline).await;
+    let heard = hear_with_times(environment, ask(environment, &checked.resource, deadline), deadline).await;
     let answered = heard.iter().filter(|(answer, _)| matches!(answer, Answer::Inspected(_))).count();
-    let needed = core.settings.electorate.needed();
+    let needed = environment.settings.electorate.needed();
     if answered < needed {
-        let votes = core.votes(heard.iter().map(|(answer, _)| vote(answer)));
+        let votes = environment.votes(heard.iter().map(|(answer, _)| vote(answer)));
         return Err(LockError::NoQuorum { resource: checked.resource.clone(), needed, votes });
     }
-    let nodes = core.nodes.iter().zip(heard).map(|(node, (answer, at))| {
+    let nodes = environment.nodes.iter().zip(heard).map(|(node, (answer, at))| {
         let latency = at.map(|at| at.saturating_duration_since(start));
         NodeInspection::new(Arc::clone(node.address()), answer, latency)
     });
@@ -209,62 +214,6 @@ fn vote(answer: &Answer) -> Vote {
         }
         answer => Vote::from(answer),
     }
-}
-
-/// Asks every node about a resource and waits until each has answered or the deadline has come.
-pub(crate) async fn ask_all(core: &Core, resource: &Resource, deadline: Instant) -> Vec<Answer> {
-    let asked = ask(core, resource, deadline);
-    hear_all(core, asked, deadline).await
-}
-
-/// Asks every node about a resource, at the call.
-pub(crate) fn ask(core: &Core, resource: &Resource, deadline: Instant) -> Fanout<()> {
-    ask_operation(core, Operation::Inspect(Inspect { resource: resource.clone() }), deadline)
-}
-
-/// Asks one node more, at the call.
-pub(crate) fn ask_node(
-    core: &Core,
-    asked: &mut Fanout<()>,
-    node: usize,
-    resource: &Resource,
-    deadline: Instant,
-) {
-    let inspect = Operation::Inspect(Inspect { resource: resource.clone() });
-    asked.send(&core.nodes, node, (), Request::one(inspect, deadline));
-}
-
-/// Asks every node the same, at the call.
-pub(crate) fn ask_operation(core: &Core, operation: Operation, deadline: Instant) -> Fanout<()> {
-    let request = Request::one(operation, deadline);
-    let mut fanout = Fanout::new();
-    for node in 0..core.nodes.len() {
-        fanout.send(&core.nodes, node, (), request.clone());
-    }
-    fanout
-}
-
-/// Waits until each node that was asked has answered or the deadline has come.
-pub(crate) async fn hear_all(core: &Core, asked: Fanout<()>, deadline: Instant) -> Vec<Answer> {
-    hear_with_times(core, asked, deadline).await.into_iter().map(|(answer, _)| answer).collect()
-}
-
-/// The same, and when each answer came; nothing where none did.
-async fn hear_with_times(
-    core: &Core,
-    mut asked: Fanout<()>,
-    deadline: Instant,
-) -> Vec<(Answer, Option<Instant>)> {
-    let mut heard = vec![(Answer::Error(NodeError::TimedOut), None); core.nodes.len()];
-    let mut open = core.nodes.len();
-    while open > 0 {
-        let Heard::Answer { node, answer, .. } = asked.next(&*core.clock, deadline).await else { break };
-        open -= 1;
-        if let Some(slot) = heard.get_mut(node) {
-            *slot = (answer, Some(core.now()));
-        }
-    }
-    heard
 }
 
 #[cfg(test)]

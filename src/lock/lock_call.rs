@@ -1,24 +1,22 @@
 //! One call to lock, from its beginning to its end, as the observer is told of it.
 
 use crate::{
-    clock::Instant,
-    error::LockError,
-    lock::{core::Core, lock_request::Locked},
+    client::environment::Environment, clock::Instant, error::LockError, lock::lock_request::Locked,
     observer::CallEnd,
 };
 
 /// A call to lock; it is told of when this is dropped, however that comes.
 #[derive(Debug)]
 pub(super) struct LockCall<'a> {
-    core: &'a Core,
+    environment: &'a Environment,
     begun: Instant,
     end: CallEnd,
 }
 
 impl<'a> LockCall<'a> {
-    pub(super) fn begin(core: &'a Core) -> Self {
-        core.observer.call_began();
-        Self { core, begun: core.now(), end: CallEnd::Cancelled }
+    pub(super) fn begin(environment: &'a Environment) -> Self {
+        environment.observer.call_began();
+        Self { environment, begun: environment.now(), end: CallEnd::Cancelled }
     }
 
     pub(super) fn ended(&mut self, outcome: Result<Option<&Locked>, &LockError>) {
@@ -39,7 +37,7 @@ impl<'a> LockCall<'a> {
 
 impl Drop for LockCall<'_> {
     fn drop(&mut self) {
-        let waited = self.core.now().saturating_duration_since(self.begun);
-        self.core.observer.call_ended(self.end, waited);
+        let waited = self.environment.now().saturating_duration_since(self.begun);
+        self.environment.observer.call_ended(self.end, waited);
     }
 }

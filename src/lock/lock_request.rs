@@ -8,22 +8,16 @@ use tracing::{Instrument, Span, field::Empty};
 
 use crate::{
     acquire::{
-        attempt::{AttemptOutcome, CheckedRequest, attempt},
-        overseer::oversee,
-        queue_entries::QueueEntries,
+        attempt::attempt_once, checked_request::CheckedRequest, outcome::AttemptOutcome, overseer::oversee,
         waiting::lock_waiting,
     },
-    algorithm::attempt::{FailureReason, Plan},
+    algorithm::attempt::FailureReason,
+    client::environment::Environment,
     clock::Instant,
     config::LockOptions,
     error::{ConfigError, LockError},
     lease::active_lease::Acquired,
-    lock::{
-        core::{Client, Core},
-        guard::LockGuard,
-        lock_call::LockCall,
-        owner::Owner,
-    },
+    lock::{client::Client, guard::LockGuard, lock_call::LockCall, owner::Owner},
     values::Resource,
 };
 
@@ -63,16 +57,16 @@ impl LockRequest {
         Self { client, resources, settings: LockOptions::new(), reentrancy: Reentrancy::default() }
     }
 
-    pub(crate) fn core(&self) -> &Core {
-        &self.client.core
+    pub(crate) fn environment(&self) -> &Environment {
+        &self.client.environment
     }
 
     /// Locks, waiting at most so long.
     pub(crate) async fn lock(&self, wait: Option<Duration>) -> Result<LockGuard, LockError> {
         let checked = self.checked()?;
-        let deadline = wait.map(|wait| self.core().now() + wait);
+        let deadline = wait.map(|wait| self.environment().now() + wait);
         let span = tracing::debug_span!("lock", resource = %checked.resource, owner = Empty, token = Empty);
-        let mut call = LockCall::begin(self.core());
+        let mut call = LockCall::begin(self.environment());
         let work = |request: Self, checked: CheckedRequest, owner| {
             async move { request.lock_as(owner, &checked, deadline).await }.boxed()
         };
@@ -88,7 +82,7 @@ impl LockRequest {
         let checked = self.checked()?;
         let span =
             tracing::debug_span!("try_lock", resource = %checked.resource, owner = Empty, token = Empty);
-        let mut call = LockCall::begin(self.core());
+        let mut call = LockCall::begin(self.environment());
         let work = |request: Self, checked: CheckedRequest, owner| {
             async move { request.try_lock_as(owner, &checked).await }.boxed()
         };
@@ -109,7 +103,7 @@ impl LockRequest {
         let owner = self.owner();
         loop {
             let work = work(self.clone(), checked.clone(), owner.clone()).instrument(span.clone());
-            if let Some(done) = oversee(&self.client.core, &checked.resources, work).await {
+            if let Some(done) = oversee(&self.client.waiters, &checked.resources, work).await {
                 return done;
             }
         }
@@ -122,24 +116,26 @@ impl LockRequest {
         deadline: Option<Instant>,
     ) -> Result<Locked, LockError> {
         let Some(owner) = owner else {
-            return lock_waiting(self.core(), checked, deadline).await.map(|acquired| self.locked(acquired));
+            return lock_waiting(&self.client.waiters, checked, deadline)
+                .await
+                .map(|acquired| self.locked(acquired));
         };
-        let slot = owner.slot(self.core(), &checked.resources);
-        let start = self.core().now();
-        let _turn = slot.turn(self.core(), checked, deadline).await?;
+        let slot = owner.slot(self.environment(), &checked.resources);
+        let start = self.environment().now();
+        let _turn = slot.turn(self.environment(), checked, deadline).await?;
         let reentered = tokio::select! {
             biased;
             reentered = slot.reenter(&self.client) => reentered?,
-            () = self.core().until(deadline) => {
-                let votes = self.core().no_votes();
-                let waited = self.core().now().saturating_duration_since(start);
+            () = self.environment().until(deadline) => {
+                let votes = self.environment().no_votes();
+                let waited = self.environment().now().saturating_duration_since(start);
                 return Err(LockError::TimedOut { resource: checked.resource.clone(), waited, votes });
             }
         };
         if let Some(guard) = reentered {
             return Ok(Locked { guard, is_reentered: true });
         }
-        let locked = self.locked(lock_waiting(self.core(), checked, deadline).await?);
+        let locked = self.locked(lock_waiting(&self.client.waiters, checked, deadline).await?);
         slot.keep(&locked.guard);
         Ok(locked)
     }
@@ -150,10 +146,10 @@ impl LockRequest {
         checked: &CheckedRequest,
     ) -> Result<Option<Locked>, LockError> {
         let Some(owner) = owner else { return self.attempt(checked).await };
-        let slot = owner.slot(self.core(), &checked.resources);
+        let slot = owner.slot(self.environment(), &checked.resources);
         // While another task of the owner waits for the resource, others hold it.
-        let patience = self.core().now() + checked.settings.node_timeout;
-        let _turn = match slot.turn(self.core(), checked, Some(patience)).await {
+        let patience = self.environment().now() + checked.settings.node_timeout;
+        let _turn = match slot.turn(self.environment(), checked, Some(patience)).await {
             Err(LockError::TimedOut { .. }) => return Ok(None),
             turn => turn?,
         };
@@ -169,7 +165,7 @@ impl LockRequest {
 
     /// The checked request, ready to be sent.
     pub(crate) fn checked(&self) -> Result<CheckedRequest, LockError> {
-        if self.core().settings.is_read_only() {
+        if self.environment().settings.is_read_only() {
             return Err(ConfigError::ReadOnly.into());
         }
         self.checked_to_read()
@@ -177,38 +173,26 @@ impl LockRequest {
 
     /// The same for a client that only reads.
     pub(crate) fn checked_to_read(&self) -> Result<CheckedRequest, LockError> {
-        if self.core().is_closed() {
+        if self.environment().is_closed() {
             return Err(LockError::Closed);
         }
         let resources = self.resources.clone()?;
         let resource = resources.first().cloned().ok_or(ConfigError::EmptyGroup)?;
-        let settings = self.settings.check(&self.core().settings)?;
+        let settings = self.settings.check(&self.environment().settings)?;
         Ok(CheckedRequest { resource, resources, settings })
     }
 
     async fn attempt(&self, checked: &CheckedRequest) -> Result<Option<Locked>, LockError> {
         let outcome = tokio::select! {
             biased;
-            () = self.core().closed() => return Err(LockError::Closed),
-            outcome = self.attempt_once(checked) => outcome,
+            () = self.environment().closed() => return Err(LockError::Closed),
+            outcome = attempt_once(self.environment(), checked) => outcome,
         };
         match outcome {
             AttemptOutcome::Acquired(acquired) => Ok(Some(self.locked(acquired))),
             AttemptOutcome::Failed(failed) if failed.reason == FailureReason::Contended => Ok(None),
-            AttemptOutcome::Failed(failed) => Err(failed.into_error(self.core(), checked)),
+            AttemptOutcome::Failed(failed) => Err(failed.into_error(self.environment(), checked)),
         }
-    }
-
-    async fn attempt_once(&self, checked: &CheckedRequest) -> AttemptOutcome {
-        let core = self.core();
-        let Some(index) = core.awaited_resource(&checked.resources).await else {
-            return attempt(core, checked, core.first_contact(&checked.resource), 0, None).await;
-        };
-        // It asks for a turn, and does not wait for one: it listens to nobody, so it enters no
-        // queue.
-        let resource = checked.resources.get(index).unwrap_or(&checked.resource);
-        let mut entries = QueueEntries::new(core, resource, index, &checked.settings, &Arc::default());
-        attempt(core, checked, Plan::Queued(core.queue_nodes(resource)), 0, Some(&mut entries)).await
     }
 
     fn owner(&self) -> Option<Owner> {
@@ -220,7 +204,7 @@ impl LockRequest {
     }
 
     fn locked(&self, acquired: Acquired) -> Locked {
-        let guard = LockGuard::new(Arc::clone(&self.client), self.core().adopt(acquired));
+        let guard = LockGuard::new(Arc::clone(&self.client), self.client.leases.adopt(acquired));
         Locked { guard, is_reentered: false }
     }
 }

@@ -5,11 +5,12 @@
 
 mod admin;
 pub(crate) mod builder;
+pub(crate) mod client;
 mod closure;
 mod connecting;
-pub(crate) mod core;
+mod force_unlock;
 mod guard;
-pub(crate) mod inspection;
+mod inspection;
 mod lock_call;
 pub(crate) mod lock_request;
 mod multi_guard;

@@ -6,7 +6,7 @@ use futures::future::{join_all, select_all};
 
 use crate::{
     error::{LeaseLost, LockError, RenewError, UnlockError},
-    lease::release::Unlocked,
+    lease::Unlocked,
     lock::guard::{LockGuard, Verification},
     values::{FencingToken, Resource, Votes},
 };

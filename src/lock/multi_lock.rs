@@ -8,7 +8,7 @@ use crate::{
     config::LockOptions,
     error::{ConfigError, LockError},
     lock::{
-        core::Client,
+        client::Client,
         guard::LockGuard,
         lock_request::{LockRequest, Reentrancy},
         multi_guard::MultiLockGuard,
@@ -135,9 +135,9 @@ impl MultiLock {
         let mut guards = Vec::new();
         let mut left = wait;
         for request in self.requests()? {
-            let start = request.core().now();
+            let start = request.environment().now();
             guards.push(next(&guards, request, Some(left)).await?);
-            left = left.saturating_sub(request.core().now().saturating_duration_since(start));
+            left = left.saturating_sub(request.environment().now().saturating_duration_since(start));
         }
         MultiLockGuard::whole(guards)
     }
@@ -205,10 +205,10 @@ fn grouped(requests: impl Iterator<Item = LockRequest>) -> Result<Vec<LockReques
     if groups.is_empty() {
         return Err(ConfigError::EmptyGroup);
     }
-    groups.sort_by_key(|(request, _)| request.core().rank());
+    groups.sort_by_key(|(request, _)| request.environment().rank());
     for ((one, _), (next, _)) in groups.iter().zip(groups.iter().skip(1)) {
-        if one.core().rank() == next.core().rank() {
-            return Err(ConfigError::QuorumTwice { fingerprint: one.core().rank().0 });
+        if one.environment().rank() == next.environment().rank() {
+            return Err(ConfigError::QuorumTwice { fingerprint: one.environment().rank().0 });
         }
     }
     groups

@@ -9,17 +9,15 @@ use tokio::sync::MutexGuard;
 use uuid::Uuid;
 
 use crate::{
-    acquire::attempt::CheckedRequest,
+    acquire::checked_request::CheckedRequest,
+    client::environment::Environment,
     clock::Instant,
     error::LockError,
     lease::{
         active_lease::ActiveLease,
         renewal::{Purpose, renew_now},
     },
-    lock::{
-        core::{Client, Core},
-        guard::LockGuard,
-    },
+    lock::{client::Client, guard::LockGuard},
     mutex::lock,
     node::Resources,
 };
@@ -105,11 +103,11 @@ impl Owner {
         CURRENT.try_with(Self::clone).ok()
     }
 
-    pub(crate) fn slot(&self, core: &Core, resources: &Resources) -> Arc<Slot> {
+    pub(crate) fn slot(&self, environment: &Environment, resources: &Resources) -> Arc<Slot> {
         let mut slots = lock(&self.slots);
         // What nobody holds or asks for any more is of no use.
         slots.retain(|_, slot| Arc::strong_count(slot) > 1 || lock(&slot.lease).strong_count() > 0);
-        Arc::clone(slots.entry((core.owners.client(), Arc::clone(resources))).or_default())
+        Arc::clone(slots.entry((environment.owners.client(), Arc::clone(resources))).or_default())
     }
 }
 
@@ -117,18 +115,18 @@ impl Slot {
     /// Waits for the owner's other tasks.
     pub(crate) async fn turn(
         &self,
-        core: &Core,
+        environment: &Environment,
         checked: &CheckedRequest,
         deadline: Option<Instant>,
     ) -> Result<MutexGuard<'_, ()>, LockError> {
-        let start = core.now();
+        let start = environment.now();
         tokio::select! {
             biased;
             turn = self.turn.lock() => Ok(turn),
-            () = core.closed() => Err(LockError::Closed),
-            () = core.until(deadline) => {
-                let waited = core.now().saturating_duration_since(start);
-                Err(LockError::TimedOut { resource: checked.resource.clone(), waited, votes: core.no_votes() })
+            () = environment.closed() => Err(LockError::Closed),
+            () = environment.until(deadline) => {
+                let waited = environment.now().saturating_duration_since(start);
+                Err(LockError::TimedOut { resource: checked.resource.clone(), waited, votes: environment.no_votes() })
             }
         }
     }
@@ -145,8 +143,8 @@ impl Slot {
         // Gives the hold back, whatever happens from here on.
         let guard = LockGuard::new(Arc::clone(client), Arc::clone(&lease));
         guard.ensure()?;
-        let needed = client.core.settings.electorate.needed();
-        let renewed = renew_now(&client.core, &lease, Purpose::Holds).await;
+        let needed = client.environment.settings.electorate.needed();
+        let renewed = renew_now(&client.leases, &lease, Purpose::Holds).await;
         renewed.map_err(|error| error.into_lock_error(needed))?;
         Ok(Some(guard))
     }

@@ -6,7 +6,7 @@ use crate::{
     error::{ConfigError, ConnectError},
     lock::{
         MultiLock, QuorumBuilder, RedLock, Shutdown,
-        core::Client,
+        client::Client,
         shutdown::{self, GRACE},
     },
     node::memory::MemoryCluster,
@@ -87,7 +87,7 @@ impl Quorum {
     ///
     /// The leases end at the first poll; dropped later, the unlocks go on in the background.
     pub async fn shutdown_within(&self, grace: Duration) -> Shutdown {
-        shutdown::shutdown(&self.client.core, grace).await
+        shutdown::shutdown(&self.client, grace).await
     }
 
     pub(crate) fn client(&self) -> &Arc<Client> {

@@ -5,10 +5,11 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     config::LockOptions,
     error::{ConfigError, LockError, RunError},
-    lease::release::{self, Unlocked},
+    lease::Unlocked,
     lock::{
+        client::Client,
         closure::{self, Lease, RunOutput},
-        core::Client,
+        force_unlock::force_unlock,
         guard::LockGuard,
         inspection::{self, Inspection},
         lock_request::{LockRequest, Reentrancy},
@@ -179,7 +180,7 @@ impl RedLock {
     ///
     /// It changes nothing.
     pub async fn inspect(&self) -> Result<Inspection, LockError> {
-        inspection::inspect(self.request.core(), &self.request.checked_to_read()?).await
+        inspection::inspect(self.request.environment(), &self.request.checked_to_read()?).await
     }
 
     /// Unlocks the resource for any holder, at every node that answers.
@@ -203,6 +204,6 @@ impl RedLock {
     /// keeps renewals from nodes that did not have the key follows when the nodes have said who
     /// holds it.
     pub async fn force_unlock(&self) -> Result<Unlocked, LockError> {
-        release::force_unlock(self.request.core(), &self.request.checked()?).await
+        force_unlock(self.request.environment(), &self.request.checked()?).await
     }
 }

@@ -4,7 +4,10 @@ use std::{collections::BTreeSet, fmt, pin::pin, sync::Arc, time::Duration};
 
 use futures::future::{Either, join_all, select};
 
-use crate::{algorithm::residue, clock::Instant, lock::core::Core, node::Undelivered, values::Resource};
+use crate::{
+    algorithm::residue, client::environment::Environment, clock::Instant, lock::client::Client,
+    node::Undelivered, values::Resource,
+};
 
 /// How long [`Quorum::shutdown`](crate::Quorum::shutdown) waits for nodes that no lease depends on.
 pub(crate) const GRACE: Duration = Duration::from_secs(3);
@@ -37,16 +40,16 @@ impl Shutdown {
         self.open.is_empty() && self.attempts == 0
     }
 
-    fn of(core: &Core, undelivered: &[Vec<Undelivered>]) -> Self {
+    fn of(environment: &Environment, undelivered: &[Vec<Undelivered>]) -> Self {
         let resources = |undelivered: &Vec<Undelivered>| -> Vec<Resource> {
             let all: BTreeSet<&Resource> =
                 undelivered.iter().flat_map(|undelivered| undelivered.resources.iter()).collect();
             all.into_iter().cloned().collect()
         };
-        let nodes = core.nodes.iter().map(|node| Arc::clone(node.address()));
+        let nodes = environment.nodes.iter().map(|node| Arc::clone(node.address()));
         let open =
             nodes.zip(undelivered.iter().map(resources)).filter(|(_, resources)| !resources.is_empty());
-        Self { open: open.collect(), attempts: core.attempts.count() }
+        Self { open: open.collect(), attempts: environment.attempts.count() }
     }
 }
 
@@ -77,47 +80,49 @@ impl fmt::Display for Shutdown {
 /// # Cancel safety
 ///
 /// As there.
-pub(crate) async fn shutdown(core: &Core, grace: Duration) -> Shutdown {
-    let patient_until = core.now() + grace;
-    core.close();
+pub(crate) async fn shutdown(client: &Client, grace: Duration) -> Shutdown {
+    let environment = &*client.environment;
+    let patient_until = environment.now() + grace;
+    client.close();
     // What is under way has something to take back, and closed nodes would not listen. Calls that
     // wait end by themselves, if somebody polls them; no attempt is older than this.
-    let patience = core.clock.sleep_until(core.now() + core.settings.attempt_timeout);
-    select(pin!(core.attempts.none()), patience).await;
-    let mut drained = pin!(drained(core));
+    let patience = environment.clock.sleep_until(environment.now() + environment.settings.attempt_timeout);
+    select(pin!(environment.attempts.none()), patience).await;
+    let mut drained = pin!(drained(environment));
     loop {
-        let now = core.now();
-        let undelivered: Vec<_> = core.nodes.iter().map(|node| node.undelivered()).collect();
-        let until = blocked_until(core, &undelivered).map_or(patient_until, |end| end.max(patient_until));
+        let now = environment.now();
+        let undelivered: Vec<_> = environment.nodes.iter().map(|node| node.undelivered()).collect();
+        let until =
+            blocked_until(environment, &undelivered).map_or(patient_until, |end| end.max(patient_until));
         if until <= now {
-            return report(core, &undelivered);
+            return report(environment, &undelivered);
         }
         let look = if now < patient_until { patient_until } else { until.min(now + LOOK_AGAIN) };
-        if let Either::Left(_) = select(&mut drained, core.clock.sleep_until(look)).await {
-            return report(core, &[]);
+        if let Either::Left(_) = select(&mut drained, environment.clock.sleep_until(look)).await {
+            return report(environment, &[]);
         }
     }
 }
 
 /// Closes the nodes, at the call. Ready when nothing is undelivered to any of them, or all that
 /// must be delivered is past its time.
-pub(crate) fn drained(core: &Core) -> impl Future<Output = Vec<()>> {
-    join_all(core.nodes.iter().map(|node| node.close()))
+pub(crate) fn drained(environment: &Environment) -> impl Future<Output = Vec<()>> {
+    join_all(environment.nodes.iter().map(|node| node.close()))
 }
 
 /// Until when what must be delivered may keep others from a resource.
-fn blocked_until(core: &Core, undelivered: &[Vec<Undelivered>]) -> Option<Instant> {
+fn blocked_until(environment: &Environment, undelivered: &[Vec<Undelivered>]) -> Option<Instant> {
     let left = undelivered.iter().enumerate().flat_map(|(node, undelivered)| {
         undelivered.iter().flat_map(move |undelivered| {
             let end = undelivered.blocks_until.into_iter();
             end.flat_map(move |end| undelivered.resources.iter().map(move |resource| (node, resource, end)))
         })
     });
-    residue::blocks_until(core.settings.electorate, left)
+    residue::blocks_until(environment.settings.electorate, left)
 }
 
-fn report(core: &Core, undelivered: &[Vec<Undelivered>]) -> Shutdown {
-    let shutdown = Shutdown::of(core, undelivered);
+fn report(environment: &Environment, undelivered: &[Vec<Undelivered>]) -> Shutdown {
+    let shutdown = Shutdown::of(environment, undelivered);
     if shutdown.is_complete() {
         tracing::debug!("shut down");
     } else {

@@ -7,12 +7,11 @@ use rand::{SeedableRng, rngs::StdRng};
 use uuid::Uuid;
 
 use crate::{
+    client::surroundings::{Entropy, Surroundings},
     clock::Clock,
     error::{ConfigError, ConnectError, RenewError},
     lock::{
-        Lease, LockGuard, Quorum, QuorumBuilder, Verification,
-        builder::setup,
-        core::{Client as QuorumClient, Entropy, Surroundings},
+        Lease, LockGuard, Quorum, QuorumBuilder, Verification, builder::setup, client::Client as QuorumClient,
     },
     node::{
         Node, QuorumParameters,

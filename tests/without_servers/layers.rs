@@ -23,9 +23,6 @@ const LAYERS: [&[&str]; 14] = [
 /// These are written as a program of a user would be: they may use what is public.
 const USERS: [&str; 2] = ["blocking", "sim"];
 
-/// These still know each other by `lock::core`, which they share.
-const SHARING: [&str; 4] = ["client", "lease", "acquire", "lock"];
-
 fn layer(part: &str) -> Option<usize> {
     LAYERS.iter().position(|layer| layer.contains(&part))
 }
@@ -82,11 +79,7 @@ fn wrong(part: &str, path: &Path) -> Vec<String> {
     let Some(own) = layer(part) else { return vec![format!("{shown}: {part} is in no layer")] };
     let is_allowed = |name: &String| {
         let is_public = name.starts_with(char::is_uppercase);
-        let is_shared = SHARING.contains(&part) && SHARING.contains(&name.as_str());
-        name == part
-            || is_shared
-            || (is_public && USERS.contains(&part))
-            || layer(name).is_some_and(|layer| layer < own)
+        name == part || (is_public && USERS.contains(&part)) || layer(name).is_some_and(|layer| layer < own)
     };
     let names = named(&fs::read_to_string(path).unwrap());
     names.into_iter().filter(|name| !is_allowed(name)).map(|name| format!("{shown}: uses {name}")).collect()

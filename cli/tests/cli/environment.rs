@@ -70,7 +70,7 @@ async fn logs_are_what_the_environment_asks_for_unless_a_flag_does() {
     let all = logged("redquorum=debug", &["job"]).await;
     assert!(all.lines().any(|line| line.contains("registered") && line.contains(&node)), "{all}");
     assert!(all.contains("acquired resource=job owner="), "{all}");
-    let some = logged("redquorum::lock=debug", &["job"]).await;
+    let some = logged("redquorum::acquire=debug", &["job"]).await;
     assert!(some.contains("acquired resource=job") && !some.contains("registered"), "{some}");
     assert_eq!(logged("", &["job"]).await, "");
     assert_eq!(logged("redquorum=debug", &["job", "-v"]).await, "", "a flag wins");

@@ -7,7 +7,6 @@ use crate::{
         node_view::{NodeView, holder},
         queueing::Deferral,
     },
-    client::queue_node::QueueNode,
     node::{Answer, Holder, Queued},
     values::Vote,
 };
@@ -15,7 +14,7 @@ use crate::{
 impl AttemptPerformer<'_> {
     pub(super) fn hear(&mut self, node: usize, asked: Asked, answer: Answer) {
         tracing::trace!(resource = %self.checked.resource, owner = %self.owner, node, ?asked, ?answer, "vote");
-        self.core.observer.answered(node, asked.question(), &answer);
+        self.environment.observer.answered(node, asked.question(), &answer);
         let (answer, is_awaited) = match answer {
             // A client that is not queued is told how many are.
             Answer::Queued(Queued { ticket: 0, rank, .. }) => (answer, Some(rank > 0)),
@@ -23,7 +22,7 @@ impl AttemptPerformer<'_> {
         };
         // A client that has its turn is not told of the queue.
         if let (Asked::Lock | Asked::Enqueue, Some(is_awaited)) = (asked, is_awaited) {
-            self.queue_node.hear(self.core, &self.checked.resources, node, is_awaited);
+            self.queue_node.hear(&self.environment.queues, &self.checked.resources, node, is_awaited);
         }
         match asked {
             Asked::Lock | Asked::Take => self.hear_lock(node, &answer, false),
@@ -69,7 +68,7 @@ impl AttemptPerformer<'_> {
         };
         self.attempt.on_lock(node, lock_vote);
         self.note(node, Vote::from(answer), view);
-        self.attempt.held(holder(&self.views, self.core.settings.electorate).is_some());
+        self.attempt.held(holder(&self.views, self.environment.settings.electorate).is_some());
     }
 
     fn hear_holder(&mut self, holder: &Holder) -> NodeView {
@@ -78,7 +77,7 @@ impl AttemptPerformer<'_> {
         if self.deferral.is_none() {
             self.blocked = Some(*resource);
         }
-        if *resource != self.queue_node.index() {
+        if *resource != self.queue_node.index {
             self.attempt.refused_elsewhere();
         }
         NodeView::Held { owner: owner.clone(), remaining: *remaining }
@@ -88,10 +87,10 @@ impl AttemptPerformer<'_> {
     /// all.
     fn hear_put_off(&mut self, node: usize, queued: &Queued) -> LockVote {
         self.blocked = Some(queued.resource);
-        if queued.resource != self.queue_node.index() {
+        if queued.resource != self.queue_node.index {
             self.attempt.refused_elsewhere();
         }
-        if QueueNode::of(self.core, self.checked, queued.resource).node == Some(node) {
+        if self.checked.queue_node(self.environment, queued.resource) == Some(node) {
             if queued.rank == 0 {
                 self.attempt.queue_is_empty(node)
             } else {
@@ -107,8 +106,8 @@ impl AttemptPerformer<'_> {
     /// refused for, whose queue node may not have answered.
     pub(super) fn to_the_queue(&self) -> Option<Deferral> {
         let index = self.blocked.unwrap_or_default();
-        let node = QueueNode::of(self.core, self.checked, index).node?;
-        let patience = self.core.settings.parameters.hand_over;
+        let node = self.checked.queue_node(self.environment, index)?;
+        let patience = self.environment.settings.parameters.hand_over;
         // It may be one of the first, until it knows better.
         Some(Deferral { node, is_queued: false, rank: 0, patience, holder: None })
     }

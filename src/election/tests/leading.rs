@@ -157,7 +157,7 @@ async fn nothing_is_said_for_a_leader_once_it_has_resigned_or_is_dropped() {
 async fn no_task_keeps_the_client_when_its_leader_is_gone() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
-    let core = Arc::downgrade(&quorum.client().core);
+    let environment = Arc::downgrade(&quorum.client().environment);
     let leadership = Election::new(&quorum, "e", "host-1").campaign().await.unwrap();
     let observation = Election::new(&quorum, "e", "").observe().unwrap();
     drop(quorum);
@@ -165,7 +165,7 @@ async fn no_task_keeps_the_client_when_its_leader_is_gone() {
     assert!(leadership.is_leader());
     drop((leadership, observation));
     pass(Duration::from_millis(1)).await;
-    assert!(core.upgrade().is_none(), "somebody keeps the connections");
+    assert!(environment.upgrade().is_none(), "somebody keeps the connections");
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,10 +8,11 @@ use tokio::runtime::Handle;
 use crate::{
     Election, MemoryCluster, Quorum, Vote,
     admin::AdmissionError,
+    client::surroundings::Surroundings,
     error::{ConfigError, LockError, NodeError},
     lock::{
         admin::{Initialized, init, init_if_needed},
-        core::{Client, Surroundings},
+        client::Client,
     },
     node::{Listener, Node, Operation, Reply, Request, Subscription, Undelivered},
     observer::Unobserved,

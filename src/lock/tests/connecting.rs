@@ -24,7 +24,7 @@ fn refused() -> Behaviour {
 async fn connected(builder: QuorumBuilder, cluster: &MemoryCluster) -> (Result<(), ConnectError>, Duration) {
     let quorum = builder.in_memory(cluster).unwrap();
     let start = Instant::now();
-    (wait_for_quorum(&quorum.client().core).await, start.elapsed())
+    (wait_for_quorum(&quorum.client().environment).await, start.elapsed())
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,8 +8,9 @@ use tokio::runtime::Handle;
 use super::{NONE, all_behave, client, locked_nodes, pass, server, thaw_all};
 use crate::{
     LockOptions, MemoryCluster, Quorum, Verification, Vote,
+    client::surroundings::Surroundings,
     error::{LossReason, NodeError, RenewError, UnlockError},
-    lock::core::{Client, Surroundings},
+    lock::client::Client,
     node::{Operation, memory::Behaviour, remote::Monitor},
     observer::{ObservedLease, Observer},
 };

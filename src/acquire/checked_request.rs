@@ -1,0 +1,37 @@
+//! A checked lock request.
+
+use crate::{
+    algorithm::attempt::Plan, client::environment::Environment, config::CheckedLock, node::Resources,
+    values::Resource,
+};
+
+/// A checked lock request: what is to be locked, and how.
+#[derive(Clone, Debug)]
+pub(crate) struct CheckedRequest {
+    /// The resource to speak of the lock by: the first.
+    pub(crate) resource: Resource,
+    pub(crate) resources: Resources,
+    pub(crate) settings: CheckedLock,
+}
+
+impl CheckedRequest {
+    /// One of the resources, by its index.
+    pub(super) fn resource_at(&self, index: usize) -> &Resource {
+        self.resources.get(index).unwrap_or(&self.resource)
+    }
+
+    /// The nodes in the order in which they are the queue node of one of the resources.
+    pub(super) fn queue_nodes(&self, environment: &Environment, index: usize) -> Vec<usize> {
+        environment.queue_nodes(self.resource_at(index))
+    }
+
+    /// The queue node of one of the resources; `None` only if there are no nodes.
+    pub(super) fn queue_node(&self, environment: &Environment, index: usize) -> Option<usize> {
+        self.queue_nodes(environment, index).first().copied()
+    }
+
+    /// How to ask for a resource of which nobody else is known to want it.
+    pub(super) fn first_contact(&self, environment: &Environment) -> Plan {
+        Plan::First(self.queue_node(environment, 0).unwrap_or_default())
+    }
+}

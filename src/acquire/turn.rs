@@ -1,0 +1,255 @@
+//! The turn to try, which passes from task to task.
+
+use std::sync::Arc;
+
+use crate::{
+    acquire::{
+        attempt::attempt,
+        checked_request::CheckedRequest,
+        notifier::{Notifications, Notifier},
+        outcome::{AttemptOutcome, Failed, Refused},
+        queue_entries::QueueEntries,
+    },
+    algorithm::{
+        attempt::{FailureReason, HEDGE_SHARE, Plan},
+        node_view::NodeView,
+        queueing::{FailedAttempt, NextAttempt, Queueing},
+    },
+    client::{asking::ask_all, environment::Environment},
+    clock::Instant,
+    config::CheckedLock,
+    node::Answer,
+};
+
+/// What the waiter knows, and hands on.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    /// `None` until it knows of others.
+    waiting: Option<Waiting>,
+    hint: u64,
+    /// When the first of the attempts began that could ask no quorum; `None` once one could.
+    failing_since: Option<Instant>,
+    /// When the quarantines are over for which the last attempt had no quorum, as the nodes told
+    /// it.
+    quarantined_until: Option<Instant>,
+    /// Whether an attempt is under way; if nobody makes it any more, it was given up in the middle.
+    is_asking: bool,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    queueing: Queueing,
+    entries: QueueEntries,
+    order: Vec<usize>,
+}
+
+impl Turn {
+    /// Waits for the time of the next attempt, and says how to make it. One is made as soon as
+    /// quarantines are over for which there was no quorum; while none can be asked, the last one is
+    /// made at the end of the patience.
+    pub(super) async fn until_next_attempt(
+        &mut self,
+        environment: &Environment,
+        checked: &CheckedRequest,
+        notifier: &Arc<Notifier>,
+        end_of_patience: Option<Instant>,
+    ) -> Plan {
+        let waiting = match &mut self.waiting {
+            Some(waiting) => waiting,
+            None => match environment.awaited_resource(&checked.resources).await {
+                None => return checked.first_contact(environment),
+                Some(index) => self.waiting.insert(Waiting::begin(environment, checked, index, notifier)),
+            },
+        };
+        if std::mem::take(&mut self.is_asking) {
+            // Its turn was given back with the attempt.
+            waiting.queueing.ask_again(environment.now());
+        }
+        loop {
+            let notified = notifier.notified.notified();
+            let now = environment.now();
+            waiting.hear(notifier.take(), now);
+            let NextAttempt { at, plan } = waiting.queueing.next_attempt();
+            let at = [end_of_patience, self.quarantined_until].into_iter().flatten().fold(at, Instant::min);
+            if at <= now {
+                waiting.queueing.attempt_begins(now);
+                waiting.entries.only_waits(waiting.queueing.only_queues());
+                return plan;
+            }
+            tokio::select! {
+                biased;
+                () = notified => {}
+                () = environment.clock.sleep_until(at) => {}
+            }
+        }
+    }
+
+    /// Makes the attempt.
+    pub(super) async fn attempt(
+        &mut self,
+        environment: &Environment,
+        checked: &CheckedRequest,
+        plan: Plan,
+    ) -> AttemptOutcome {
+        self.is_asking = true;
+        let entries = self.waiting.as_mut().map(|waiting| &mut waiting.entries);
+        let outcome = attempt(environment, checked, plan, self.hint, entries).await;
+        self.is_asking = false;
+        outcome
+    }
+
+    pub(super) fn failed(
+        &mut self,
+        environment: &Environment,
+        checked: &CheckedRequest,
+        notifier: &Arc<Notifier>,
+        failed: &Failed,
+        begun: Instant,
+    ) {
+        let now = environment.now();
+        self.hint = self.hint.max(failed.hint);
+        self.failing_since = match failed.reason {
+            FailureReason::Contended => None,
+            FailureReason::NoQuorum | FailureReason::Expired => self.failing_since.or(Some(begun)),
+        };
+        let quarantine = failed.votes.quarantined_for(environment.settings.electorate.needed());
+        self.quarantined_until = quarantine.map(|remaining| now + remaining + checked.settings.pacing.floor);
+        let index = failed.refused.map_or(0, |refused| refused.index);
+        match &mut self.waiting {
+            // A waiter that is refused for another resource waits for that one: in both queues, it
+            // would keep others from what is free.
+            Some(waiting) if is_elsewhere(waiting, failed.refused) => {
+                let mut other = Waiting::begin(environment, checked, index, notifier);
+                other.entries.instead_of(&waiting.entries);
+                // Those in whose way it is may be in its way, at the same moment.
+                other.queueing.moved(waiting.queueing.moves() + 1, now, environment.jitter());
+                *waiting = other;
+            }
+            Some(waiting) => waiting.failed(failed, notifier, now, environment.jitter()),
+            None => {
+                let waiting = self.waiting.insert(Waiting::begin(environment, checked, index, notifier));
+                waiting.failed(failed, notifier, now, environment.jitter());
+            }
+        }
+    }
+
+    /// Asks all nodes who holds the resource, where the queue node may be wrong. Silent ones are
+    /// waited for no longer than a silent queue node.
+    pub(super) async fn look(
+        &mut self,
+        environment: &Environment,
+        checked: &CheckedRequest,
+        refused: Option<Refused>,
+    ) {
+        let Some(Waiting { queueing, entries, .. }) = &mut self.waiting else { return };
+        if !queueing.wants_look() {
+            return;
+        }
+        // A group may be refused for another of its resources than the one that it is queued for.
+        let index = refused.map_or_else(|| entries.index(), |refused| refused.index);
+        let resource = checked.resource_at(index);
+        let start = environment.now();
+        let deadline = start + checked.settings.node_timeout / HEDGE_SHARE;
+        let views: Vec<_> = ask_all(environment, resource, deadline).await.iter().map(view_of).collect();
+        let now = environment.now();
+        queueing.looked(&views, now.saturating_duration_since(start), now);
+    }
+
+    /// When a task that began at `start` has waited for a quorum as long as it may, if there is
+    /// none at present. By default that is not before the nodes will vote that have told when.
+    pub(super) fn end_of_patience(&self, start: Instant, settings: &CheckedLock) -> Option<Instant> {
+        let end = self.failing_since?.max(start) + settings.patience;
+        let until = self.quarantined_until.filter(|_| !settings.is_patience_set);
+        Some(until.map_or(end, |until| until.max(end)))
+    }
+
+    /// The next in the queue waits for what this one has acquired.
+    pub(super) fn acquired(&mut self, environment: &Environment, notifier: &Notifier) {
+        (self.failing_since, self.quarantined_until) = (None, None);
+        if let Some(Waiting { queueing, entries, .. }) = &mut self.waiting {
+            entries.acquired(environment);
+            // Wakes until now were for this turn.
+            notifier.take();
+            queueing.acquired(environment.now());
+        }
+    }
+}
+
+impl Waiting {
+    /// Waits for this one of the resources from now on.
+    fn begin(
+        environment: &Environment,
+        checked: &CheckedRequest,
+        index: usize,
+        notifier: &Arc<Notifier>,
+    ) -> Self {
+        let (resource, settings) = (checked.resource_at(index), &checked.settings);
+        let (electorate, now) = (environment.settings.electorate, environment.now());
+        let order = checked.queue_nodes(environment, index);
+        let (entry_ttl, hand_over) = (settings.entry_ttl, environment.settings.parameters.hand_over);
+        let mut queueing =
+            Queueing::new(electorate, settings.pacing, entry_ttl, hand_over, order.clone(), now);
+        queueing.ask_again(now);
+        Self { queueing, entries: QueueEntries::new(environment, resource, index, settings, notifier), order }
+    }
+
+    fn hear(&mut self, notifications: Notifications, now: Instant) {
+        notifications.interrupted.iter().for_each(|node| self.queueing.interrupted(node, now));
+        notifications.news.iter().for_each(|node| self.queueing.look(node, now));
+        self.come_next(notifications);
+        notifications.releases.iter().for_each(|node| self.queueing.released(node, now));
+        notifications.wakes.iter().for_each(|node| self.queueing.woken(node, now));
+    }
+
+    fn failed(&mut self, failed: &Failed, notifier: &Notifier, now: Instant, jitter: f64) {
+        let deferral = failed.deferral.as_ref();
+        let failed_attempt =
+            FailedAttempt { reason: failed.reason, views: &failed.views, deferral, took: failed.took };
+        self.queueing.attempt_failed(&failed_attempt, now, jitter);
+        if let Some(deferral) = deferral {
+            self.listen(deferral.node);
+        }
+        // What came during the attempt may be older than its refusal: one more look, and no wake.
+        let notifications = notifier.take();
+        self.come_next(notifications);
+        let news = notifications.news.union(notifications.wakes).union(notifications.releases);
+        news.iter().for_each(|node| self.queueing.look(node, now));
+        notifications.interrupted.iter().for_each(|node| self.queueing.interrupted(node, now));
+    }
+
+    fn come_next(&mut self, notifications: Notifications) {
+        for node in notifications.nexts.iter() {
+            self.queueing.comes_next(node);
+            self.listen(node);
+        }
+    }
+
+    /// Listens to the queue node, as far as this waiter has to.
+    fn listen(&mut self, queue_node: usize) {
+        if self.queueing.listens() {
+            self.entries.listen_for_releases(queue_node, &self.order);
+        } else {
+            self.entries.ignore_releases();
+        }
+        self.entries.listen(queue_node);
+    }
+}
+
+/// Whether it is certain that a waiter is refused for another resource than the one that it waits
+/// for.
+fn is_elsewhere(waiting: &Waiting, refused: Option<Refused>) -> bool {
+    refused.is_some_and(|refused| refused.is_sure && refused.index != waiting.entries.index())
+}
+
+/// What an inspection says of a node.
+fn view_of(answer: &Answer) -> NodeView {
+    match answer {
+        Answer::Inspected(inspection) => match &inspection.held {
+            Some(held) => {
+                NodeView::Held { owner: held.owner.clone(), remaining: held.remaining.unwrap_or_default() }
+            }
+            None => NodeView::Free,
+        },
+        _ => NodeView::Unknown,
+    }
+}

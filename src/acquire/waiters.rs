@@ -1,0 +1,73 @@
+//! The tasks of one client that wait, and its calls that lock.
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::{Arc, Mutex},
+};
+
+use crate::{
+    acquire::{notifier::Notifier, overseer::Overseer, turn::Turn},
+    client::environment::Environment,
+    mutex::lock,
+    node::Resources,
+};
+
+/// The tasks of one client that wait, by what they wait for.
+///
+/// One of them, the *waiter*, tries; the others queue behind it in FIFO order. What is passed on is
+/// the turn to try, never the lock, for each lease has a token of its own.
+#[derive(Debug)]
+pub(crate) struct Waiters {
+    pub(super) environment: Arc<Environment>,
+    /// The calls under way, those of tasks that do not wait, too.
+    pub(super) overseer: Overseer,
+    /// Looked up by resources, never iterated.
+    queues: Mutex<HashMap<Resources, (usize, Arc<TaskQueue>)>>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct TaskQueue {
+    /// Tokio's mutex is fair: the first to ask is the first to get it.
+    pub(super) turn: tokio::sync::Mutex<Turn>,
+    pub(super) notifier: Arc<Notifier>,
+}
+
+/// A place in the queue; leaving it is dropping it.
+#[derive(Debug)]
+pub(super) struct Place<'a> {
+    waiters: &'a Waiters,
+    waited: Resources,
+    pub(super) queue: Arc<TaskQueue>,
+}
+
+impl Waiters {
+    pub(crate) fn new(environment: Arc<Environment>) -> Self {
+        Self { environment, overseer: Overseer::default(), queues: Mutex::default() }
+    }
+
+    pub(super) fn enter(&self, resources: &Resources) -> Place<'_> {
+        let mut queues = lock(&self.queues);
+        let (places, queue) = queues.entry(Arc::clone(resources)).or_default();
+        *places += 1;
+        let queue = Arc::clone(queue);
+        drop(queues);
+        Place { waiters: self, waited: Arc::clone(resources), queue }
+    }
+
+    /// Whether more than one task of this client wants these resources.
+    pub(super) fn are_several(&self, resources: &Resources) -> bool {
+        lock(&self.queues).get(resources).is_some_and(|(places, _)| *places > 1)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut queues = lock(&self.waiters.queues);
+        let Entry::Occupied(mut entry) = queues.entry(self.waited.clone()) else { return };
+        entry.get_mut().0 -= 1;
+        let left = if entry.get().0 == 0 { Some(entry.remove()) } else { None };
+        drop(queues);
+        // Outside of the mutex: the subscriptions and the entries in the queue end with it.
+        drop(left);
+    }
+}

@@ -1,0 +1,77 @@
+//! Asking every node the same, without deciding anything.
+
+use crate::{
+    client::{
+        environment::Environment,
+        fanout::{Fanout, Heard},
+    },
+    clock::Instant,
+    node::{Answer, Inspect, Operation, Request},
+    values::{NodeError, Resource},
+};
+
+/// Asks every node about a resource and waits until each has answered or the deadline has come.
+pub(crate) async fn ask_all(
+    environment: &Environment,
+    resource: &Resource,
+    deadline: Instant,
+) -> Vec<Answer> {
+    let asked = ask(environment, resource, deadline);
+    hear_all(environment, asked, deadline).await
+}
+
+/// Asks every node about a resource, at the call.
+pub(crate) fn ask(environment: &Environment, resource: &Resource, deadline: Instant) -> Fanout<()> {
+    ask_operation(environment, Operation::Inspect(Inspect { resource: resource.clone() }), deadline)
+}
+
+/// Asks one node more, at the call.
+pub(crate) fn ask_node(
+    environment: &Environment,
+    asked: &mut Fanout<()>,
+    node: usize,
+    resource: &Resource,
+    deadline: Instant,
+) {
+    let inspect = Operation::Inspect(Inspect { resource: resource.clone() });
+    asked.send(&environment.nodes, node, (), Request::one(inspect, deadline));
+}
+
+/// Asks every node the same, at the call.
+pub(crate) fn ask_operation(
+    environment: &Environment,
+    operation: Operation,
+    deadline: Instant,
+) -> Fanout<()> {
+    let request = Request::one(operation, deadline);
+    let mut fanout = Fanout::new();
+    for node in 0..environment.nodes.len() {
+        fanout.send(&environment.nodes, node, (), request.clone());
+    }
+    fanout
+}
+
+/// Waits until each node that was asked has answered or the deadline has come.
+pub(crate) async fn hear_all(environment: &Environment, asked: Fanout<()>, deadline: Instant) -> Vec<Answer> {
+    hear_with_times(environment, asked, deadline).await.into_iter().map(|(answer, _)| answer).collect()
+}
+
+/// The same, and when each answer came; nothing where none did.
+pub(crate) async fn hear_with_times(
+    environment: &Environment,
+    mut asked: Fanout<()>,
+    deadline: Instant,
+) -> Vec<(Answer, Option<Instant>)> {
+    let mut heard = vec![(Answer::Error(NodeError::TimedOut), None); environment.nodes.len()];
+    let mut open = environment.nodes.len();
+    while open > 0 {
+        let Heard::Answer { node, answer, .. } = asked.next(&*environment.clock, deadline).await else {
+            break;
+        };
+        open -= 1;
+        if let Some(slot) = heard.get_mut(node) {
+            *slot = (answer, Some(environment.now()));
+        }
+    }
+    heard
+}

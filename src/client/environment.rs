@@ -1,0 +1,134 @@
+//! What every call of one client needs.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, Ordering},
+};
+
+use rand::{RngExt, rngs::StdRng};
+use tokio::sync::Notify;
+
+use crate::{
+    algorithm::queue_node,
+    client::{
+        in_flight_counter::InFlightCounter,
+        queues::Queues,
+        surroundings::{Entropy, Surroundings},
+    },
+    clock::{Clock, Instant},
+    config::CheckedQuorum,
+    mutex::lock,
+    node::{Node, Resources},
+    observer::Observer,
+    spawner::Spawner,
+    values::{Fingerprint, OwnerIds, Resource, Vote, Votes},
+};
+
+/// What every call of one client needs: the nodes and what is known of them, the checked settings,
+/// and the world that the client lives in.
+#[derive(Debug)]
+pub(crate) struct Environment {
+    pub(crate) nodes: Vec<Arc<dyn Node>>,
+    pub(crate) settings: CheckedQuorum,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) spawner: Arc<dyn Spawner>,
+    pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) owners: OwnerIds,
+    pub(crate) attempts: InFlightCounter,
+    pub(crate) queues: Queues,
+    random: Mutex<StdRng>,
+    is_closed: AtomicBool,
+    closed: Notify,
+}
+
+impl Environment {
+    pub(crate) fn new(
+        nodes: Vec<Arc<dyn Node>>,
+        settings: CheckedQuorum,
+        surroundings: Surroundings,
+    ) -> Self {
+        let Surroundings { clock, spawner, observer, entropy: Entropy { client, random } } = surroundings;
+        Self {
+            nodes,
+            settings,
+            clock,
+            spawner,
+            observer,
+            owners: OwnerIds::new(client),
+            attempts: InFlightCounter::default(),
+            queues: Queues::default(),
+            random: Mutex::new(random),
+            is_closed: AtomicBool::new(false),
+            closed: Notify::new(),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// A number from 0 to below 1.
+    pub(crate) fn jitter(&self) -> f64 {
+        lock(&self.random).random_range(0.0..1.0)
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::SeqCst)
+    }
+
+    /// Lets nothing new begin, and ends what waits.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        self.closed.notify_waiters();
+    }
+
+    /// Ready once the client is closed.
+    pub(crate) async fn closed(&self) {
+        let closed = self.closed.notified();
+        let mut closed = std::pin::pin!(closed);
+        closed.as_mut().enable();
+        if !self.is_closed() {
+            closed.await;
+        }
+    }
+
+    /// Ready at the deadline, never without one.
+    pub(crate) async fn until(&self, deadline: Option<Instant>) {
+        match deadline {
+            Some(deadline) => self.clock.sleep_until(deadline).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Orders quorums, the same in all clients that name them and their nodes alike.
+    pub(crate) fn rank(&self) -> (Fingerprint, Vec<Arc<str>>) {
+        let mut addresses: Vec<_> = self.nodes.iter().map(|node| Arc::clone(node.address())).collect();
+        addresses.sort_unstable();
+        (self.settings.parameters.fingerprint.clone(), addresses)
+    }
+
+    /// The nodes in the order in which they are the queue node of a resource.
+    pub(crate) fn queue_nodes(&self, resource: &Resource) -> Vec<usize> {
+        queue_node::order(resource.as_bytes(), self.nodes.iter().map(|node| &**node.address()))
+    }
+
+    /// In the queue of which of these resources others are known to be, or may be.
+    pub(crate) async fn awaited_resource(&self, resources: &Resources) -> Option<usize> {
+        self.queues.of(&*self.clock, self.settings.parameters.hand_over, resources).await
+    }
+
+    /// Votes in the order of the nodes, with their addresses.
+    pub(crate) fn votes(&self, votes: impl IntoIterator<Item = Vote>) -> Votes {
+        Votes::new(self.nodes.iter().map(|node| Arc::clone(node.address())).zip(votes).collect())
+    }
+
+    /// The votes when nobody was asked.
+    pub(crate) fn no_votes(&self) -> Votes {
+        self.votes(self.nodes.iter().map(|_| Vote::NotAsked))
+    }
+
+    /// No earlier than this, everything of a lease that a node may have is over.
+    pub(crate) fn must_deliver_until(&self) -> Instant {
+        self.now() + self.settings.max_ttl
+    }
+}

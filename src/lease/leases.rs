@@ -1,0 +1,123 @@
+//! The leases of one client.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use crate::{
+    client::environment::Environment,
+    error::LossReason,
+    lease::{
+        active_lease::{Acquired, ActiveLease, UnlockOutcome},
+        schedule::{LeaseId, Schedule},
+    },
+    mutex::lock,
+    node::Reply,
+    observer::{LeaseEnd, ObservedLease},
+};
+
+/// The active leases of one client, and what is due for them when.
+#[derive(Debug)]
+pub(crate) struct Leases {
+    pub(crate) environment: Arc<Environment>,
+    pub(super) renewals: Schedule,
+    pub(super) expiries: Schedule,
+    /// In order: that in which a shutdown ends them.
+    active: Mutex<BTreeMap<LeaseId, Arc<ActiveLease>>>,
+    next: AtomicU64,
+}
+
+impl Leases {
+    pub(crate) fn new(environment: Arc<Environment>) -> Self {
+        Self {
+            environment,
+            renewals: Schedule::default(),
+            expiries: Schedule::default(),
+            active: Mutex::default(),
+            next: AtomicU64::new(1),
+        }
+    }
+
+    /// Takes what an attempt has acquired into care: from now on it is renewed, and ends in time.
+    pub(crate) fn adopt(&self, mut acquired: Acquired) -> Arc<ActiveLease> {
+        let environment = &self.environment;
+        let in_flight = acquired.in_flight.take();
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let observer = Arc::clone(&environment.observer);
+        let lease = Arc::new(ActiveLease::new(id, acquired, environment.now(), observer));
+        // First, since it may be anybody's code: if that panics, nobody has a guard, and nothing
+        // may renew the lease.
+        let observed: Arc<dyn ObservedLease> = Arc::clone(&lease) as _;
+        environment.observer.lease_granted(&observed);
+        lock(&self.active).insert(id, Arc::clone(&lease));
+        self.expiries.set(id, lease.valid_until());
+        if lease.is_renewed {
+            self.renewals.set(id, lease.renewal_due());
+        }
+        // Shut down between the attempt and now: nobody else would end it.
+        if environment.is_closed() {
+            self.lose(&lease, LossReason::Shutdown);
+        }
+        drop(in_flight);
+        lease
+    }
+
+    pub(super) fn get(&self, id: LeaseId) -> Option<Arc<ActiveLease>> {
+        lock(&self.active).get(&id).cloned()
+    }
+
+    /// Ends a lease as lost and unlocks it everywhere, as an unlock does. Whether it was held until
+    /// now.
+    pub(crate) fn lose(&self, lease: &ActiveLease, reason: LossReason) -> bool {
+        let is_lost = lease.lose(reason);
+        if is_lost {
+            tracing::warn!(resource = %lease.resource, owner = %lease.owner, token = %lease.token, %reason, "lease lost");
+            self.tell_end(lease, LeaseEnd::Lost(reason));
+            drop(self.unlock_everywhere(lease));
+        }
+        is_lost
+    }
+
+    /// Ends every lease as lost.
+    pub(crate) fn lose_all(&self, reason: LossReason) {
+        let leases: Vec<_> = lock(&self.active).values().cloned().collect();
+        for lease in leases {
+            self.lose(&lease, reason);
+        }
+    }
+
+    /// Gives one hold back; with the last one, ends the lease in this way, and submits its unlock
+    /// to the nodes.
+    pub(super) fn leave(&self, lease: &ActiveLease, end: LeaseEnd) -> (UnlockOutcome, Vec<(usize, Reply)>) {
+        let left = lease.leave();
+        if left != UnlockOutcome::Unlocked {
+            return (left, Vec::new());
+        }
+        self.tell_end(lease, end);
+        (left, self.unlock_everywhere(lease))
+    }
+
+    /// The same for a caller that does not wait for the answers. The next lock hears that of the
+    /// queue node.
+    pub(crate) fn leave_unheard(&self, lease: &ActiveLease, end: LeaseEnd) -> UnlockOutcome {
+        let (left, replies) = self.leave(lease, end);
+        lease.queue_node().hear_later(&self.environment.queues, &lease.resources, replies);
+        left
+    }
+
+    fn tell_end(&self, lease: &ActiveLease, end: LeaseEnd) {
+        let lasted = self.environment.now().saturating_duration_since(lease.since);
+        self.environment.observer.lease_ended(lease.attempt, end, lasted);
+    }
+
+    fn unlock_everywhere(&self, lease: &ActiveLease) -> Vec<(usize, Reply)> {
+        lock(&self.active).remove(&lease.id);
+        self.renewals.remove(lease.id);
+        self.expiries.remove(lease.id);
+        lease.submit_unlock(&self.environment.nodes, self.environment.must_deliver_until())
+    }
+}

@@ -1,0 +1,139 @@
+//! What the nodes say to an unlock.
+
+use std::sync::Arc;
+
+use crate::{
+    algorithm::{node_set::NodeSet, tally::Electorate},
+    client::{
+        environment::Environment,
+        fanout::{Fanout, Heard},
+    },
+    clock::Instant,
+    node::{Answer, Reply},
+    values::{NodeError, Vote, Votes},
+};
+
+/// What the nodes said to an unlock, as far as it was waited for: a quorum is enough.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unlocked {
+    /// Nodes that have confirmed, by address.
+    pub confirmed: Vec<Arc<str>>,
+    /// Nodes that have not yet; the unlock is on its way to them, and goes on until the lease's
+    /// last key is over. Only a node that will always refuse it (a key of another type, a
+    /// permission that is missing) is not told again.
+    pub open: Vec<Arc<str>>,
+}
+
+/// The count of one unlock.
+pub(crate) struct UnlockTally {
+    electorate: Electorate,
+    /// Deleted there.
+    deleted: NodeSet,
+    /// It was not there (any more).
+    absent: NodeSet,
+    /// Whether others are queued, as each node said that said anything of it.
+    pub(super) awaited: Vec<(usize, bool)>,
+    votes: Vec<Vote>,
+    pub(crate) open: NodeSet,
+}
+
+impl UnlockTally {
+    /// Hears answers until `is_enough` of what was heard, or the deadline; and the replies that are
+    /// still open.
+    pub(crate) async fn heard(
+        environment: &Environment,
+        replies: Vec<(usize, Reply)>,
+        deadline: Instant,
+        is_enough: impl Fn(&Self) -> bool,
+    ) -> (Self, Vec<(usize, Reply)>) {
+        let mut tally = Self::new(environment, replies.iter().map(|(node, _)| *node).collect());
+        let mut fanout = Fanout::of(replies);
+        while !is_enough(&tally) {
+            match fanout.next(&*environment.clock, deadline).await {
+                Heard::Answer { node, answer, .. } => tally.hear(node, answer),
+                Heard::Silence => {
+                    tally.time_out();
+                    break;
+                }
+            }
+        }
+        (tally, fanout.take_open(|()| true))
+    }
+
+    fn new(environment: &Environment, asked: NodeSet) -> Self {
+        let nodes = environment.nodes.len();
+        let vote = |node| if asked.contains(node) { Vote::Pending } else { Vote::NotAsked };
+        Self {
+            electorate: environment.settings.electorate,
+            deleted: NodeSet::EMPTY,
+            // Nothing of the lease ever went where nothing needs to be unlocked.
+            absent: environment.settings.electorate.all().without(asked),
+            awaited: Vec::new(),
+            votes: (0..nodes).map(vote).collect(),
+            open: asked,
+        }
+    }
+
+    fn hear(&mut self, node: usize, answer: Answer) {
+        let (answer, is_awaited) = answer.into_parts();
+        self.awaited.extend(is_awaited.map(|is_awaited| (node, is_awaited)));
+        self.open.remove(node);
+        if let Some(vote) = self.votes.get_mut(node) {
+            *vote = Vote::from(&answer);
+        }
+        match answer {
+            Answer::Unlocked { deleted: 0 } => self.absent.insert(node),
+            // Who deleted nothing now may have done so when the unlock was sent before: no evidence
+            // of a loss.
+            Answer::Unlocked { .. } | Answer::UnlockedBefore => self.deleted.insert(node),
+            _ => {}
+        }
+    }
+
+    /// A node that has not answered by now is not waited for any longer.
+    fn time_out(&mut self) {
+        for vote in self.votes.iter_mut().filter(|vote| **vote == Vote::Pending) {
+            *vote = Vote::Unknown(NodeError::TimedOut);
+        }
+    }
+
+    pub(crate) fn report(&self, environment: &Environment) -> Unlocked {
+        let addresses = |nodes: NodeSet| {
+            let all = environment.nodes.iter().enumerate();
+            all.filter(|(node, _)| nodes.contains(*node))
+                .map(|(_, node)| Arc::clone(node.address()))
+                .collect()
+        };
+        let confirmed = self.confirmed();
+        Unlocked {
+            confirmed: addresses(confirmed),
+            open: addresses(self.electorate.all().without(confirmed)),
+        }
+    }
+
+    pub(crate) fn votes(&self, environment: &Environment) -> Votes {
+        environment.votes(self.votes.iter().cloned())
+    }
+
+    pub(crate) fn is_confirmed(&self) -> bool {
+        self.electorate.is_quorum(self.confirmed())
+    }
+
+    fn confirmed(&self) -> NodeSet {
+        self.deleted.union(self.absent)
+    }
+
+    /// A quorum says that it is not there, one of them that it was; or nobody is left to say
+    /// anything.
+    pub(super) fn is_decided(&self) -> bool {
+        self.open.is_empty()
+            || (self.is_confirmed() && !self.deleted.is_empty())
+            || !self.electorate.is_quorum(self.confirmed().union(self.open))
+    }
+
+    /// Whether a quorum has answered and nobody had the lease.
+    pub(super) fn found_nothing(&self) -> bool {
+        self.deleted.is_empty() && self.electorate.is_quorum(self.absent)
+    }
+}

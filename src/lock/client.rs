@@ -1,0 +1,63 @@
+//! A client of a quorum, and its background tasks.
+
+use std::sync::Arc;
+
+use futures::future::FutureExt;
+use tokio::task::AbortHandle;
+
+use crate::{
+    acquire::{overseer, waiters::Waiters},
+    client::{environment::Environment, surroundings::Surroundings},
+    config::CheckedQuorum,
+    error::LossReason,
+    lease::{expiry, leases::Leases, watchdog},
+    node::Node,
+};
+
+/// A client: what all of its locks share, and the tasks that end with it.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) environment: Arc<Environment>,
+    pub(crate) leases: Arc<Leases>,
+    pub(crate) waiters: Arc<Waiters>,
+    tasks: [AbortHandle; 3],
+}
+
+impl Client {
+    /// Starts the tasks of a client.
+    pub(crate) fn start(
+        nodes: Vec<Arc<dyn Node>>,
+        settings: CheckedQuorum,
+        surroundings: Surroundings,
+    ) -> Arc<Self> {
+        let environment = Arc::new(Environment::new(nodes, settings, surroundings));
+        let leases = Arc::new(Leases::new(Arc::clone(&environment)));
+        let waiters = Arc::new(Waiters::new(Arc::clone(&environment)));
+        let tasks = [
+            environment.spawner.spawn(watchdog::run(Arc::clone(&leases)).boxed()),
+            environment.spawner.spawn(expiry::run(Arc::clone(&leases)).boxed()),
+            environment.spawner.spawn(overseer::run(Arc::clone(&waiters)).boxed()),
+        ];
+        Arc::new(Self { environment, leases, waiters, tasks })
+    }
+
+    /// Ends every lease, and lets nothing new begin.
+    pub(crate) fn close(&self) {
+        self.environment.close();
+        self.leases.lose_all(LossReason::Shutdown);
+    }
+
+    /// Ends the watchdog alone, as a panic in it would.
+    #[cfg(test)]
+    pub(crate) fn stop_watchdog(&self) {
+        self.tasks[0].abort();
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}

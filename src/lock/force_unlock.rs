@@ -1,0 +1,55 @@
+//! Unlocking for any holder.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use crate::{
+    acquire::checked_request::CheckedRequest,
+    client::{
+        asking::{ask, hear_all},
+        environment::Environment,
+    },
+    error::LockError,
+    lease::{Unlocked, unlock_tally::UnlockTally},
+    node::{Answer, ForceUnlock, Operation, Request, Tombstone, Unlock},
+    values::OwnerId,
+};
+
+/// Unlocks the resource for any holder, and waits until every node has answered or its time is
+/// over.
+///
+/// A node that lost the key, or cannot be reached now, would take the holder's next renewal. So the
+/// owners that any node names are unlocked by name as well, at every node and as something that
+/// must be delivered: that leaves a tombstone everywhere.
+pub(crate) async fn force_unlock(
+    environment: &Environment,
+    checked: &CheckedRequest,
+) -> Result<Unlocked, LockError> {
+    let deadline = environment.now() + checked.settings.node_timeout;
+    let asked = ask(environment, &checked.resource, deadline);
+    let resources = Arc::clone(&checked.resources);
+    let force = Request::one(Operation::ForceUnlock(ForceUnlock { resources }), deadline);
+    let replies = environment.nodes.iter().map(|node| node.call(force.clone())).enumerate().collect();
+    for owner in named_owners(hear_all(environment, asked, deadline).await) {
+        let resources = Arc::clone(&checked.resources);
+        let unlock =
+            Unlock { resources, owner, notify: false, tombstone: Tombstone::Always, is_awaited: false };
+        let unlock = Request::one(Operation::Unlock(unlock), environment.must_deliver_until());
+        environment.nodes.iter().for_each(|node| drop(node.call(unlock.clone())));
+    }
+    let (tally, _) = UnlockTally::heard(environment, replies, deadline, |tally| tally.open.is_empty()).await;
+    tracing::warn!(resource = %checked.resource, confirmed = ?tally.report(environment).confirmed, "unlocked by force");
+    if tally.is_confirmed() {
+        return Ok(tally.report(environment));
+    }
+    let (resource, votes) = (checked.resource.clone(), tally.votes(environment));
+    Err(LockError::NoQuorum { resource, needed: environment.settings.electorate.needed(), votes })
+}
+
+/// Everybody whom some node names as the resource's owner.
+fn named_owners(answers: Vec<Answer>) -> BTreeSet<OwnerId> {
+    let owner = |answer| match answer {
+        Answer::Inspected(inspection) => inspection.held?.owner,
+        _ => None,
+    };
+    answers.into_iter().filter_map(owner).collect()
+}
