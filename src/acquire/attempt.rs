@@ -98,7 +98,7 @@ pub(crate) async fn attempt_once(environment: &Environment, checked: &CheckedReq
     // It asks for a turn, and does not wait for one: it listens to nobody, so it enters no queue.
     let resource = checked.resource_at(index);
     let mut entries = QueueEntries::new(environment, resource, index, &checked.settings, &Arc::default());
-    let plan = Plan::Queued(checked.queue_nodes(environment, index));
+    let plan = Plan::Queued(checked.queue_nodes(environment, index).to_vec());
     attempt(environment, checked, plan, 0, Some(&mut entries)).await
 }
 

@@ -1,8 +1,10 @@
 //! A checked lock request.
 
+use std::sync::{Arc, OnceLock};
+
 use crate::{
-    algorithm::attempt::Plan, client::environment::Environment, config::CheckedLock, node::Resources,
-    values::Resource,
+    algorithm::attempt::Plan, client::environment::Environment, config::CheckedLock, error::ConfigError,
+    node::Resources, values::Resource,
 };
 
 /// A checked lock request: what is to be locked, and how.
@@ -12,17 +14,26 @@ pub(crate) struct CheckedRequest {
     pub(crate) resource: Resource,
     pub(crate) resources: Resources,
     pub(crate) settings: CheckedLock,
+    /// The queue node order of each of the resources, once somebody has asked for it.
+    queue_nodes: Arc<[OnceLock<Vec<usize>>]>,
 }
 
 impl CheckedRequest {
+    pub(crate) fn new(resources: Resources, settings: CheckedLock) -> Result<Self, ConfigError> {
+        let resource = resources.first().cloned().ok_or(ConfigError::EmptyGroup)?;
+        let queue_nodes = resources.iter().map(|_| OnceLock::new()).collect();
+        Ok(Self { resource, resources, settings, queue_nodes })
+    }
+
     /// One of the resources, by its index.
     pub(super) fn resource_at(&self, index: usize) -> &Resource {
         self.resources.get(index).unwrap_or(&self.resource)
     }
 
     /// The nodes in the order in which they are the queue node of one of the resources.
-    pub(super) fn queue_nodes(&self, environment: &Environment, index: usize) -> Vec<usize> {
-        environment.queue_nodes(self.resource_at(index))
+    pub(super) fn queue_nodes(&self, environment: &Environment, index: usize) -> &[usize] {
+        let order = self.queue_nodes.get(index).or_else(|| self.queue_nodes.first());
+        order.map_or(&[], |order| order.get_or_init(|| environment.queue_nodes(self.resource_at(index))))
     }
 
     /// The queue node of one of the resources; `None` only if there are no nodes.

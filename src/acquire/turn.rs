@@ -185,7 +185,7 @@ impl Waiting {
     ) -> Self {
         let (resource, settings) = (checked.resource_at(index), &checked.settings);
         let (electorate, now) = (environment.settings.electorate, environment.now());
-        let order = checked.queue_nodes(environment, index);
+        let order = checked.queue_nodes(environment, index).to_vec();
         let (entry_ttl, hand_over) = (settings.entry_ttl, environment.settings.parameters.hand_over);
         let mut queueing =
             Queueing::new(electorate, settings.pacing, entry_ttl, hand_over, order.clone(), now);

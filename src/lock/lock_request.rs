@@ -177,9 +177,8 @@ impl LockRequest {
             return Err(LockError::Closed);
         }
         let resources = self.resources.clone()?;
-        let resource = resources.first().cloned().ok_or(ConfigError::EmptyGroup)?;
         let settings = self.settings.check(&self.environment().settings)?;
-        Ok(CheckedRequest { resource, resources, settings })
+        Ok(CheckedRequest::new(resources, settings)?)
     }
 
     async fn attempt(&self, checked: &CheckedRequest) -> Result<Option<Locked>, LockError> {
