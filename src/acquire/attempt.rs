@@ -3,16 +3,11 @@
 use std::sync::Arc;
 
 use crate::{
-    acquire::{
-        checked_request::CheckedRequest,
-        outcome::{AttemptOutcome, Failed, Refused},
-        queue_entries::QueueEntries,
-    },
+    acquire::{checked_request::CheckedRequest, outcome::AttemptOutcome, queue_entries::QueueEntries},
     algorithm::{
-        attempt::{self, Attempt, AttemptStep, FailureReason, LockVote, Plan},
-        lease::LeaseTime,
+        attempt::{self, Attempt, AttemptStep, FailureReason, Plan},
         node_set::NodeSet,
-        node_view::{NodeView, holder},
+        node_view::NodeView,
         queueing::Deferral,
     },
     client::{
@@ -21,13 +16,12 @@ use crate::{
         in_flight_counter::InFlight,
         queue_node::QueueNode,
     },
-    lease::active_lease::{Acquired, NodeLeaseState},
-    mutation::{self, Mutation},
-    node::{Answer, Lock, Operation, Request, Tombstone, Unlock, WriteBack},
-    observer::{AttemptEnd, Question},
-    values::{FencingToken, NodeError, OwnerId, Vote},
+    node::{Lock, Operation, Request, WriteBack},
+    observer::Question,
+    values::{OwnerId, Vote},
 };
 
+mod ending;
 mod hearing;
 
 #[derive(Clone, Copy, Debug)]
@@ -226,136 +220,12 @@ impl<'a> AttemptPerformer<'a> {
         Request::one(operation, self.environment.now() + self.checked.settings.node_timeout)
     }
 
-    /// Tells those that let their time pass from those that were not waited for.
-    fn close_votes(&mut self) {
-        let pending = self.attempt.pending();
-        for (node, vote) in self.votes.iter_mut().enumerate() {
-            if *vote == Vote::Pending && !pending.contains(node) {
-                self.environment.observer.answered(node, Question::Lock, &Answer::Error(NodeError::TimedOut));
-                *vote = Vote::Unknown(NodeError::TimedOut);
-            }
-        }
-    }
-
-    fn decided(&mut self, end: AttemptEnd) {
-        self.is_decided = true;
-        self.environment.observer.attempt_ended(end);
-    }
-
     fn note(&mut self, node: usize, vote: Vote, view: NodeView) {
         if let Some(slot) = self.votes.get_mut(node) {
             *slot = vote;
         }
         if let Some(slot) = self.views.get_mut(node) {
             *slot = view;
-        }
-    }
-
-    /// Unlocks wherever something of the attempt may be or arrive. It notifies nobody: nobody is to
-    /// be woken by it.
-    fn roll_back(&mut self) {
-        if std::mem::replace(&mut self.is_settled, true) {
-            return;
-        }
-        self.environment.observer.attempt_lost(self.number);
-        let keys_over = self.environment.now()
-            + self.environment.settings.validity.seen_by_any(self.checked.settings.ttl);
-        let unlock = |tombstone| {
-            let (resources, owner) = (Arc::clone(&self.checked.resources), self.owner.clone());
-            let operation =
-                Operation::Unlock(Unlock { resources, owner, notify: false, tombstone, is_awaited: false });
-            Request::one(operation, self.environment.must_deliver_until()).blocks_until(keys_over)
-        };
-        let is_left = !mutation::is_on(Mutation::NoTombstoneForLock);
-        let leaving = unlock(if is_left { Tombstone::IfMissing } else { Tombstone::Never });
-        let clean = unlock(Tombstone::Never);
-        let mut nodes = NodeSet::EMPTY;
-        for (node, has_answered) in self.attempt.to_roll_back() {
-            if mutation::is_on(Mutation::RollbackSkipsSilent) && !has_answered {
-                continue;
-            }
-            if let Some(to) = self.environment.nodes.get(node) {
-                let request = if has_answered { &clean } else { &leaving };
-                drop(to.call(request.clone()));
-                nodes.insert(node);
-            }
-        }
-        tracing::debug!(resource = %self.checked.resource, owner = %self.owner, ?nodes, "rollback");
-    }
-
-    fn acquired(&mut self, token: FencingToken) -> Acquired {
-        self.is_settled = true;
-        self.decided(AttemptEnd::Acquired);
-        self.close_votes();
-        let settings = &self.checked.settings;
-        let time = LeaseTime::granted(
-            self.attempt.start(),
-            settings.ttl,
-            self.environment.settings.validity,
-            settings.max_hold,
-        );
-        tracing::debug!(resource = %self.checked.resource, owner = %self.owner, %token, "acquired");
-        Acquired {
-            attempt: self.number,
-            resource: self.checked.resource.clone(),
-            resources: Arc::clone(&self.checked.resources),
-            owner: self.owner.clone(),
-            token,
-            time,
-            is_renewed: settings.is_renewed,
-            node_timeout: settings.node_timeout,
-            in_flight: self.in_flight.take(),
-            nodes: self.attempt.lock_votes().iter().zip(&self.votes).map(node_lease_state).collect(),
-            late: self.fanout.take_open(|asked| !matches!(asked, Asked::WriteBack)),
-            queue_node: self.queue_node.acquired(&self.environment.queues, &self.checked.resources),
-        }
-    }
-
-    fn failed(&mut self, reason: FailureReason) -> Failed {
-        if self.is_first && reason == FailureReason::Contended && self.deferral.is_none() {
-            self.deferral = self.to_the_queue();
-        }
-        self.decided(AttemptEnd::Failed(reason));
-        self.close_votes();
-        let took = self.environment.now().saturating_duration_since(self.attempt.start());
-        let by_queue_node = |deferral: &Deferral| {
-            let index = self.blocked.unwrap_or_default();
-            self.checked.queue_node(self.environment, index) == Some(deferral.node)
-        };
-        let is_sure = self.deferral.as_ref().is_some_and(by_queue_node)
-            || holder(&self.views, self.environment.settings.electorate).is_some();
-        let votes = self.environment.votes(self.votes.iter().cloned());
-        tracing::debug!(resource = %self.checked.resource, owner = %self.owner, ?reason, %votes, "failed");
-        Failed {
-            reason,
-            votes,
-            views: std::mem::take(&mut self.views),
-            hint: if self.largest_counter == 0 { 0 } else { self.largest_counter + 1 },
-            took,
-            deferral: self.deferral.take(),
-            refused: self.blocked.map(|index| Refused { index, is_sure }),
-        }
-    }
-}
-
-/// The state of the lease at a node after the lock round.
-fn node_lease_state((lock_vote, vote): (&LockVote, &Vote)) -> NodeLeaseState {
-    let is_silent = *lock_vote == LockVote::Silent && !mutation::is_on(Mutation::NoTombstoneForLock);
-    NodeLeaseState {
-        vote: vote.clone(),
-        is_touched: *lock_vote != LockVote::Unsent,
-        unanswered: u32::from(is_silent),
-        was_renewed: false,
-        renewed_at: None,
-        sent_at: None,
-    }
-}
-
-impl Drop for AttemptPerformer<'_> {
-    fn drop(&mut self) {
-        self.roll_back();
-        if !self.is_decided {
-            self.environment.observer.attempt_ended(AttemptEnd::Cancelled);
         }
     }
 }

@@ -1,28 +1,27 @@
 //! Building a client of a quorum.
 
-use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
-
-use tokio::runtime::Handle;
+use std::{fmt, sync::Arc, time::Duration};
 
 #[cfg(feature = "tls")]
 use crate::node::redis::Tls;
 use crate::{
     client::surroundings::Surroundings,
-    clock::BootClock,
-    config::{CheckedQuorum, QuorumSettings},
+    config::QuorumSettings,
     error::{AdmissionError, ConfigError, ConnectError},
     lock::{Initialized, admin, client::Client, connecting, quorum::Quorum},
     node::{
-        NewNodes, Node, RestartGuard,
+        RestartGuard,
         memory::MemoryCluster,
-        redis::{
-            NODES_VARIABLE, NodeConnector, RedisTransport, Route, Security, node_urls, without_password,
-        },
-        remote::{ConnectedServers, Setup},
+        redis::{NODES_VARIABLE, NodeConnector, node_urls, without_password},
     },
-    observer::{Observer, Unobserved},
     values::Fingerprint,
 };
+
+#[cfg(feature = "sim")]
+pub(crate) use self::start::setup;
+use self::start::{runtime, unobserved};
+
+mod start;
 
 /// The nodes of a quorum and the settings that all of its locks share.
 ///
@@ -310,30 +309,6 @@ impl QuorumBuilder {
         admin::reconfigure(&old, &new).await
     }
 
-    /// The settings of a client that makes or remakes a quorum.
-    fn settings_to_change(&self) -> Result<CheckedQuorum, ConfigError> {
-        let settings = self.settings.check(self.nodes.len())?;
-        if settings.is_read_only() { Err(ConfigError::ReadOnly) } else { Ok(settings) }
-    }
-
-    /// Begins to connect to the nodes.
-    fn start(
-        &self,
-        settings: CheckedQuorum,
-        registers: Option<NewNodes>,
-        observer: impl FnOnce(Vec<Arc<str>>) -> Arc<dyn Observer>,
-    ) -> Result<Arc<Client>, ConfigError> {
-        let routes = self.routes()?;
-        let runtime = runtime()?;
-        let clock = Arc::new(BootClock::start(&runtime));
-        let addresses = routes.iter().map(|route| Arc::clone(route.address()));
-        let surroundings = Surroundings::new(clock, runtime, observer(addresses.collect()));
-        let setup = setup(&settings, &surroundings, registers);
-        let node = |route| Arc::new(RedisTransport::into_node(route, settings.parameters.clone(), &setup));
-        let nodes = routes.into_iter().map(|route| node(route) as Arc<dyn Node>).collect();
-        Ok(Client::start(nodes, settings, surroundings))
-    }
-
     /// A client of in-memory nodes, which needs no connecting; urls are not looked at. Its time is
     /// tokio's, so that a test may pause it.
     ///
@@ -347,39 +322,6 @@ impl QuorumBuilder {
         let surroundings = Surroundings::new(cluster.clock(), runtime()?, observer);
         Ok(Quorum::new(Client::start(nodes, settings, surroundings)))
     }
-
-    /// Who is told what a client of these nodes does.
-    #[cfg(feature = "metrics")]
-    fn observer(&self, nodes: Vec<Arc<str>>) -> Arc<dyn Observer> {
-        Arc::new(crate::metrics::Meter::new(&self.settings.name, nodes))
-    }
-
-    #[cfg(not(feature = "metrics"))]
-    #[expect(clippy::unused_self, reason = "metrics name the quorum")]
-    fn observer(&self, nodes: Vec<Arc<str>>) -> Arc<dyn Observer> {
-        unobserved(nodes)
-    }
-
-    fn routes(&self) -> Result<Vec<Route>, ConfigError> {
-        #[cfg(feature = "tls")]
-        let mut security = Security::new(self.tls.clone());
-        #[cfg(not(feature = "tls"))]
-        let mut security = Security::default();
-        let mut addresses = BTreeSet::new();
-        let mut routes = Vec::new();
-        for node in &self.nodes {
-            let route = match node {
-                NodeSource::Url(url) => Route::from_url(url, &mut security)?,
-                NodeSource::Client(client) => Route::from_client(client),
-            };
-            let address = Arc::clone(route.address());
-            if !addresses.insert(Arc::clone(&address)) {
-                return Err(ConfigError::DuplicateNode { address });
-            }
-            routes.push(route);
-        }
-        Ok(routes)
-    }
 }
 
 impl fmt::Debug for NodeSource {
@@ -389,30 +331,4 @@ impl fmt::Debug for NodeSource {
             Self::Client(client) => client.fmt(f),
         }
     }
-}
-
-pub(crate) fn setup(
-    settings: &CheckedQuorum,
-    surroundings: &Surroundings,
-    registers: Option<NewNodes>,
-) -> Setup {
-    Setup {
-        registers,
-        connected_servers: ConnectedServers::default(),
-        node_timeout: settings.node_timeout_for(settings.ttl),
-        quarantine: settings.parameters.quarantine.lasts,
-        monitor: Arc::clone(&surroundings.observer) as _,
-        clock: Arc::clone(&surroundings.clock),
-        spawner: Arc::clone(&surroundings.spawner),
-        seed: surroundings.entropy.client.as_u64_pair().0,
-    }
-}
-
-/// Nobody: who makes a quorum is no client of it.
-fn unobserved(_: Vec<Arc<str>>) -> Arc<dyn Observer> {
-    Arc::new(Unobserved)
-}
-
-fn runtime() -> Result<Handle, ConfigError> {
-    Handle::try_current().map_err(|_| ConfigError::NoRuntime)
 }

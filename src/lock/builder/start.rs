@@ -1,0 +1,105 @@
+//! Starting the client that a builder describes.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use tokio::runtime::Handle;
+
+use super::{NodeSource, QuorumBuilder};
+use crate::{
+    client::surroundings::Surroundings,
+    clock::BootClock,
+    config::CheckedQuorum,
+    error::ConfigError,
+    lock::client::Client,
+    node::{
+        NewNodes, Node,
+        redis::{RedisTransport, Route, Security},
+        remote::{ConnectedServers, Setup},
+    },
+    observer::{Observer, Unobserved},
+};
+
+impl QuorumBuilder {
+    /// The settings of a client that makes or remakes a quorum.
+    pub(super) fn settings_to_change(&self) -> Result<CheckedQuorum, ConfigError> {
+        let settings = self.settings.check(self.nodes.len())?;
+        if settings.is_read_only() { Err(ConfigError::ReadOnly) } else { Ok(settings) }
+    }
+
+    /// Begins to connect to the nodes.
+    pub(super) fn start(
+        &self,
+        settings: CheckedQuorum,
+        registers: Option<NewNodes>,
+        observer: impl FnOnce(Vec<Arc<str>>) -> Arc<dyn Observer>,
+    ) -> Result<Arc<Client>, ConfigError> {
+        let routes = self.routes()?;
+        let runtime = runtime()?;
+        let clock = Arc::new(BootClock::start(&runtime));
+        let addresses = routes.iter().map(|route| Arc::clone(route.address()));
+        let surroundings = Surroundings::new(clock, runtime, observer(addresses.collect()));
+        let setup = setup(&settings, &surroundings, registers);
+        let node = |route| Arc::new(RedisTransport::into_node(route, settings.parameters.clone(), &setup));
+        let nodes = routes.into_iter().map(|route| node(route) as Arc<dyn Node>).collect();
+        Ok(Client::start(nodes, settings, surroundings))
+    }
+
+    /// Who is told what a client of these nodes does.
+    #[cfg(feature = "metrics")]
+    pub(super) fn observer(&self, nodes: Vec<Arc<str>>) -> Arc<dyn Observer> {
+        Arc::new(crate::metrics::Meter::new(&self.settings.name, nodes))
+    }
+
+    #[cfg(not(feature = "metrics"))]
+    #[expect(clippy::unused_self, reason = "metrics name the quorum")]
+    pub(super) fn observer(&self, nodes: Vec<Arc<str>>) -> Arc<dyn Observer> {
+        unobserved(nodes)
+    }
+
+    pub(super) fn routes(&self) -> Result<Vec<Route>, ConfigError> {
+        #[cfg(feature = "tls")]
+        let mut security = Security::new(self.tls.clone());
+        #[cfg(not(feature = "tls"))]
+        let mut security = Security::default();
+        let mut addresses = BTreeSet::new();
+        let mut routes = Vec::new();
+        for node in &self.nodes {
+            let route = match node {
+                NodeSource::Url(url) => Route::from_url(url, &mut security)?,
+                NodeSource::Client(client) => Route::from_client(client),
+            };
+            let address = Arc::clone(route.address());
+            if !addresses.insert(Arc::clone(&address)) {
+                return Err(ConfigError::DuplicateNode { address });
+            }
+            routes.push(route);
+        }
+        Ok(routes)
+    }
+}
+
+pub(crate) fn setup(
+    settings: &CheckedQuorum,
+    surroundings: &Surroundings,
+    registers: Option<NewNodes>,
+) -> Setup {
+    Setup {
+        registers,
+        connected_servers: ConnectedServers::default(),
+        node_timeout: settings.node_timeout_for(settings.ttl),
+        quarantine: settings.parameters.quarantine.lasts,
+        monitor: Arc::clone(&surroundings.observer) as _,
+        clock: Arc::clone(&surroundings.clock),
+        spawner: Arc::clone(&surroundings.spawner),
+        seed: surroundings.entropy.client.as_u64_pair().0,
+    }
+}
+
+/// Nobody: who makes a quorum is no client of it.
+pub(super) fn unobserved(_: Vec<Arc<str>>) -> Arc<dyn Observer> {
+    Arc::new(Unobserved)
+}
+
+pub(super) fn runtime() -> Result<Handle, ConfigError> {
+    Handle::try_current().map_err(|_| ConfigError::NoRuntime)
+}
