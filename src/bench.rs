@@ -7,7 +7,6 @@ use crate::{
     algorithm::{
         attempt::{Attempt, AttemptStep, FailureReason, LockVote, Plan, Rules},
         node_set::NodeSet,
-        node_view::NodeView,
         queue_node,
         queueing::{Deferral, FailedAttempt, Queueing},
         tally::{Tally, TallyResult},
@@ -16,7 +15,7 @@ use crate::{
     config::{CheckedQuorum, LockOptions, QuorumSettings},
     error::ConfigError,
     node::{Lock, Operation, Resources, Tombstone, Unlock, redis::script},
-    values::{OwnerId, OwnerIds, Resource},
+    values::{OwnerId, OwnerIds, Refusal, Resource, Vote},
 };
 
 const NOW: Instant = Instant::from_origin(Duration::from_secs(1_000));
@@ -91,7 +90,7 @@ impl Core {
         let nodes = electorate.nodes();
         let mut queueing = Queueing::new(electorate, pacing, self.ttl, hand_over, (0..nodes).collect(), NOW);
         let owner = Some(OwnerId::from_wire(b"holder"));
-        let seen = vec![NodeView::Held { owner: owner.clone(), remaining: self.ttl }; nodes];
+        let seen = vec![Vote::Refused(Refusal::Held { owner: owner.clone(), remaining: self.ttl }); nodes];
         let deferral = Deferral {
             node: 0,
             is_queued: true,
@@ -103,7 +102,7 @@ impl Core {
         let reason = FailureReason::Contended;
         let took = Duration::from_millis(1);
         queueing.attempt_failed(
-            &FailedAttempt { reason, views: &seen, deferral: Some(&deferral), took },
+            &FailedAttempt { reason, votes: &seen, deferral: Some(&deferral), took },
             NOW,
             0.5,
         );

@@ -7,7 +7,6 @@ use crate::{
     algorithm::{
         attempt::{self, Attempt, AttemptStep, FailureReason, Plan},
         node_set::NodeSet,
-        node_view::NodeView,
         queueing::Deferral,
     },
     client::{
@@ -108,7 +107,6 @@ struct AttemptPerformer<'a> {
     votes: Vec<Vote>,
     /// Until the attempt is rolled back, or its lease is in somebody's care.
     in_flight: Option<InFlight>,
-    views: Vec<NodeView>,
     largest_counter: u64,
     entries: Option<&'a mut QueueEntries>,
     deferral: Option<Deferral>,
@@ -155,7 +153,6 @@ impl<'a> AttemptPerformer<'a> {
             fanout: Fanout::new(),
             votes: vec![Vote::NotAsked; nodes],
             in_flight: Some(environment.attempts.enter()),
-            views: vec![NodeView::NotAsked; nodes],
             largest_counter: 0,
             entries,
             deferral: None,
@@ -172,7 +169,7 @@ impl<'a> AttemptPerformer<'a> {
         let request = self.request(Operation::Lock(self.lock(has_turn)));
         for node in nodes.iter() {
             self.fanout.send(&self.environment.nodes, node, asked, request.clone());
-            self.note(node, Vote::Pending, NodeView::Unknown);
+            self.note(node, Vote::Pending);
         }
     }
 
@@ -192,7 +189,7 @@ impl<'a> AttemptPerformer<'a> {
             None => (Operation::Lock(lock), Asked::Take),
         };
         self.fanout.send(&self.environment.nodes, node, asked, self.request(entry));
-        self.note(node, Vote::Pending, NodeView::Unknown);
+        self.note(node, Vote::Pending);
     }
 
     fn lock(&self, has_turn: bool) -> Lock {
@@ -220,12 +217,9 @@ impl<'a> AttemptPerformer<'a> {
         Request::one(operation, self.environment.now() + self.checked.settings.node_timeout)
     }
 
-    fn note(&mut self, node: usize, vote: Vote, view: NodeView) {
+    fn note(&mut self, node: usize, vote: Vote) {
         if let Some(slot) = self.votes.get_mut(node) {
             *slot = vote;
-        }
-        if let Some(slot) = self.views.get_mut(node) {
-            *slot = view;
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     acquire::checked_request::CheckedRequest,
-    algorithm::{attempt::FailureReason, node_view::NodeView, queueing::Deferral},
+    algorithm::{attempt::FailureReason, queueing::Deferral},
     client::environment::Environment,
     error::LockError,
     lease::active_lease::Acquired,
@@ -23,7 +23,6 @@ pub(crate) enum AttemptOutcome {
 pub(crate) struct Failed {
     pub(crate) reason: FailureReason,
     pub(crate) votes: Votes,
-    pub(crate) views: Vec<NodeView>,
     /// The largest fencing counter seen, plus one; 0 if none was.
     pub(crate) hint: u64,
     /// How long it took.

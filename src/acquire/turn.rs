@@ -12,13 +12,13 @@ use crate::{
     },
     algorithm::{
         attempt::{FailureReason, HEDGE_SHARE, Plan},
-        node_view::NodeView,
         queueing::{FailedAttempt, NextAttempt, Queueing},
     },
     client::{asking::ask_all, environment::Environment},
     clock::Instant,
     config::CheckedLock,
-    node::Answer,
+    node::{Answer, Inspection},
+    values::{Refusal, Vote},
 };
 
 /// What the waiter knows, and hands on.
@@ -150,9 +150,9 @@ impl Turn {
         let resource = checked.resource_at(index);
         let start = environment.now();
         let deadline = start + checked.settings.node_timeout / HEDGE_SHARE;
-        let views: Vec<_> = ask_all(environment, resource, deadline).await.iter().map(view_of).collect();
+        let votes: Vec<_> = ask_all(environment, resource, deadline).await.iter().map(vote_of).collect();
         let now = environment.now();
-        queueing.looked(&views, now.saturating_duration_since(start), now);
+        queueing.looked(&votes, now.saturating_duration_since(start), now);
     }
 
     /// When a task that began at `start` has waited for a quorum as long as it may, if there is
@@ -204,7 +204,7 @@ impl Waiting {
     fn failed(&mut self, failed: &Failed, notifier: &Notifier, now: Instant, jitter: f64) {
         let deferral = failed.deferral.as_ref();
         let failed_attempt =
-            FailedAttempt { reason: failed.reason, views: &failed.views, deferral, took: failed.took };
+            FailedAttempt { reason: failed.reason, votes: failed.votes.all(), deferral, took: failed.took };
         self.queueing.attempt_failed(&failed_attempt, now, jitter);
         if let Some(deferral) = deferral {
             self.listen(deferral.node);
@@ -241,15 +241,13 @@ fn is_elsewhere(waiting: &Waiting, refused: Option<Refused>) -> bool {
     refused.is_some_and(|refused| refused.is_sure && refused.index != waiting.entries.index())
 }
 
-/// What an inspection says of a node.
-fn view_of(answer: &Answer) -> NodeView {
+/// The vote that a node would have given, by what it says of the resource.
+fn vote_of(answer: &Answer) -> Vote {
     match answer {
-        Answer::Inspected(inspection) => match &inspection.held {
-            Some(held) => {
-                NodeView::Held { owner: held.owner.clone(), remaining: held.remaining.unwrap_or_default() }
-            }
-            None => NodeView::Free,
-        },
-        _ => NodeView::Unknown,
+        Answer::Inspected(Inspection { held: Some(held), .. }) => Vote::Refused(Refusal::Held {
+            owner: held.owner.clone(),
+            remaining: held.remaining.unwrap_or_default(),
+        }),
+        answer => Vote::from(answer),
     }
 }

@@ -12,9 +12,9 @@
 
 pub(crate) mod attempt;
 pub(crate) mod fencing;
+pub(crate) mod holder;
 pub(crate) mod lease;
 pub(crate) mod node_set;
-pub(crate) mod node_view;
 pub(crate) mod orphaned_keys;
 pub(crate) mod queue_node;
 pub(crate) mod queueing;

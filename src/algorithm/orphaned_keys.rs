@@ -1,8 +1,11 @@
 //! Nodes that keep an orphaned key: one that no client is about to delete.
 
 use crate::{
-    algorithm::{node_set::NodeSet, node_view::NodeView},
-    values::OwnerId,
+    algorithm::{
+        holder::{is_unknown, named},
+        node_set::NodeSet,
+    },
+    values::{OwnerId, Vote},
 };
 
 /// Nodes with an orphaned key: they name the same owner in two looks, neither of which found a
@@ -36,17 +39,17 @@ impl OrphanedKeys {
     }
 
     /// A look has seen this, which found no quorum.
-    pub(crate) fn note(&mut self, seen: &[NodeView]) {
-        for (node, (named, view)) in self.named.iter_mut().zip(seen).enumerate() {
-            if matches!(view, NodeView::Unknown | NodeView::NotAsked) {
+    pub(crate) fn note(&mut self, votes: &[Vote]) {
+        for (node, (before, vote)) in self.named.iter_mut().zip(votes).enumerate() {
+            if is_unknown(vote) {
                 continue;
             }
-            let owner = view.owner();
-            if owner.is_some() && owner == named.as_ref() {
+            let owner = named(vote).and_then(|(owner, _)| owner);
+            if owner.is_some() && owner == before.as_ref() {
                 self.nodes.insert(node);
             } else {
                 self.nodes.remove(node);
-                *named = owner.cloned();
+                *before = owner.cloned();
             }
         }
     }

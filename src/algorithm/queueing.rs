@@ -5,14 +5,14 @@ use std::time::Duration;
 use crate::{
     algorithm::{
         attempt::{FailureReason, Plan},
+        holder::{holder, is_split, named},
         node_set::NodeSet,
-        node_view::{NodeView, holder, is_split},
         orphaned_keys::OrphanedKeys,
         tally::Electorate,
     },
     clock::Instant,
     mutation::{self, Mutation},
-    values::OwnerId,
+    values::{OwnerId, Vote},
 };
 
 #[cfg(test)]
@@ -121,7 +121,7 @@ pub(crate) struct Deferral {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FailedAttempt<'a> {
     pub(crate) reason: FailureReason,
-    pub(crate) views: &'a [NodeView],
+    pub(crate) votes: &'a [Vote],
     pub(crate) deferral: Option<&'a Deferral>,
     pub(crate) took: Duration,
 }
@@ -263,7 +263,7 @@ impl Queueing {
             self.put_off(deferral, named_before, poll, now);
             return;
         }
-        if let Some(until) = self.end_of_other(seen.views, now) {
+        if let Some(until) = self.end_of_other(seen.votes, now) {
             // Less and less often: its unlock may be on its way to those nodes, and would wake
             // nobody any more.
             let range = if self.vain_grants == 0 { seen.took } else { seen.took.max(floor) };
@@ -305,15 +305,15 @@ impl Queueing {
     }
 
     /// All nodes were asked who holds the resource.
-    pub(crate) fn looked(&mut self, views: &[NodeView], took: Duration, now: Instant) {
-        self.is_in_doubt = is_split(views, self.electorate);
+    pub(crate) fn looked(&mut self, votes: &[Vote], took: Duration, now: Instant) {
+        self.is_in_doubt = is_split(votes, self.electorate);
         if self.is_in_doubt {
             // One look alone may have met the holder while it locked.
-            self.orphaned.note(views);
+            self.orphaned.note(votes);
             self.ask_again(now + took.max(self.pacing.floor));
         } else {
             self.orphaned = OrphanedKeys::new(self.electorate.nodes());
-            self.confirmed = holder(views, self.electorate).cloned();
+            self.confirmed = holder(votes, self.electorate).cloned();
         }
     }
 
@@ -377,12 +377,12 @@ impl Queueing {
     }
 
     /// When the lease is over that a quorum has seen although the queue node had granted.
-    fn end_of_other(&self, views: &[NodeView], now: Instant) -> Option<Instant> {
+    fn end_of_other(&self, votes: &[Vote], now: Instant) -> Option<Instant> {
         let had_turn =
-            self.queue_nodes().first().and_then(|queue_node| views.get(*queue_node)) == Some(&NodeView::Free);
-        let other = holder(views, self.electorate).filter(|_| had_turn)?;
-        let left = views.iter().filter(|seen| seen.owner() == Some(other)).filter_map(NodeView::remaining);
-        left.max().map(|left| now + left)
+            self.queue_nodes().first().and_then(|queue_node| votes.get(*queue_node)) == Some(&Vote::Granted);
+        let other = holder(votes, self.electorate).filter(|_| had_turn)?;
+        let left = votes.iter().filter_map(named).filter(|(owner, _)| *owner == Some(other));
+        left.map(|(_, remaining)| remaining).max().map(|remaining| now + remaining)
     }
 
     /// Which nodes may be the queue node, in order.

@@ -29,6 +29,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Environment {
     pub(crate) nodes: Vec<Arc<dyn Node>>,
+    /// Those of the nodes, in their order.
+    addresses: Arc<[Arc<str>]>,
     pub(crate) settings: CheckedQuorum,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) spawner: Arc<dyn Spawner>,
@@ -49,6 +51,7 @@ impl Environment {
     ) -> Self {
         let Surroundings { clock, spawner, observer, entropy: Entropy { client, random } } = surroundings;
         Self {
+            addresses: nodes.iter().map(|node| Arc::clone(node.address())).collect(),
             nodes,
             settings,
             clock,
@@ -102,14 +105,14 @@ impl Environment {
 
     /// Orders quorums, the same in all clients that name them and their nodes alike.
     pub(crate) fn rank(&self) -> (Fingerprint, Vec<Arc<str>>) {
-        let mut addresses: Vec<_> = self.nodes.iter().map(|node| Arc::clone(node.address())).collect();
+        let mut addresses = self.addresses.to_vec();
         addresses.sort_unstable();
         (self.settings.parameters.fingerprint.clone(), addresses)
     }
 
     /// The nodes in the order in which they are the queue node of a resource.
     pub(crate) fn queue_nodes(&self, resource: &Resource) -> Vec<usize> {
-        queue_node::order(resource.as_bytes(), self.nodes.iter().map(|node| &**node.address()))
+        queue_node::order(resource.as_bytes(), self.addresses.iter().map(|address| &**address))
     }
 
     /// In the queue of which of these resources others are known to be, or may be.
@@ -119,7 +122,7 @@ impl Environment {
 
     /// Votes in the order of the nodes, with their addresses.
     pub(crate) fn votes(&self, votes: impl IntoIterator<Item = Vote>) -> Votes {
-        Votes::new(self.nodes.iter().map(|node| Arc::clone(node.address())).zip(votes).collect())
+        Votes::new(Arc::clone(&self.addresses), votes.into_iter().collect())
     }
 
     /// The votes when nobody was asked.

@@ -56,28 +56,35 @@ pub enum Refusal {
 /// The vote of every node, in the order of the configuration.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Votes {
-    votes: Vec<(Arc<str>, Vote)>,
+    /// Their addresses.
+    nodes: Arc<[Arc<str>]>,
+    votes: Vec<Vote>,
 }
 
 impl Votes {
-    pub(crate) fn new(votes: Vec<(Arc<str>, Vote)>) -> Self {
-        Self { votes }
+    pub(crate) fn new(nodes: Arc<[Arc<str>]>, votes: Vec<Vote>) -> Self {
+        Self { nodes, votes }
+    }
+
+    /// The votes alone.
+    pub(crate) fn all(&self) -> &[Vote] {
+        &self.votes
     }
 
     /// Each node's address and vote.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Vote)> {
-        self.votes.iter().map(|(node, vote)| (&**node, vote))
+        self.nodes.iter().map(|node| &**node).zip(&self.votes)
     }
 
     /// How many nodes granted.
     #[must_use]
     pub fn granted(&self) -> usize {
-        self.votes.iter().filter(|(_, vote)| *vote == Vote::Granted).count()
+        self.votes.iter().filter(|vote| **vote == Vote::Granted).count()
     }
 
     /// How many nodes must not vote, as they may have forgotten votes.
     pub(crate) fn quarantined(&self) -> usize {
-        let is_quarantined = |(_, vote): &&(_, _)| matches!(vote, Vote::Refused(Refusal::Quarantined { .. }));
+        let is_quarantined = |vote: &&Vote| matches!(vote, Vote::Refused(Refusal::Quarantined { .. }));
         self.votes.iter().filter(is_quarantined).count()
     }
 
@@ -85,7 +92,7 @@ impl Votes {
     /// their end.
     pub(crate) fn quarantined_for(&self, needed: usize) -> Option<Duration> {
         let (mut able, mut told) = (0, Vec::new());
-        for (_, vote) in &self.votes {
+        for vote in &self.votes {
             match vote {
                 Vote::Refused(Refusal::Quarantined { remaining }) => told.extend(*remaining),
                 Vote::Unknown(_) | Vote::Refused(Refusal::OtherQuorum { .. }) => {}
@@ -140,7 +147,7 @@ impl fmt::Display for Refusal {
 
 impl fmt::Display for Votes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, (node, vote)) in self.votes.iter().enumerate() {
+        for (at, (node, vote)) in self.iter().enumerate() {
             let separator = if at == 0 { "" } else { "; " };
             write!(f, "{separator}{node}: {vote}")?;
         }
@@ -150,6 +157,6 @@ impl fmt::Display for Votes {
 
 impl fmt::Debug for Votes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.votes.iter().map(|(node, vote)| (node, vote))).finish()
+        f.debug_map().entries(self.iter()).finish()
     }
 }

@@ -7,9 +7,9 @@ use crate::{
     acquire::outcome::{Failed, Refused},
     algorithm::{
         attempt::{FailureReason, LockVote},
+        holder::holder,
         lease::LeaseTime,
         node_set::NodeSet,
-        node_view::holder,
         queueing::Deferral,
     },
     lease::active_lease::{Acquired, NodeLeaseState},
@@ -92,13 +92,12 @@ impl AttemptPerformer<'_> {
             self.checked.queue_node(self.environment, index) == Some(deferral.node)
         };
         let is_sure = self.deferral.as_ref().is_some_and(by_queue_node)
-            || holder(&self.views, self.environment.settings.electorate).is_some();
-        let votes = self.environment.votes(self.votes.iter().cloned());
+            || holder(&self.votes, self.environment.settings.electorate).is_some();
+        let votes = self.environment.votes(std::mem::take(&mut self.votes));
         tracing::debug!(resource = %self.checked.resource, owner = %self.owner, ?reason, %votes, "failed");
         Failed {
             reason,
             votes,
-            views: std::mem::take(&mut self.views),
             hint: if self.largest_counter == 0 { 0 } else { self.largest_counter + 1 },
             took,
             deferral: self.deferral.take(),

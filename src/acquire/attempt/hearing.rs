@@ -2,11 +2,7 @@
 
 use super::{Asked, AttemptPerformer};
 use crate::{
-    algorithm::{
-        attempt::LockVote,
-        node_view::{NodeView, holder},
-        queueing::Deferral,
-    },
+    algorithm::{attempt::LockVote, holder::holder, queueing::Deferral},
     node::{Answer, Holder, Queued},
     values::Vote,
 };
@@ -50,29 +46,32 @@ impl AttemptPerformer<'_> {
     }
 
     fn hear_lock(&mut self, node: usize, answer: &Answer, asks_turn: bool) {
-        let (lock_vote, view) = match answer {
+        let lock_vote = match answer {
             Answer::Granted { vote } => {
                 self.largest_counter = self.largest_counter.max(*vote);
-                (LockVote::Granted(*vote), NodeView::Free)
+                LockVote::Granted(*vote)
             }
-            Answer::Held(holder) => (LockVote::Refused, self.hear_holder(holder)),
+            Answer::Held(holder) => {
+                self.hear_holder(holder);
+                LockVote::Refused
+            }
             Answer::Queued(queued) => {
-                let seen =
-                    queued.holder.as_ref().map_or(NodeView::Unknown, |holder| self.hear_holder(holder));
-                let lock_vote = if asks_turn { LockVote::Refused } else { self.hear_put_off(node, queued) };
-                (lock_vote, seen)
+                if let Some(holder) = &queued.holder {
+                    self.hear_holder(holder);
+                }
+                if asks_turn { LockVote::Refused } else { self.hear_put_off(node, queued) }
             }
-            Answer::Error(error) if error.is_unsent() => (LockVote::Unsent, NodeView::Unknown),
-            Answer::Error(error) if error.may_land_yet() => (LockVote::Silent, NodeView::Unknown),
-            _ => (LockVote::Failed, NodeView::Unknown),
+            Answer::Error(error) if error.is_unsent() => LockVote::Unsent,
+            Answer::Error(error) if error.may_land_yet() => LockVote::Silent,
+            _ => LockVote::Failed,
         };
         self.attempt.on_lock(node, lock_vote);
-        self.note(node, Vote::from(answer), view);
-        self.attempt.held(holder(&self.views, self.environment.settings.electorate).is_some());
+        self.note(node, Vote::from(answer));
+        self.attempt.held(holder(&self.votes, self.environment.settings.electorate).is_some());
     }
 
-    fn hear_holder(&mut self, holder: &Holder) -> NodeView {
-        let Holder { resource, owner, remaining, counter } = holder;
+    fn hear_holder(&mut self, holder: &Holder) {
+        let Holder { resource, counter, .. } = holder;
         self.largest_counter = self.largest_counter.max(*counter);
         if self.deferral.is_none() {
             self.blocked = Some(*resource);
@@ -80,7 +79,6 @@ impl AttemptPerformer<'_> {
         if *resource != self.queue_node.index {
             self.attempt.refused_elsewhere();
         }
-        NodeView::Held { owner: owner.clone(), remaining: *remaining }
     }
 
     /// A node has refused a lock because others are to go first. That of the queue node counts for

@@ -1,6 +1,7 @@
 //! Waiting in the queue, told as stories.
 
 use super::*;
+use crate::values::{NodeError, Refusal};
 
 const PACING: Pacing = Pacing {
     first_poll: Duration::from_millis(500),
@@ -25,13 +26,13 @@ fn owner(name: &str) -> OwnerId {
 }
 
 /// One word a node: a name, `-` for ours and given back, `?` silent.
-fn seen(nodes: &str) -> Vec<NodeView> {
-    let view_of = |word: &str| match word {
-        "-" => NodeView::Free,
-        "?" => NodeView::Unknown,
-        name => NodeView::Held { owner: Some(owner(name)), remaining: Duration::from_secs(30) },
+fn seen(nodes: &str) -> Vec<Vote> {
+    let vote_of = |word: &str| match word {
+        "-" => Vote::Granted,
+        "?" => Vote::Unknown(NodeError::TimedOut),
+        name => Vote::Refused(Refusal::Held { owner: Some(owner(name)), remaining: Duration::from_secs(30) }),
     };
-    nodes.split(' ').map(view_of).collect()
+    nodes.split(' ').map(vote_of).collect()
 }
 
 /// Of the first in the queue, unless it says otherwise.
@@ -44,12 +45,12 @@ fn deferral(node: usize, holder: Option<&str>, patience: u64) -> Deferral {
 fn lose(
     queueing: &mut Queueing,
     reason: FailureReason,
-    views: &[NodeView],
+    votes: &[Vote],
     deferral: Option<&Deferral>,
     now: u64,
 ) {
     queueing.attempt_begins(at(now));
-    let failed_attempt = FailedAttempt { reason, views, deferral, took: ROUND_TRIP };
+    let failed_attempt = FailedAttempt { reason, votes, deferral, took: ROUND_TRIP };
     queueing.attempt_failed(&failed_attempt, at(now), 0.5);
 }
 
@@ -99,10 +100,10 @@ fn polls_grow_to_the_longest_and_keep_the_entry() {
     for jitter in [0.0, 0.3, 0.6, 0.99, 0.99, 0.99, 0.99, 0.99] {
         queueing.attempt_begins(at(now));
         let deferral = deferral(4, Some("other"), 60_000);
-        let views = seen("? ? ? ? ?");
+        let votes = seen("? ? ? ? ?");
         let failed_attempt = FailedAttempt {
             reason: FailureReason::Contended,
-            views: &views,
+            votes: &votes,
             deferral: Some(&deferral),
             took: ROUND_TRIP,
         };
@@ -138,7 +139,7 @@ fn a_lost_connection_to_the_queue_node_is_a_reason_to_look_and_one_to_another_no
 fn votes_lost_at_the_other_nodes_are_tried_again_at_once_and_then_after_growing_delays() {
     let mut queueing = queueing();
     let mut at_once = seen("other other - - -");
-    at_once[2] = NodeView::Unknown;
+    at_once[2] = Vote::Unknown(NodeError::TimedOut);
     let mut last = Duration::ZERO;
     for round in 0..6 {
         lose(&mut queueing, FailureReason::Contended, &at_once, None, 0);
@@ -218,7 +219,7 @@ fn a_waiter_that_has_its_turn_at_a_node_that_knows_nothing_of_a_lease_only_waits
     let seen = seen("? ? ? ? ?");
     let failed_attempt = FailedAttempt {
         reason: FailureReason::Contended,
-        views: &seen,
+        votes: &seen,
         deferral: Some(&waits),
         took: ROUND_TRIP,
     };
