@@ -60,9 +60,8 @@ impl Core {
             ttl: self.ttl,
             node_timeout: self.settings.node_timeout_for(self.ttl),
             attempt_timeout: self.settings.attempt_timeout,
-            plan: Plan::First(0),
         };
-        let mut attempt = Attempt::new(rules, NOW);
+        let mut attempt = Attempt::new(rules, Plan::First(0), NOW);
         let mut open = NodeSet::EMPTY.iter().collect::<Vec<_>>().into_iter();
         loop {
             match attempt.step(NOW) {

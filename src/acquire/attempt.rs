@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     acquire::{checked_request::CheckedRequest, outcome::AttemptOutcome, queue_entries::QueueEntries},
     algorithm::{
-        attempt::{self, Attempt, AttemptStep, FailureReason, Plan},
+        attempt::{Attempt, AttemptStep, FailureReason, Plan},
         node_set::NodeSet,
         queueing::Deferral,
     },
@@ -127,20 +127,8 @@ impl<'a> AttemptPerformer<'a> {
         hint: u64,
         entries: Option<&'a mut QueueEntries>,
     ) -> Self {
-        let settings = &environment.settings;
         let is_first = matches!(plan, Plan::First(_));
-        let queue_node = {
-            let index = entries.as_ref().map_or(0, |entries| entries.index());
-            QueueNode::new(checked.queue_node(environment, index), index)
-        };
-        let rules = attempt::Rules {
-            electorate: settings.electorate,
-            validity: settings.validity,
-            ttl: checked.settings.ttl,
-            node_timeout: checked.settings.node_timeout,
-            attempt_timeout: settings.attempt_timeout,
-            plan,
-        };
+        let index = entries.as_ref().map_or(0, |entries| entries.index());
         let nodes = environment.nodes.len();
         let owner = environment.owners.fresh();
         Self {
@@ -149,7 +137,7 @@ impl<'a> AttemptPerformer<'a> {
             number: environment.observer.attempt_began(&checked.resources, &owner),
             owner,
             hint,
-            attempt: Attempt::new(rules, environment.now()),
+            attempt: Attempt::new(checked.settings.rules, plan, environment.now()),
             fanout: Fanout::new(),
             votes: vec![Vote::NotAsked; nodes],
             in_flight: Some(environment.attempts.enter()),
@@ -157,7 +145,7 @@ impl<'a> AttemptPerformer<'a> {
             entries,
             deferral: None,
             blocked: None,
-            queue_node,
+            queue_node: QueueNode::new(checked.queue_node(environment, index), index),
             is_first,
             is_settled: false,
             is_decided: false,
@@ -196,7 +184,7 @@ impl<'a> AttemptPerformer<'a> {
         Lock {
             resources: Arc::clone(&self.checked.resources),
             owner: self.owner.clone(),
-            ttl: self.checked.settings.ttl,
+            ttl: self.checked.settings.rules.ttl,
             hint: self.hint,
             has_turn,
         }
@@ -214,7 +202,7 @@ impl<'a> AttemptPerformer<'a> {
     }
 
     fn request(&self, operation: Operation) -> Request {
-        Request::one(operation, self.environment.now() + self.checked.settings.node_timeout)
+        Request::one(operation, self.environment.now() + self.checked.settings.rules.node_timeout)
     }
 
     fn note(&mut self, node: usize, vote: Vote) {

@@ -149,7 +149,7 @@ impl Turn {
         let index = refused.map_or_else(|| entries.index(), |refused| refused.index);
         let resource = checked.resource_at(index);
         let start = environment.now();
-        let deadline = start + checked.settings.node_timeout / HEDGE_SHARE;
+        let deadline = start + checked.settings.rules.node_timeout / HEDGE_SHARE;
         let votes: Vec<_> = ask_all(environment, resource, deadline).await.iter().map(vote_of).collect();
         let now = environment.now();
         queueing.looked(&votes, now.saturating_duration_since(start), now);

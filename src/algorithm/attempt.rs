@@ -43,15 +43,14 @@ impl Plan {
     }
 }
 
-/// What an attempt goes by.
-#[derive(Clone, Debug)]
+/// What every attempt of a lock goes by.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     pub(crate) electorate: Electorate,
     pub(crate) validity: Validity,
     pub(crate) ttl: Duration,
     pub(crate) node_timeout: Duration,
     pub(crate) attempt_timeout: Duration,
-    pub(crate) plan: Plan,
 }
 
 /// A node's vote in the lock round.
@@ -112,6 +111,7 @@ pub(crate) enum FailureReason {
 #[derive(Clone, Debug)]
 pub(crate) struct Attempt {
     rules: Rules,
+    plan: Plan,
     start: Instant,
     phase: AttemptPhase,
     lock: Round,
@@ -150,7 +150,7 @@ pub(crate) const HEDGE_SHARE: u32 = 8;
 
 impl Attempt {
     /// `start`: the time before anything is sent.
-    pub(crate) fn new(rules: Rules, start: Instant) -> Self {
+    pub(crate) fn new(rules: Rules, plan: Plan, start: Instant) -> Self {
         let electorate = rules.electorate;
         Self {
             start,
@@ -168,6 +168,7 @@ impl Attempt {
             is_held: false,
             is_refused_elsewhere: false,
             rules,
+            plan,
         }
     }
 
@@ -192,7 +193,7 @@ impl Attempt {
     /// The queue node of one of the resources says that others are in it: a newcomer goes there,
     /// too.
     pub(crate) fn queue_is_occupied(&mut self) {
-        let is_first = matches!(self.rules.plan, Plan::First(_));
+        let is_first = matches!(self.plan, Plan::First(_));
         self.is_put_off |= is_first && !mutation::is_on(Mutation::IgnoreTheQueue);
     }
 
@@ -295,7 +296,7 @@ impl Attempt {
                     AttemptStep::Enqueue(node)
                 } else if !next.is_empty() {
                     self.ask(next, now);
-                    AttemptStep::Lock { nodes: next, has_turn: !matches!(self.rules.plan, Plan::First(_)) }
+                    AttemptStep::Lock { nodes: next, has_turn: !matches!(self.plan, Plan::First(_)) }
                 } else if let Some(step) = self.ask_put_off(now) {
                     step
                 } else if self.queue_node_refused() {
@@ -400,7 +401,7 @@ impl Attempt {
     }
 
     fn wait(&self, deadline: Option<Instant>) -> AttemptStep {
-        let queue_node = self.rules.plan.queue_nodes().is_some()
+        let queue_node = self.plan.queue_nodes().is_some()
             && matches!(self.phase, AttemptPhase::Locking)
             && self.lock.granted().is_empty();
         let deadline = deadline.into_iter().chain([self.end()]).min().unwrap_or(self.start);

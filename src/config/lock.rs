@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::queueing::{Pacing, Queueing},
+    algorithm::{
+        attempt::Rules,
+        queueing::{Pacing, Queueing},
+    },
     config::quorum::{CheckedQuorum, check_longest, check_node_timeout, check_ttl},
     error::ConfigError,
 };
@@ -19,8 +22,8 @@ const LONGEST_DELAY: Duration = Duration::from_secs(24 * 3600);
 /// Settings of a lock that can work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CheckedLock {
-    pub(crate) ttl: Duration,
-    pub(crate) node_timeout: Duration,
+    /// What its attempts go by: the ttl, among others.
+    pub(crate) rules: Rules,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) patience: Duration,
     /// Whether it was set; otherwise nodes that have told for how long they will not vote are
@@ -150,9 +153,15 @@ impl LockOptions {
             return Err(ConfigError::MaxHold { given });
         }
         let pacing = self.check_pacing()?;
-        Ok(CheckedLock {
+        let rules = Rules {
+            electorate: quorum.electorate,
+            validity: quorum.validity,
             ttl,
             node_timeout,
+            attempt_timeout: quorum.attempt_timeout,
+        };
+        Ok(CheckedLock {
+            rules,
             max_hold: self.max_hold,
             patience: self.patience.unwrap_or(ttl),
             is_patience_set: self.patience.is_some(),
@@ -188,7 +197,7 @@ mod tests {
         let quorum = QuorumSettings::default().check(3).unwrap();
         let lock = LockOptions::new().ttl(Duration::from_secs(5));
         let lock = lock.check(&quorum).unwrap();
-        assert_eq!(lock.node_timeout, Duration::from_millis(500));
+        assert_eq!(lock.rules.node_timeout, Duration::from_millis(500));
         assert_eq!(lock.patience, Duration::from_secs(5));
         assert!(lock.is_renewed);
     }

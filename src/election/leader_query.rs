@@ -45,7 +45,7 @@ pub(super) async fn ask(
     environment: &Environment,
     checked: &CheckedRequest,
 ) -> Result<LeaderView, LockError> {
-    let deadline = environment.now() + checked.settings.node_timeout;
+    let deadline = environment.now() + checked.settings.rules.node_timeout;
     let request = Request::one(Operation::Observe(Observe { resource: checked.resource.clone() }), deadline);
     let replies = environment.nodes.iter().map(|node| node.call(request.clone())).enumerate().collect();
     let mut fanout = Fanout::of(replies);

@@ -24,7 +24,7 @@ pub(crate) async fn force_unlock(
     environment: &Environment,
     checked: &CheckedRequest,
 ) -> Result<Unlocked, LockError> {
-    let deadline = environment.now() + checked.settings.node_timeout;
+    let deadline = environment.now() + checked.settings.rules.node_timeout;
     let asked = ask(environment, &checked.resource, deadline);
     let resources = Arc::clone(&checked.resources);
     let force = Request::one(Operation::ForceUnlock(ForceUnlock { resources }), deadline);

@@ -190,7 +190,7 @@ pub(crate) async fn inspect(
     checked: &CheckedRequest,
 ) -> Result<Inspection, LockError> {
     let start = environment.now();
-    let deadline = start + checked.settings.node_timeout;
+    let deadline = start + checked.settings.rules.node_timeout;
     let heard = hear_with_times(environment, ask(environment, &checked.resource, deadline), deadline).await;
     let answered = heard.iter().filter(|(answer, _)| matches!(answer, Answer::Inspected(_))).count();
     let needed = environment.settings.electorate.needed();

@@ -27,8 +27,8 @@ impl AttemptPerformer<'_> {
             return;
         }
         self.environment.observer.attempt_lost(self.number);
-        let keys_over = self.environment.now()
-            + self.environment.settings.validity.seen_by_any(self.checked.settings.ttl);
+        let rules = &self.checked.settings.rules;
+        let keys_over = self.environment.now() + rules.validity.seen_by_any(rules.ttl);
         let unlock = |tombstone| {
             let (resources, owner) = (Arc::clone(&self.checked.resources), self.owner.clone());
             let operation =
@@ -59,8 +59,8 @@ impl AttemptPerformer<'_> {
         let settings = &self.checked.settings;
         let time = LeaseTime::granted(
             self.attempt.start(),
-            settings.ttl,
-            self.environment.settings.validity,
+            settings.rules.ttl,
+            settings.rules.validity,
             settings.max_hold,
         );
         tracing::debug!(resource = %self.checked.resource, owner = %self.owner, %token, "acquired");
@@ -72,7 +72,7 @@ impl AttemptPerformer<'_> {
             token,
             time,
             is_renewed: settings.is_renewed,
-            node_timeout: settings.node_timeout,
+            node_timeout: settings.rules.node_timeout,
             in_flight: self.in_flight.take(),
             nodes: self.attempt.lock_votes().iter().zip(&self.votes).map(node_lease_state).collect(),
             late: self.fanout.take_open(|asked| !matches!(asked, Asked::WriteBack)),

@@ -56,7 +56,7 @@ impl Attempt {
     /// An attempt of a newcomer that has no votes, or was put off, fails when the queue node has
     /// refused, too, if that is soon: it may grant.
     pub(super) fn wait_for_queue_node(&self, now: Instant) -> Option<AttemptStep> {
-        let Plan::First(queue_node) = self.rules.plan else { return None };
+        let Plan::First(queue_node) = self.plan else { return None };
         let until = self.start + self.hedge();
         let is_open = self.lock_votes.get(queue_node) == Some(&LockVote::Silent)
             && self.lock.pending().contains(queue_node);
@@ -66,7 +66,7 @@ impl Attempt {
 
     /// Whether nobody says that others are queued: the queue node cannot, and no other has one.
     fn is_queue_lost(&self, now: Instant) -> bool {
-        let Plan::First(queue_node) = self.rules.plan else { return false };
+        let Plan::First(queue_node) = self.plan else { return false };
         !self.is_queue_elsewhere && self.is_gone(queue_node, now)
     }
 
@@ -87,7 +87,7 @@ impl Attempt {
 
     /// Whether a grant of this node is our turn.
     pub(super) fn is_queue_node(&self, node: usize) -> bool {
-        match &self.rules.plan {
+        match &self.plan {
             Plan::First(queue_node) | Plan::Woken(queue_node) => *queue_node == node,
             Plan::Queued(_) => self.lock.granted().is_empty(),
         }
@@ -101,20 +101,20 @@ impl Attempt {
     /// Whether the queue node that was asked last has said that the resource is held, so that no
     /// other node needs to be asked.
     pub(super) fn queue_node_refused(&self) -> bool {
-        self.rules.plan.queue_nodes().is_some()
+        self.plan.queue_nodes().is_some()
             && self.lock.granted().is_empty()
             && self.lock_votes.contains(&LockVote::Refused)
     }
 
     /// Whether the node that is said to have woken this client has refused it.
     pub(super) fn waking_node_refused(&self) -> bool {
-        let Plan::Woken(by) = self.rules.plan else { return false };
+        let Plan::Woken(by) = self.plan else { return false };
         self.lock_votes.get(by) == Some(&LockVote::Refused)
     }
 
     /// Which of these is to be asked for a turn, before the others are asked to lock.
     pub(super) fn queue_node_among(&self, next: NodeSet) -> Option<usize> {
-        match &self.rules.plan {
+        match &self.plan {
             Plan::Woken(by) => Some(*by).filter(|by| next.contains(*by)),
             Plan::Queued(order) if self.lock.granted().is_empty() => {
                 next.iter().next().filter(|node| next.len() == 1 && order.contains(node))
@@ -139,7 +139,7 @@ impl Attempt {
     pub(super) fn next_to_ask(&mut self, now: Instant) -> NodeSet {
         let asked = self.lock.asked();
         let rest = self.rules.electorate.all().without(asked);
-        let Some(order) = self.rules.plan.queue_nodes() else { return rest };
+        let Some(order) = self.plan.queue_nodes() else { return rest };
         if !self.lock.granted().is_empty() {
             return rest;
         }

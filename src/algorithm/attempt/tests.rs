@@ -19,9 +19,8 @@ fn attempt(count: usize, plan: Plan) -> Attempt {
         ttl: TTL,
         node_timeout: Duration::from_millis(1000),
         attempt_timeout: Duration::from_millis(2000),
-        plan,
     };
-    Attempt::new(rules, at(0))
+    Attempt::new(rules, plan, at(0))
 }
 
 #[test]
@@ -78,7 +77,7 @@ fn votes_that_come_after_the_validity_are_not_enough() {
     let mut rules = attempt(1, Plan::First(0)).rules;
     rules.node_timeout = TTL;
     rules.attempt_timeout = TTL;
-    let mut attempt = Attempt::new(rules, at(0));
+    let mut attempt = Attempt::new(rules, Plan::First(0), at(0));
     attempt.step(at(0));
     attempt.on_lock(0, LockVote::Granted(1));
     assert_eq!(attempt.step(at(9_899)), AttemptStep::Abandon);
