@@ -29,13 +29,9 @@ static TEXT: LazyLock<String> = LazyLock::new(|| {
         include_str!("scripts/guard.lua"),
         include_str!("scripts/writing.lua"),
     ];
-    let others = [
-        include_str!("scripts/queue.lua"),
-        include_str!("scripts/leading.lua"),
-        include_str!("scripts/registration.lua"),
-    ];
+    let others = [include_str!("scripts/queue.lua"), include_str!("scripts/registration.lua")];
     [
-        &["local function define()\n"][..],
+        &[include_str!("scripts/names.lua"), "local function define()\n"][..],
         &usual,
         USUAL_SCRIPTS,
         &["function node.define_others()\n"],
