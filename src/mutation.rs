@@ -5,6 +5,7 @@
 //! any other build [`is_on`] is `false` and costs nothing.
 
 /// One rule, broken.
+#[cfg_attr(not(test), allow(dead_code, reason = "only tests break rules"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Mutation {
     /// An attempt takes the owner id of the one before it.
@@ -81,6 +82,12 @@ pub(crate) enum Mutation {
 #[cfg(test)]
 thread_local! {
     static ON: std::cell::Cell<Option<Mutation>> = const { std::cell::Cell::new(None) };
+}
+
+/// The rule that is broken on this thread.
+#[cfg(test)]
+pub(crate) fn broken() -> Option<Mutation> {
+    ON.get()
 }
 
 /// Whether the rule is broken, on this thread.

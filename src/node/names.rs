@@ -58,6 +58,12 @@ pub(crate) fn next(resource: &Resource, waiter: &OwnerId) -> Resource {
     Resource::internal([b"redquorum:next:{", resource.as_bytes(), b"}:", waiter.as_bytes()].concat())
 }
 
+/// Whether a topic is one waiter's own.
+#[cfg(test)]
+pub(crate) fn is_of_waiter(topic: &Resource) -> bool {
+    [&b"redquorum:turn:"[..], b"redquorum:next:"].iter().any(|prefix| topic.as_bytes().starts_with(prefix))
+}
+
 /// The key of a resource's waiters, in the order of their tickets. Always in braces, as a leader's
 /// is: a waiter for `a` must not keep `{a}` from anybody.
 #[cfg(test)]

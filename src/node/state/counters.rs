@@ -1,7 +1,6 @@
 //! The fencing counters of some resources, taken together.
 
 use crate::{
-    mutation::{self, Mutation},
     node::{
         operation::Answer,
         parameters::QuorumParameters,
@@ -95,7 +94,7 @@ impl NodeState {
 
     /// Votes are above it.
     pub(super) fn minimum_token(&self) -> Result<u64, Answer> {
-        let metadata = self.metadata().filter(|_| !mutation::is_on(Mutation::VoteBelowMinimum));
+        let metadata = self.metadata();
         metadata.map_or(Ok(0), |metadata| usable(metadata.minimum_token))
     }
 }

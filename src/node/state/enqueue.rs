@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::{
-    mutation::{self, Mutation},
     node::{
         operation::{Answer, Enqueue, Holder, Queued},
         parameters::QuorumParameters,
@@ -40,7 +39,7 @@ impl NodeState {
         let lookup = self.look_up(&lock.resources, &lock.owner, now);
         let counter = self.counters(&lock.resources, now)?.largest;
         let is_free = lookup.other.is_none() && !only_waits;
-        let asks_queue = is_free && !lookup.is_all_ours && !mutation::is_on(Mutation::GrantOutOfTurn);
+        let asks_queue = is_free && !lookup.is_all_ours;
         let asking = Some(Asking { waiter, ticket: *ticket });
         let head =
             asks_queue.then(|| self.next_in_queue(parameters, resource, asking, now, subscribers)).flatten();

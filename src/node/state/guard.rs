@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    mutation::{self, Mutation},
     node::{
         operation::{Abstention, Answer, Registration},
         parameters::{Incarnation, QuorumParameters, RestartGuard},
@@ -52,10 +51,10 @@ impl NodeState {
         now: NodeTime,
     ) -> Option<Abstention> {
         self.abstention(parameters, now).filter(|abstention| match abstention {
-            Abstention::NotRegistered => !mutation::is_on(Mutation::CountWithoutMetadata),
+            Abstention::NotRegistered => true,
             Abstention::Quarantined(_) => {
                 let from = self.quarantine(now).map(|quarantine| quarantine.renewals_from);
-                from.is_some_and(|from| !from.is_past(now)) && !mutation::is_on(Mutation::CountInQuarantine)
+                from.is_some_and(|from| !from.is_past(now))
             }
         })
     }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::{
-    mutation::{self, Mutation},
     node::{
         operation::Holder,
         state::{HeldKey, NodeState, NodeTime},
@@ -45,7 +44,7 @@ impl NodeState {
         now: NodeTime,
     ) {
         let wanted = now + ttl;
-        let stored = self.held(resource, now).filter(|_| !mutation::is_on(Mutation::ShortenTtl));
+        let stored = self.held(resource, now);
         let expires_at = stored.map_or(wanted, |held| held.expires_at.max(wanted));
         self.set_lock(resource, Some(HeldKey { owner: owner.clone(), holds, expires_at }));
     }

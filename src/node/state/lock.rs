@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::{
-    mutation::{self, Mutation},
     node::{
         operation::{Answer, Holder, Lock, Queued},
         parameters::QuorumParameters,
@@ -88,7 +87,7 @@ impl NodeState {
 
     /// Whether newcomers are to let others go first.
     fn is_marked(&self, resource: &Resource, now: NodeTime) -> bool {
-        let until = self.marks.get(resource).filter(|_| !mutation::is_on(Mutation::LetNobodyFirst));
+        let until = self.marks.get(resource);
         until.is_some_and(|until| !until.is_past(now))
     }
 }

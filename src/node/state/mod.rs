@@ -9,6 +9,8 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(test)]
+use crate::mutation;
 use crate::{
     node::{
         names,
@@ -18,6 +20,8 @@ use crate::{
     values::{Fingerprint, OwnerId, Resource},
 };
 
+#[cfg(test)]
+mod broken;
 mod counters;
 mod enqueue;
 mod force_unlock;
@@ -182,35 +186,50 @@ impl NodeState {
         now: NodeTime,
     ) -> Outcome {
         let mut subscribers = Subscribers::new(listeners);
-        let result = match operation {
-            Operation::Lock(lock) => self
-                .may_vote(parameters, now)
-                .and_then(|()| self.lock(parameters, lock, now, &mut subscribers)),
+        #[cfg(test)]
+        let result = match mutation::broken() {
+            Some(rule) => self.execute_broken(rule, parameters, operation, now, &mut subscribers),
+            None => self.execute(parameters, operation, now, &mut subscribers),
+        };
+        #[cfg(not(test))]
+        let result = self.execute(parameters, operation, now, &mut subscribers);
+        let answer = result.unwrap_or_else(|refusal| refusal);
+        Outcome { answer, notices: subscribers.notices }
+    }
+
+    /// What the node answers, or by what it is kept from that.
+    fn execute(
+        &mut self,
+        parameters: &QuorumParameters,
+        operation: &Operation,
+        now: NodeTime,
+        subscribers: &mut Subscribers<'_>,
+    ) -> Result<Answer, Answer> {
+        match operation {
+            Operation::Lock(lock) => {
+                self.may_vote(parameters, now).and_then(|()| self.lock(parameters, lock, now, subscribers))
+            }
             Operation::Enqueue(enqueue) => self
                 .may_vote(parameters, now)
-                .and_then(|()| self.enqueue(parameters, enqueue, now, &mut subscribers)),
-            Operation::Withdraw(withdraw) => Ok(self.withdraw(parameters, withdraw, now, &mut subscribers)),
+                .and_then(|()| self.enqueue(parameters, enqueue, now, subscribers)),
+            Operation::Withdraw(withdraw) => Ok(self.withdraw(parameters, withdraw, now, subscribers)),
             Operation::WriteBack(write_back) => {
                 self.may_vote(parameters, now).and_then(|()| self.write_back(parameters, write_back, now))
             }
             Operation::Renew(renew) => {
                 self.admit(parameters).and_then(|()| self.renew(parameters, renew, now))
             }
-            Operation::Unlock(unlock) => Ok(self.unlock(parameters, unlock, now, &mut subscribers)),
-            Operation::ForceUnlock(unlock) => {
-                Ok(self.force_unlock(parameters, unlock, now, &mut subscribers))
-            }
+            Operation::Unlock(unlock) => Ok(self.unlock(parameters, unlock, now, subscribers)),
+            Operation::ForceUnlock(unlock) => Ok(self.force_unlock(parameters, unlock, now, subscribers)),
             Operation::Inspect(inspect) => self.inspect(parameters, inspect, now),
             Operation::Proclaim(proclaim) => {
-                self.admit(parameters).map(|()| self.proclaim(proclaim, now, &mut subscribers))
+                self.admit(parameters).map(|()| self.proclaim(proclaim, now, subscribers))
             }
             Operation::Observe(observe) => Ok(self.observe(observe, now)),
             Operation::Register(register) => self.register(parameters, register, now),
             Operation::Init(init) => self.init(parameters, init, now),
             Operation::Reconfigure(reconfigure) => Ok(self.reconfigure(reconfigure, now)),
-        };
-        let answer = result.unwrap_or_else(|refusal| refusal);
-        Outcome { answer, notices: subscribers.notices }
+        }
     }
 
     /// Forgets what is over. No later answer depends on it, unless the clock steps back.

@@ -1,12 +1,9 @@
 //! Proclaim: what a node keeps for a leader.
 
-use crate::{
-    mutation::{self, Mutation},
-    node::{
-        names,
-        operation::{Answer, Proclaim},
-        state::{Leader, NodeState, NodeTime, Subscribers},
-    },
+use crate::node::{
+    names,
+    operation::{Answer, Proclaim},
+    state::{Leader, NodeState, NodeTime, Subscribers},
 };
 
 impl NodeState {
@@ -19,7 +16,7 @@ impl NodeState {
     ) -> Answer {
         let Proclaim { resource, said, ttl } = proclaim;
         let is_leader = self.held(resource, now).is_some_and(|held| held.owner == said.owner);
-        if !is_leader && !mutation::is_on(Mutation::ProclaimWithoutLock) {
+        if !is_leader {
             return Answer::NotLeader;
         }
         let before = self.leader(resource, now).map(|leader| &leader.said);

@@ -1,14 +1,11 @@
 //! Renew: what a node keeps, or takes again, for a lease.
 
-use crate::{
-    mutation::{self, Mutation},
-    node::{
-        operation::{Answer, Holder, Renew},
-        parameters::QuorumParameters,
-        state::{
-            HeldKey, NodeState, NodeTime,
-            counters::{LARGEST_COUNTER, start, usable},
-        },
+use crate::node::{
+    operation::{Answer, Holder, Renew},
+    parameters::QuorumParameters,
+    state::{
+        NodeState, NodeTime,
+        counters::{Counters, LARGEST_COUNTER, start, usable},
     },
 };
 
@@ -31,29 +28,23 @@ impl NodeState {
         }
         self.note_quorum(parameters, now);
         let abstention = self.abstention_from_renewals(parameters, now);
-        // A counter that is missing may have been above the token; so may one that the node forgot,
-        // hence the minimum token.
-        let is_below = counters.largest <= token || mutation::is_on(Mutation::VerifyAboveToken);
-        let is_missing = counters.is_any_missing() && !mutation::is_on(Mutation::VerifyForgetful);
-        let proves = !is_missing && is_below && self.minimum_token()? <= token;
-        if mutation::is_on(Mutation::HealOnlyBelowToken) && !lookup.is_all_ours && counters.largest > token {
-            return Ok(Answer::NotWrittenBack { counter: counters.largest });
-        }
+        // The node may have forgotten a counter that was above the token, hence the minimum token.
+        let proves = are_below(&counters, token) && self.minimum_token()? <= token;
         // Where the counter was lost, it comes back above the token: a node that forgot must not
         // prove anything later either.
         for (resource, found) in resources.iter().zip(&counters.found) {
-            if mutation::is_on(Mutation::HoldsAsIncrements) && *holds == 0 {
-                let stored = self.held(resource, now).filter(|held| held.holds > 1).cloned();
-                self.set_lock(resource, stored.map(|held| HeldKey { holds: held.holds - 1, ..held }));
-                continue;
-            }
-            let above = if mutation::is_on(Mutation::VerifyForgetful) { token } else { token + 1 };
-            let regained = start(now).max(above).min(LARGEST_COUNTER);
+            let regained = start(now).max(token + 1).min(LARGEST_COUNTER);
             self.count(parameters, resource, found.map_or(regained, |found| found.max(token)), now);
             self.own(resource, owner, *holds, *ttl, now);
         }
-        let is_awaited = resources.iter().any(|resource| self.wait_queue(resource, now).is_some());
+        let is_awaited = self.is_any_queued(resources, now);
         Ok(abstention
             .map_or_else(|| Answer::Renewed { proves }.awaited(is_awaited), Answer::RenewedInQuarantine))
     }
+}
+
+/// Whether the node knows of no token above the lease's own: a counter that is missing may have been
+/// above it.
+pub(super) fn are_below(counters: &Counters, token: u64) -> bool {
+    !counters.is_any_missing() && counters.largest <= token
 }

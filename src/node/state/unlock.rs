@@ -1,12 +1,9 @@
 //! Unlock: what a node deletes for an owner.
 
-use crate::{
-    mutation::{self, Mutation},
-    node::{
-        operation::{Answer, Tombstone, Unlock},
-        parameters::QuorumParameters,
-        state::{NodeState, NodeTime, Subscribers},
-    },
+use crate::node::{
+    operation::{Answer, Tombstone, Unlock},
+    parameters::QuorumParameters,
+    state::{NodeState, NodeTime, Subscribers},
 };
 
 impl NodeState {
@@ -21,8 +18,7 @@ impl NodeState {
         let mut deleted = 0;
         let mut is_awaited = false;
         for resource in resources.iter() {
-            let anybodys = mutation::is_on(Mutation::UnlockWithoutOwner);
-            if self.held(resource, now).is_some_and(|held| anybodys || held.owner == *owner) {
+            if self.held(resource, now).is_some_and(|held| held.owner == *owner) {
                 self.set_lock(resource, None);
                 deleted += 1;
                 let was_marked = self.marks.remove(resource).is_some_and(|until| !until.is_past(now));
@@ -35,11 +31,7 @@ impl NodeState {
                 }
             }
             // Wherever it is free now: what is deleted elsewhere may not have been here.
-            is_awaited |= if *notify || !mutation::is_on(Mutation::KeepTheTurn) {
-                self.is_awaited(parameters, resource, now, subscribers)
-            } else {
-                self.wait_queue(resource, now).is_some()
-            };
+            is_awaited |= self.is_awaited(parameters, resource, now, subscribers);
         }
         let is_all_deleted = usize::try_from(deleted) == Ok(resources.len());
         if *tombstone == Tombstone::Always || (*tombstone == Tombstone::IfMissing && !is_all_deleted) {

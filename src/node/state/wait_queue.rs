@@ -2,7 +2,6 @@
 //! tickets.
 
 use crate::{
-    mutation::{self, Mutation},
     node::{
         names,
         parameters::QuorumParameters,
@@ -59,7 +58,7 @@ impl<'a> Subscribers<'a> {
     /// Tells a topic to those who listen, if there are any.
     fn tell_heard(&mut self, topic: Resource) -> bool {
         let is_heard = (self.count)(&topic) > 0;
-        if is_heard && !mutation::is_on(Mutation::WakeNobody) {
+        if is_heard {
             self.notices.push(topic);
         }
         is_heard
@@ -130,6 +129,11 @@ impl NodeState {
     ) -> bool {
         self.wake_next(parameters, resource, now, subscribers);
         self.wait_queue(resource, now).is_some()
+    }
+
+    /// Whether anybody is queued for one of the resources.
+    pub(super) fn is_any_queued(&self, resources: &[Resource], now: NodeTime) -> bool {
+        resources.iter().any(|resource| self.wait_queue(resource, now).is_some())
     }
 
     /// The queue of a resource, unless it is over.

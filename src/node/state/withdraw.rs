@@ -1,12 +1,9 @@
 //! Withdraw: what a node does for a waiter that leaves.
 
-use crate::{
-    mutation::{self, Mutation},
-    node::{
-        operation::{Answer, Withdraw},
-        parameters::QuorumParameters,
-        state::{NodeState, NodeTime, Subscribers},
-    },
+use crate::node::{
+    operation::{Answer, Withdraw},
+    parameters::QuorumParameters,
+    state::{NodeState, NodeTime, Subscribers},
 };
 
 impl NodeState {
@@ -21,9 +18,7 @@ impl NodeState {
     ) -> Answer {
         let Withdraw { resource, waiter } = withdraw;
         self.leave_queue(resource, waiter, now, subscribers);
-        if !mutation::is_on(Mutation::KeepTheTurn) {
-            self.wake_next(parameters, resource, now, subscribers);
-        }
+        self.wake_next(parameters, resource, now, subscribers);
         Answer::Withdrawn
     }
 }

@@ -1,0 +1,193 @@
+//! A node that breaks a rule: what tests run on that have to fail then.
+//!
+//! The rules themselves know nothing of it. Here an operation, or what came of it, is changed as if
+//! the node had not kept the one rule.
+
+use std::{collections::BTreeMap, mem};
+
+use crate::{
+    mutation::Mutation,
+    node::{
+        names,
+        operation::{Answer, Lock, Operation, Proclaim, Renew, Resources, Unlock, WriteBack},
+        parameters::QuorumParameters,
+        state::{HeldKey, NodeState, NodeTime, Subscribers, counters::start, renew::are_below},
+    },
+    values::OwnerId,
+};
+
+impl NodeState {
+    /// Executes one operation by all rules but this one.
+    pub(super) fn execute_broken(
+        &mut self,
+        rule: Mutation,
+        parameters: &QuorumParameters,
+        operation: &Operation,
+        now: NodeTime,
+        subscribers: &mut Subscribers<'_>,
+    ) -> Result<Answer, Answer> {
+        use Mutation as M;
+        match (rule, operation) {
+            (
+                M::WriteBackUnconditionally | M::WriteBackWithoutOwner | M::WriteBackAboveToken,
+                Operation::WriteBack(write_back),
+            ) => {
+                let answer = self.execute(parameters, operation, now, subscribers)?;
+                self.write_back_broken(rule, parameters, write_back, now, answer)
+            }
+            (
+                M::VerifyAboveToken | M::VerifyForgetful | M::CountInQuarantine | M::CountWithoutMetadata,
+                Operation::Renew(renew),
+            ) => self.renew_broken(rule, parameters, renew, now, subscribers),
+            (M::HealOnlyBelowToken, Operation::Renew(renew)) => {
+                let Renew { resources, owner, token, .. } = renew;
+                let (lookup, counters) =
+                    (self.look_up(resources, owner, now), self.counters(resources, now)?);
+                if lookup.other.is_none() && !lookup.is_all_ours && counters.largest > *token {
+                    return Ok(Answer::NotWrittenBack { counter: counters.largest });
+                }
+                self.execute(parameters, operation, now, subscribers)
+            }
+            (M::HoldsAsIncrements, Operation::Renew(renew)) if renew.holds == 0 => {
+                // What it would say, and one hold less, whatever is left.
+                let answer = self.clone().execute(parameters, operation, now, subscribers)?;
+                for resource in renew.resources.iter() {
+                    let stored = self.held(resource, now).filter(|held| held.holds > 1).cloned();
+                    self.set_lock(resource, stored.map(|held| HeldKey { holds: held.holds - 1, ..held }));
+                }
+                Ok(answer)
+            }
+            (M::VoteBelowMinimum, Operation::Lock(_) | Operation::Enqueue(_) | Operation::Renew(_)) => {
+                let metadata = self.metadata.clone();
+                if let Some(metadata) = &mut self.metadata {
+                    metadata.minimum_token = 0;
+                }
+                let result = self.execute(parameters, operation, now, subscribers);
+                self.metadata = metadata;
+                result
+            }
+            (M::ShortenTtl, Operation::Lock(Lock { resources, owner, ttl, .. }))
+            | (M::ShortenTtl, Operation::Renew(Renew { resources, owner, ttl, .. })) => {
+                let answer = self.execute(parameters, operation, now, subscribers)?;
+                if matches!(answer.told(), Answer::Granted { .. } | Answer::Renewed { .. }) {
+                    self.end_at(resources, owner, now + *ttl, now);
+                }
+                Ok(answer)
+            }
+            (M::LetNobodyFirst, Operation::Lock(lock)) => {
+                self.marks.retain(|resource, _| !lock.resources.contains(resource));
+                self.execute(parameters, operation, now, subscribers)
+            }
+            (M::GrantOutOfTurn, Operation::Enqueue(enqueue)) if !enqueue.only_waits => {
+                let Lock { resources, owner, .. } = &enqueue.lock;
+                if self.look_up(resources, owner, now).other.is_some() {
+                    return self.execute(parameters, operation, now, subscribers);
+                }
+                self.may_vote(parameters, now)?;
+                let answer = self.grant(parameters, &enqueue.lock, now)?;
+                Ok(answer.awaited(self.is_any_queued(resources, now)))
+            }
+            (M::UnlockWithoutOwner, Operation::Unlock(unlock)) => {
+                for resource in unlock.resources.iter() {
+                    let owner = unlock.owner.clone();
+                    let held = self.held(resource, now).map(|held| HeldKey { owner, ..held.clone() });
+                    self.set_lock(resource, held);
+                }
+                self.execute(parameters, operation, now, subscribers)
+            }
+            (M::KeepTheTurn, Operation::Withdraw(withdraw)) => {
+                self.leave_queue(&withdraw.resource, &withdraw.waiter, now, subscribers);
+                Ok(Answer::Withdrawn)
+            }
+            (M::KeepTheTurn, Operation::Unlock(Unlock { resources, notify: false, .. })) => {
+                let (hidden, seen) = mem::take(&mut self.wait_queues)
+                    .into_iter()
+                    .partition::<BTreeMap<_, _>, _>(|(resource, _)| resources.contains(resource));
+                self.wait_queues = seen;
+                let answer = self.execute(parameters, operation, now, subscribers);
+                self.wait_queues.extend(hidden);
+                answer.map(|answer| answer.awaited(self.is_any_queued(resources, now)))
+            }
+            (M::WakeNobody, _) => {
+                let told = subscribers.notices.len();
+                let result = self.execute(parameters, operation, now, subscribers);
+                let later = subscribers.notices.split_off(told);
+                subscribers.notices.extend(later.into_iter().filter(|topic| !names::is_of_waiter(topic)));
+                result
+            }
+            (M::ProclaimWithoutLock, Operation::Proclaim(Proclaim { resource, said, .. })) => {
+                let held = self.locks.get(resource).cloned();
+                let expires_at = now + parameters.max_ttl;
+                self.set_lock(resource, Some(HeldKey { owner: said.owner.clone(), holds: 1, expires_at }));
+                let result = self.execute(parameters, operation, now, subscribers);
+                self.set_lock(resource, held);
+                result
+            }
+            _ => self.execute(parameters, operation, now, subscribers),
+        }
+    }
+
+    fn write_back_broken(
+        &mut self,
+        rule: Mutation,
+        parameters: &QuorumParameters,
+        write_back: &WriteBack,
+        now: NodeTime,
+        answer: Answer,
+    ) -> Result<Answer, Answer> {
+        let WriteBack { resources, owner, token } = write_back;
+        let may_write = match rule {
+            Mutation::WriteBackWithoutOwner => self.counters(resources, now)?.largest_or_start(now) <= *token,
+            Mutation::WriteBackAboveToken => self.look_up(resources, owner, now).is_all_ours,
+            _ => true,
+        };
+        if !(may_write && matches!(answer, Answer::NotWrittenBack { .. })) {
+            return Ok(answer);
+        }
+        for resource in resources.iter() {
+            self.count(parameters, resource, *token, now);
+        }
+        Ok(Answer::WrittenBack)
+    }
+
+    fn renew_broken(
+        &mut self,
+        rule: Mutation,
+        parameters: &QuorumParameters,
+        renew: &Renew,
+        now: NodeTime,
+        subscribers: &mut Subscribers<'_>,
+    ) -> Result<Answer, Answer> {
+        let Renew { resources, token, .. } = renew;
+        let counters = self.counters(resources, now)?;
+        let operation = Operation::Renew(renew.clone());
+        let answer = self.execute(parameters, &operation, now, subscribers)?;
+        let is_kept = matches!(answer.told(), Answer::Renewed { .. } | Answer::RenewedInQuarantine(_));
+        let is_counted = matches!(answer.told(), Answer::Renewed { .. })
+            || matches!(rule, Mutation::CountInQuarantine | Mutation::CountWithoutMetadata);
+        if !is_kept || !is_counted {
+            return Ok(answer);
+        }
+        let is_provable = match rule {
+            Mutation::VerifyAboveToken => !counters.is_any_missing(),
+            Mutation::VerifyForgetful => counters.largest <= *token,
+            _ => are_below(&counters, *token),
+        };
+        let proves = is_provable && self.minimum_token()? <= *token;
+        for (resource, _) in resources.iter().zip(&counters.found).filter(|(_, found)| found.is_none()) {
+            if rule == Mutation::VerifyForgetful {
+                self.count(parameters, resource, start(now).max(*token), now);
+            }
+        }
+        Ok(Answer::Renewed { proves }.awaited(self.is_any_queued(resources, now)))
+    }
+
+    fn end_at(&mut self, resources: &Resources, owner: &OwnerId, expires_at: NodeTime, now: NodeTime) {
+        for resource in resources.iter() {
+            let held = self.held(resource, now).filter(|held| held.owner == *owner);
+            if let Some(held) = held.map(|held| HeldKey { expires_at, ..held.clone() }) {
+                self.set_lock(resource, Some(held));
+            }
+        }
+    }
+}
