@@ -6,16 +6,17 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     algorithm::{
         attempt::{Attempt, AttemptStep, FailureReason, LockVote, Plan, Rules},
+        failed_attempt::{Deferral, FailedAttempt},
         node_set::NodeSet,
         queue_node,
-        queueing::{Deferral, FailedAttempt, Queueing},
+        queueing::Queueing,
         tally::{Tally, TallyResult},
     },
     clock::Instant,
     config::{CheckedQuorum, LockOptions, QuorumSettings},
     error::ConfigError,
     node::{Lock, Operation, Resources, Tombstone, Unlock, redis::script},
-    values::{OwnerId, OwnerIds, Refusal, Resource, Vote},
+    values::{OwnerId, OwnerIds, Refusal, Resource, Vote, Votes},
 };
 
 const NOW: Instant = Instant::from_origin(Duration::from_secs(1_000));
@@ -89,7 +90,8 @@ impl Core {
         let nodes = electorate.nodes();
         let mut queueing = Queueing::new(electorate, pacing, self.ttl, hand_over, (0..nodes).collect(), NOW);
         let owner = Some(OwnerId::from_wire(b"holder"));
-        let seen = vec![Vote::Refused(Refusal::Held { owner: owner.clone(), remaining: self.ttl }); nodes];
+        let vote = Vote::Refused(Refusal::Held { owner: owner.clone(), remaining: self.ttl });
+        let votes = Votes::new(vec!["node".into(); nodes].into(), vec![vote; nodes]);
         let deferral = Deferral {
             node: 0,
             is_queued: true,
@@ -98,13 +100,15 @@ impl Core {
             holder: Some((owner, self.ttl)),
         };
         queueing.attempt_begins(NOW);
-        let reason = FailureReason::Contended;
-        let took = Duration::from_millis(1);
-        queueing.attempt_failed(
-            &FailedAttempt { reason, votes: &seen, deferral: Some(&deferral), took },
-            NOW,
-            0.5,
-        );
+        let failed = FailedAttempt {
+            reason: FailureReason::Contended,
+            votes,
+            hint: 0,
+            took: Duration::from_millis(1),
+            deferral: Some(deferral),
+            refused: None,
+        };
+        queueing.attempt_failed(&failed, NOW, 0.5);
         queueing.woken(0, NOW);
         Ok(queueing.next_attempt().at == NOW)
     }

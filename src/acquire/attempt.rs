@@ -6,8 +6,8 @@ use crate::{
     acquire::{checked_request::CheckedRequest, outcome::AttemptOutcome, queue_entries::QueueEntries},
     algorithm::{
         attempt::{Attempt, AttemptStep, FailureReason, Plan},
+        failed_attempt::Deferral,
         node_set::NodeSet,
-        queueing::Deferral,
     },
     client::{
         environment::Environment,

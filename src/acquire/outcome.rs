@@ -1,10 +1,8 @@
 //! What an attempt has come to.
 
-use std::time::Duration;
-
 use crate::{
     acquire::checked_request::CheckedRequest,
-    algorithm::{attempt::FailureReason, queueing::Deferral},
+    algorithm::{attempt::FailureReason, failed_attempt::FailedAttempt},
     client::environment::Environment,
     error::LockError,
     lease::active_lease::Acquired,
@@ -15,34 +13,10 @@ use crate::{
 #[derive(Debug)]
 pub(crate) enum AttemptOutcome {
     Acquired(Acquired),
-    Failed(Failed),
+    Failed(FailedAttempt),
 }
 
-/// What a failed attempt has seen; everything was taken back.
-#[derive(Debug)]
-pub(crate) struct Failed {
-    pub(crate) reason: FailureReason,
-    pub(crate) votes: Votes,
-    /// The largest fencing counter seen, plus one; 0 if none was.
-    pub(crate) hint: u64,
-    /// How long it took.
-    pub(crate) took: Duration,
-    /// How a queue node has put this client off.
-    pub(crate) deferral: Option<Deferral>,
-    /// For which of the resources we were refused, if any.
-    pub(crate) refused: Option<Refused>,
-}
-
-/// For which of some resources a lock was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Refused {
-    pub(crate) index: usize,
-    /// Whether its queue node says so, or a quorum: single votes may be those of other clients that
-    /// are about to give them back.
-    pub(crate) is_sure: bool,
-}
-
-impl Failed {
+impl FailedAttempt {
     /// The error that a failed attempt amounts to when it is not tried again. Contention is none
     /// for `try_lock`, which looks at the reason first.
     pub(crate) fn into_error(self, environment: &Environment, checked: &CheckedRequest) -> LockError {

@@ -7,12 +7,13 @@ use crate::{
         attempt::attempt,
         checked_request::CheckedRequest,
         notifier::{Notifications, Notifier},
-        outcome::{AttemptOutcome, Failed, Refused},
+        outcome::AttemptOutcome,
         queue_entries::QueueEntries,
     },
     algorithm::{
         attempt::{FailureReason, HEDGE_SHARE, Plan},
-        queueing::{FailedAttempt, NextAttempt, Queueing},
+        failed_attempt::{FailedAttempt, Refused},
+        queueing::{NextAttempt, Queueing},
     },
     client::{asking::ask_all, environment::Environment},
     clock::Instant,
@@ -103,7 +104,7 @@ impl Turn {
         environment: &Environment,
         checked: &CheckedRequest,
         notifier: &Arc<Notifier>,
-        failed: &Failed,
+        failed: &FailedAttempt,
         begun: Instant,
     ) {
         let now = environment.now();
@@ -201,12 +202,9 @@ impl Waiting {
         notifications.wakes.iter().for_each(|node| self.queueing.woken(node, now));
     }
 
-    fn failed(&mut self, failed: &Failed, notifier: &Notifier, now: Instant, jitter: f64) {
-        let deferral = failed.deferral.as_ref();
-        let failed_attempt =
-            FailedAttempt { reason: failed.reason, votes: failed.votes.all(), deferral, took: failed.took };
-        self.queueing.attempt_failed(&failed_attempt, now, jitter);
-        if let Some(deferral) = deferral {
+    fn failed(&mut self, failed: &FailedAttempt, notifier: &Notifier, now: Instant, jitter: f64) {
+        self.queueing.attempt_failed(failed, now, jitter);
+        if let Some(deferral) = &failed.deferral {
             self.listen(deferral.node);
         }
         // What came during the attempt may be older than its refusal: one more look, and no wake.

@@ -11,6 +11,7 @@
 //! ```
 
 pub(crate) mod attempt;
+pub(crate) mod failed_attempt;
 pub(crate) mod fencing;
 pub(crate) mod holder;
 pub(crate) mod lease;

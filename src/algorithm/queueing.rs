@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::{
     algorithm::{
         attempt::{FailureReason, Plan},
+        failed_attempt::{Deferral, FailedAttempt},
         holder::{holder, is_split, named},
         node_set::NodeSet,
         orphaned_keys::OrphanedKeys,
@@ -101,29 +102,6 @@ pub(crate) struct Queueing {
     failures: u32,
     /// How often a group has moved from one queue to another in a row.
     moves: u32,
-}
-
-/// How a queue node put a client off.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Deferral {
-    pub(crate) node: usize,
-    /// Whether it has an entry there.
-    pub(crate) is_queued: bool,
-    /// How many are before it.
-    pub(crate) rank: u32,
-    /// When to come back if it is not woken.
-    pub(crate) patience: Duration,
-    /// Who holds the resource there, if it is known, and for how long.
-    pub(crate) holder: Option<(Option<OwnerId>, Duration)>,
-}
-
-/// What a failed attempt has seen.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FailedAttempt<'a> {
-    pub(crate) reason: FailureReason,
-    pub(crate) votes: &'a [Vote],
-    pub(crate) deferral: Option<&'a Deferral>,
-    pub(crate) took: Duration,
 }
 
 impl Queueing {
@@ -240,7 +218,7 @@ impl Queueing {
     }
 
     /// An attempt failed. `jitter` is uniform in 0..1.
-    pub(crate) fn attempt_failed(&mut self, seen: &FailedAttempt<'_>, now: Instant, jitter: f64) {
+    pub(crate) fn attempt_failed(&mut self, seen: &FailedAttempt, now: Instant, jitter: f64) {
         let floor = self.pacing.floor;
         let most = self.entry_ttl.mul_f64(0.75).max(floor);
         let poll = self.poll.mul_f64(0.5 + jitter).min(most);
@@ -258,12 +236,12 @@ impl Queueing {
             return;
         }
         self.failures = 0;
-        if let Some(deferral) = seen.deferral {
+        if let Some(deferral) = &seen.deferral {
             self.splits = 0;
             self.put_off(deferral, named_before, poll, now);
             return;
         }
-        if let Some(until) = self.end_of_other(seen.votes, now) {
+        if let Some(until) = self.end_of_other(seen.votes.all(), now) {
             // Less and less often: its unlock may be on its way to those nodes, and would wake
             // nobody any more.
             let range = if self.vain_grants == 0 { seen.took } else { seen.took.max(floor) };

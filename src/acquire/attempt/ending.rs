@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use super::{Asked, AttemptPerformer};
 use crate::{
-    acquire::outcome::{Failed, Refused},
     algorithm::{
         attempt::{FailureReason, LockVote},
+        failed_attempt::{Deferral, FailedAttempt, Refused},
         holder::holder,
         lease::LeaseTime,
         node_set::NodeSet,
-        queueing::Deferral,
     },
     lease::active_lease::{Acquired, NodeLeaseState},
     mutation::{self, Mutation},
@@ -80,7 +79,7 @@ impl AttemptPerformer<'_> {
         }
     }
 
-    pub(super) fn failed(&mut self, reason: FailureReason) -> Failed {
+    pub(super) fn failed(&mut self, reason: FailureReason) -> FailedAttempt {
         if self.is_first && reason == FailureReason::Contended && self.deferral.is_none() {
             self.deferral = self.to_the_queue();
         }
@@ -95,7 +94,7 @@ impl AttemptPerformer<'_> {
             || holder(&self.votes, self.environment.settings.electorate).is_some();
         let votes = self.environment.votes(std::mem::take(&mut self.votes));
         tracing::debug!(resource = %self.checked.resource, owner = %self.owner, ?reason, %votes, "failed");
-        Failed {
+        FailedAttempt {
             reason,
             votes,
             hint: if self.largest_counter == 0 { 0 } else { self.largest_counter + 1 },

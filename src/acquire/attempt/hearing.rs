@@ -2,7 +2,7 @@
 
 use super::{Asked, AttemptPerformer};
 use crate::{
-    algorithm::{attempt::LockVote, holder::holder, queueing::Deferral},
+    algorithm::{attempt::LockVote, failed_attempt::Deferral, holder::holder},
     node::{Answer, Holder, Queued},
     values::Vote,
 };

@@ -1,7 +1,7 @@
 //! Waiting in the queue, told as stories.
 
 use super::*;
-use crate::values::{NodeError, Refusal};
+use crate::values::{NodeError, Refusal, Votes};
 
 const PACING: Pacing = Pacing {
     first_poll: Duration::from_millis(500),
@@ -42,6 +42,12 @@ fn deferral(node: usize, holder: Option<&str>, patience: u64) -> Deferral {
     Deferral { node, is_queued: true, rank: 0, patience, holder }
 }
 
+fn failed(reason: FailureReason, votes: &[Vote], deferral: Option<&Deferral>) -> FailedAttempt {
+    let nodes = votes.iter().map(|_| "node".into()).collect();
+    let votes = Votes::new(nodes, votes.to_vec());
+    FailedAttempt { reason, votes, hint: 0, took: ROUND_TRIP, deferral: deferral.cloned(), refused: None }
+}
+
 fn lose(
     queueing: &mut Queueing,
     reason: FailureReason,
@@ -50,8 +56,7 @@ fn lose(
     now: u64,
 ) {
     queueing.attempt_begins(at(now));
-    let failed_attempt = FailedAttempt { reason, votes, deferral, took: ROUND_TRIP };
-    queueing.attempt_failed(&failed_attempt, at(now), 0.5);
+    queueing.attempt_failed(&failed(reason, votes, deferral), at(now), 0.5);
 }
 
 fn put_off(queueing: &mut Queueing, deferral: &Deferral, now: u64) {
@@ -100,14 +105,8 @@ fn polls_grow_to_the_longest_and_keep_the_entry() {
     for jitter in [0.0, 0.3, 0.6, 0.99, 0.99, 0.99, 0.99, 0.99] {
         queueing.attempt_begins(at(now));
         let deferral = deferral(4, Some("other"), 60_000);
-        let votes = seen("? ? ? ? ?");
-        let failed_attempt = FailedAttempt {
-            reason: FailureReason::Contended,
-            votes: &votes,
-            deferral: Some(&deferral),
-            took: ROUND_TRIP,
-        };
-        queueing.attempt_failed(&failed_attempt, at(now), jitter);
+        let failed = failed(FailureReason::Contended, &seen("? ? ? ? ?"), Some(&deferral));
+        queueing.attempt_failed(&failed, at(now), jitter);
         let next = queueing.next_attempt().at.saturating_duration_since(at(now));
         assert!(next >= Duration::from_millis(250) && next < ENTRY_TTL, "{next:?}");
         now += u64::try_from(next.as_millis()).unwrap();
@@ -216,14 +215,8 @@ fn a_waiter_that_has_its_turn_at_a_node_that_knows_nothing_of_a_lease_only_waits
     queueing.attempt_begins(at(0));
     assert!(queueing.only_queues(), "to be granted again would help nobody");
     let waits = Deferral { holder: None, ..deferral(4, None, 10_000) };
-    let seen = seen("? ? ? ? ?");
-    let failed_attempt = FailedAttempt {
-        reason: FailureReason::Contended,
-        votes: &seen,
-        deferral: Some(&waits),
-        took: ROUND_TRIP,
-    };
-    queueing.attempt_failed(&failed_attempt, at(1), 0.5);
+    let failed = failed(FailureReason::Contended, &seen("? ? ? ? ?"), Some(&waits));
+    queueing.attempt_failed(&failed, at(1), 0.5);
     assert!(
         queueing.next_attempt().at <= at(10),
         "its unlock may have been on its way: {:?}",
