@@ -10,11 +10,7 @@ use tokio::sync::Notify;
 
 use crate::{
     algorithm::queue_node,
-    client::{
-        in_flight_counter::InFlightCounter,
-        queues::Queues,
-        surroundings::{Entropy, Surroundings},
-    },
+    client::{in_flight_counter::InFlightCounter, queues::Queues, surroundings::Surroundings},
     clock::{Clock, Instant},
     config::CheckedQuorum,
     mutex::lock,
@@ -36,7 +32,7 @@ pub(crate) struct Environment {
     pub(crate) spawner: Arc<dyn Spawner>,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) owners: OwnerIds,
-    pub(crate) attempts: InFlightCounter,
+    pub(crate) attempts: Arc<InFlightCounter>,
     pub(crate) queues: Queues,
     random: Mutex<StdRng>,
     is_closed: AtomicBool,
@@ -49,7 +45,7 @@ impl Environment {
         settings: CheckedQuorum,
         surroundings: Surroundings,
     ) -> Self {
-        let Surroundings { clock, spawner, observer, entropy: Entropy { client, random } } = surroundings;
+        let Surroundings { clock, spawner, observer, client, random } = surroundings;
         Self {
             addresses: nodes.iter().map(|node| Arc::clone(node.address())).collect(),
             nodes,
@@ -58,7 +54,7 @@ impl Environment {
             spawner,
             observer,
             owners: OwnerIds::new(client),
-            attempts: InFlightCounter::default(),
+            attempts: Arc::default(),
             queues: Queues::default(),
             random: Mutex::new(random),
             is_closed: AtomicBool::new(false),

@@ -12,13 +12,8 @@ use tokio::sync::Notify;
 ///
 /// An attempt enters and then looks whether the client is closed; a shutdown closes it and then
 /// looks for attempts. Both in one total order (`SeqCst`), so that one of them sees the other.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct InFlightCounter {
-    shared: Arc<SharedCount>,
-}
-
 #[derive(Debug, Default)]
-struct SharedCount {
+pub(crate) struct InFlightCounter {
     in_flight: AtomicUsize,
     none: Notify,
 }
@@ -26,23 +21,23 @@ struct SharedCount {
 /// One attempt under way, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct InFlight {
-    shared: Arc<SharedCount>,
+    counter: Arc<InFlightCounter>,
 }
 
 impl InFlightCounter {
-    pub(crate) fn enter(&self) -> InFlight {
-        self.shared.in_flight.fetch_add(1, Ordering::SeqCst);
-        InFlight { shared: Arc::clone(&self.shared) }
+    pub(crate) fn enter(self: &Arc<Self>) -> InFlight {
+        self.in_flight.fetch_add(1, Ordering::SeqCst);
+        InFlight { counter: Arc::clone(self) }
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.shared.in_flight.load(Ordering::SeqCst)
+        self.in_flight.load(Ordering::SeqCst)
     }
 
     /// Ready when nothing is under way.
     pub(crate) async fn none(&self) {
         loop {
-            let none = self.shared.none.notified();
+            let none = self.none.notified();
             let mut none = std::pin::pin!(none);
             none.as_mut().enable();
             if self.count() == 0 {
@@ -55,8 +50,8 @@ impl InFlightCounter {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        if self.shared.in_flight.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.shared.none.notify_waiters();
+        if self.counter.in_flight.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.counter.none.notify_waiters();
         }
     }
 }
@@ -69,7 +64,7 @@ mod tests {
 
     #[tokio::test]
     async fn none_is_ready_when_the_last_attempt_is_over() {
-        let in_flight_counter = InFlightCounter::default();
+        let in_flight_counter = Arc::new(InFlightCounter::default());
         let (one, other) = (in_flight_counter.enter(), in_flight_counter.enter());
         let mut none = Box::pin(in_flight_counter.none());
         assert!(none.as_mut().now_or_never().is_none());

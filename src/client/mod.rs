@@ -1,5 +1,8 @@
 //! What all calls of one client need: its nodes, its settings, the world that it lives in, and how
 //! nodes are asked.
+//!
+//! Submitting to a node never blocks, so everything that must happen in any case (rolling back,
+//! unlocking) is submitted on the spot, from `Drop` too, and needs no task to survive for it.
 
 pub(crate) mod asking;
 pub(crate) mod environment;

@@ -65,8 +65,8 @@ impl Queues {
     /// The index of the resource in whose queue others are known to be, or may be.
     ///
     /// A reply that is still to come is waited for, but for `no_longer_than`: the other nodes have
-    /// answered already, so it is due. It costs less than to ask the node anew before the others, or to ask
-    /// all and give their votes back.
+    /// answered already, so it is due. It costs less than to ask the node anew before the others,
+    /// or to ask all and give their votes back.
     ///
     /// # Cancel safety
     ///

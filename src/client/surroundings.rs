@@ -14,30 +14,19 @@ pub(crate) struct Surroundings {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) spawner: Arc<dyn Spawner>,
     pub(crate) observer: Arc<dyn Observer>,
-    pub(crate) entropy: Entropy,
-}
-
-/// Where a client's identity and its jitter come from.
-#[derive(Debug)]
-pub(crate) struct Entropy {
+    /// The client's identity.
     pub(crate) client: Uuid,
+    /// What its jitter comes from.
     pub(crate) random: StdRng,
 }
 
 impl Surroundings {
     /// The real world: tasks run on a tokio runtime, and random numbers come from the operating
-    /// system.
+    /// system, 122 bits of them for the client's uuid.
     pub(crate) fn new(clock: Arc<dyn Clock>, runtime: Handle, observer: Arc<dyn Observer>) -> Self {
-        Self { clock, spawner: Arc::new(runtime), observer, entropy: Entropy::from_os() }
-    }
-}
-
-impl Entropy {
-    /// From the operating system: 122 random bits for the client's uuid.
-    pub(crate) fn from_os() -> Self {
         let client = Uuid::new_v4();
         // The jitter needs to differ between clients, not to be secret.
         let random = StdRng::seed_from_u64(client.as_u64_pair().1);
-        Self { client, random }
+        Self { clock, spawner: Arc::new(runtime), observer, client, random }
     }
 }

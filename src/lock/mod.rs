@@ -1,7 +1,4 @@
-//! Locks: what `algorithm` decides, performed on nodes.
-//!
-//! Submitting to a node never blocks, so everything that must happen in any case (rolling back,
-//! unlocking) is submitted on the spot, from `Drop` too, and needs no task to survive for it.
+//! What callers hold in their hands: clients of quorums, locks, guards, and what they report.
 
 mod admin;
 pub(crate) mod builder;

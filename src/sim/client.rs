@@ -7,7 +7,7 @@ use rand::{SeedableRng, rngs::StdRng};
 use uuid::Uuid;
 
 use crate::{
-    client::surroundings::{Entropy, Surroundings},
+    client::surroundings::Surroundings,
     clock::Clock,
     error::{ConfigError, ConnectError, RenewError},
     lock::{
@@ -189,10 +189,8 @@ impl Client {
             clock: Arc::new(self.clock()),
             spawner: Arc::new(self.spawner()),
             observer: Arc::new(Recorder { world: self.world.clone(), client: self.index }),
-            entropy: Entropy {
-                client: Uuid::from_u64_pair(id(0), id(1)),
-                random: StdRng::seed_from_u64(id(2)),
-            },
+            client: Uuid::from_u64_pair(id(0), id(1)),
+            random: StdRng::seed_from_u64(id(2)),
         }
     }
 

@@ -91,7 +91,7 @@ pub(crate) fn setup(
         monitor: Arc::clone(&surroundings.observer) as _,
         clock: Arc::clone(&surroundings.clock),
         spawner: Arc::clone(&surroundings.spawner),
-        seed: surroundings.entropy.client.as_u64_pair().0,
+        seed: surroundings.client.as_u64_pair().0,
     }
 }
 
