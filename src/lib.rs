@@ -139,7 +139,8 @@ pub mod inspection {
 }
 
 /// The crate whose clients [`QuorumBuilder::clients`] takes, in the version that it takes them in:
-/// redis 1. A new major version of it is a new major version of this crate.
+/// redis 1.8. A new minor version of it is a new minor version of this crate, and a new major one a
+/// new major one.
 pub use ::redis;
 
 #[cfg(feature = "tls")]

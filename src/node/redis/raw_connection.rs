@@ -8,17 +8,22 @@ use std::{
 };
 
 use futures::future::{BoxFuture, FutureExt, poll_fn};
-use redis::{AsyncConnectionConfig, Cmd, RedisError, RedisResult, Value, aio::MultiplexedConnection};
+use redis::{
+    AsyncConnectionConfig, Cmd, ErrorKind, RedisError, RedisResult, Value, aio::MultiplexedConnection,
+};
 
 use super::{
     classify::classify,
-    endpoint::Endpoint,
+    endpoint::{Endpoint, Opened},
     hello_reply::HelloReply,
-    inbox::{Inbox, Mail},
+    inbox::{Inbox, Mail, Outlet},
     intake::Intake,
     waker_filter::WakerFilter,
 };
 use crate::values::NodeError;
+
+#[cfg(test)]
+mod reliances;
 
 /// Commands that the redis crate holds until it has written them. Sending in order relies on there
 /// being room (see [`RawConnection::start`]); the most that are unanswered at once are the calls in
@@ -50,15 +55,14 @@ impl RawConnection {
     pub(super) async fn open(endpoint: &Endpoint) -> Result<Self, NodeError> {
         let intake = Arc::new(Intake::new());
         let (inbox, outlet) = Inbox::new(&intake);
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(None)
-            .set_response_timeout(None)
-            .set_pipeline_buffer_size(ROOM)
-            .set_push_sender(outlet);
-        let (multiplexed, driver) = endpoint.open(config, &intake).await?;
+        let opened = endpoint.open(config(outlet), &intake).await?;
+        Ok(Self::new(opened, inbox, intake))
+    }
+
+    fn new((multiplexed, driver): Opened, inbox: Inbox, intake: Arc<Intake>) -> Self {
         let is_own = driver.is_some();
         let driver = driver.or_else(|| Some(futures::future::pending().boxed()));
-        Ok(Self { multiplexed, driver, waker_filter: WakerFilter::new(), inbox, intake, is_own })
+        Self { multiplexed, driver, waker_filter: WakerFilter::new(), inbox, intake, is_own }
     }
 
     /// Connects to a server that may be a node, and selects the database.
@@ -149,6 +153,10 @@ impl RawConnection {
         let is_unexplained = self.is_own && self.driver.is_none() && !self.intake.has_ended();
         match (self.intake.node_error(), classify(error)) {
             (Some(node_error), _) => node_error,
+            // Half a reply: the server ended in the middle of it, which is no violation.
+            (None, NodeError::Protocol(_)) if error.kind() == ErrorKind::Parse && self.intake.has_ended() => {
+                NodeError::Disconnected
+            }
             (None, NodeError::Disconnected) if is_unexplained => {
                 NodeError::Protocol("the server sent what is no RESP3".into())
             }
@@ -161,6 +169,14 @@ impl fmt::Debug for RawConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RawConnection").field("is_open", &self.driver.is_some()).finish_non_exhaustive()
     }
+}
+
+fn config(outlet: Outlet) -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new()
+        .set_connection_timeout(None)
+        .set_response_timeout(None)
+        .set_pipeline_buffer_size(ROOM)
+        .set_push_sender(outlet)
 }
 
 /// What is said when a connection ends without a word.

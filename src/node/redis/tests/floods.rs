@@ -1,5 +1,6 @@
 //! Servers that send what nobody asked for.
 
+use futures::future::poll_fn;
 use tokio::{
     io::{AsyncWriteExt, copy},
     net::{TcpListener as Listening, TcpStream},

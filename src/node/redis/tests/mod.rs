@@ -4,7 +4,6 @@
 
 use std::{
     sync::Arc,
-    task::Poll,
     time::{Duration, Instant},
 };
 
@@ -18,7 +17,6 @@ use crate::{
     },
     values::{OwnerId, Resource},
 };
-use futures::future::poll_fn;
 
 mod conformance;
 mod errors;
@@ -221,27 +219,4 @@ async fn a_thousand_subscriptions_do_not_get_in_the_way_of_calls() {
     while !server.ask::<Vec<Vec<u8>>>(&["PUBSUB", "CHANNELS"]).is_empty() {
         assert!(Instant::now() < patience, "subscriptions are left behind");
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_command_is_queued_at_once_even_by_a_task_that_has_used_up_its_budget() {
-    let server = Server::start();
-    let Destination::Server(endpoint) = route(&server.url()).leads_to else { panic!("a set of servers") };
-    let (mut raw, _) = RawConnection::open_node(&endpoint).await.unwrap();
-    let mut set = redis::cmd("SET");
-    set.arg("key").arg("value");
-    let unpolled = poll_fn(|context| {
-        while Box::pin(tokio::task::consume_budget()).poll_unpin(context).is_ready() {}
-        Poll::Ready(raw.start(set.clone()))
-    })
-    .await;
-    let mut get = redis::cmd("GET");
-    get.arg("key");
-    let mut answering = raw.start(get);
-    let answer = poll_fn(|context| {
-        assert!(raw.poll_drive(context).is_pending(), "the connection broke");
-        raw.poll_answer(&mut answering, context)
-    });
-    assert_eq!(answer.await.unwrap(), redis::Value::BulkString(b"value".to_vec()));
-    drop(unpolled);
 }
