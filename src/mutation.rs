@@ -3,6 +3,11 @@
 //! A test that has never failed shows nothing. So the rules that promises rest on can be switched
 //! off, one at a time and by tests alone, and for each there is a test that sees the difference. In
 //! any other build [`is_on`] is `false` and costs nothing.
+//!
+//! What is broken has to be what runs, so the hooks stand in production code. A hook is where it
+//! changes one thing: it wraps the result of a pure function ([`altered`]), or stands alone in a
+//! small function that is named after the rule. No function has two, and none is within the
+//! condition of a decision that rests on more than the rule.
 
 /// One rule, broken.
 #[cfg_attr(not(test), allow(dead_code, reason = "only tests break rules"))]
@@ -100,6 +105,11 @@ pub(crate) fn is_on(mutation: Mutation) -> bool {
 #[cfg(not(test))]
 pub(crate) const fn is_on(_: Mutation) -> bool {
     false
+}
+
+/// What a rule says; or, where that is broken, what `broken` makes of it.
+pub(crate) fn altered<T>(mutation: Mutation, said: T, broken: impl FnOnce(T) -> T) -> T {
+    if is_on(mutation) { broken(said) } else { said }
 }
 
 /// Breaks a rule on this thread while it lives.

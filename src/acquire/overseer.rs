@@ -130,8 +130,7 @@ impl Overseer {
             let is_awaited = waiters.are_several(call.resources());
             let lasts = if is_awaited { settings.parameters.hand_over } else { settings.attempt_timeout };
             // It was due before the first of these looks, by anything between nothing and a pause.
-            let is_overdue = pause(&waiters.environment) * (seen - 1) >= lasts;
-            if is_overdue && !mutation::is_on(Mutation::KeepWhatNobodyPolls) {
+            if is_overdue(pause(&waiters.environment) * (seen - 1), lasts) {
                 call.take_back(seen);
             }
         }
@@ -140,6 +139,11 @@ impl Overseer {
         }
         is_any_due
     }
+}
+
+/// Whether a call that was not polled for so long is taken back, where polled ones last so long.
+fn is_overdue(unpolled: Duration, lasts: Duration) -> bool {
+    mutation::altered(Mutation::KeepWhatNobodyPolls, unpolled >= lasts, |_| false)
 }
 
 impl fmt::Debug for Overseer {

@@ -41,6 +41,12 @@ impl Plan {
             Self::First(_) | Self::Woken(_) => None,
         }
     }
+
+    /// Whether the client goes behind those that are queued.
+    fn yields_to_the_queue(&self) -> bool {
+        let is_newcomer = matches!(self, Self::First(_));
+        mutation::altered(Mutation::IgnoreTheQueue, is_newcomer, |_| false)
+    }
 }
 
 /// What every attempt of a lock goes by.
@@ -193,8 +199,7 @@ impl Attempt {
     /// The queue node of one of the resources says that others are in it: a newcomer goes there,
     /// too.
     pub(crate) fn queue_is_occupied(&mut self) {
-        let is_first = matches!(self.plan, Plan::First(_));
-        self.is_put_off |= is_first && !mutation::is_on(Mutation::IgnoreTheQueue);
+        self.is_put_off |= self.plan.yields_to_the_queue();
     }
 
     /// Another node has a queue, as it is the queue node if the first cannot be.
@@ -230,9 +235,7 @@ impl Attempt {
     /// What to do at `now`. To be asked again after every step but the last two, and whenever
     /// something was heard or the time of a [`AttemptStep::Wait`] has come.
     pub(crate) fn step(&mut self, now: Instant) -> AttemptStep {
-        if mutation::is_on(Mutation::StartAfterFirstAnswer) && self.answered().len() <= 1 {
-            self.start = now;
-        }
+        self.start = self.counts_from(now);
         self.lock.expire(now);
         self.confirm.expire(now);
         match self.phase {
@@ -247,7 +250,7 @@ impl Attempt {
     /// Nodes at which something of this attempt may be, or may still arrive, and whether each has
     /// answered the lock.
     pub(crate) fn to_roll_back(&self) -> impl Iterator<Item = (usize, bool)> {
-        let asked = self.lock.asked();
+        let asked = mutation::altered(Mutation::RollbackSkipsSilent, self.lock.asked(), |_| NodeSet::EMPTY);
         self.lock_votes.iter().enumerate().filter_map(move |(node, lock_vote)| match lock_vote {
             LockVote::Granted(_) | LockVote::Failed => Some((node, true)),
             LockVote::Silent => asked.contains(node).then_some((node, false)),
@@ -270,7 +273,7 @@ impl Attempt {
     }
 
     fn step_locking(&mut self, now: Instant) -> AttemptStep {
-        if self.is_too_late(now, self.lock.result()) {
+        if self.is_too_late(now) {
             return self.abandon(now);
         }
         let result = self.lock.result();
@@ -319,12 +322,8 @@ impl Attempt {
         for node in cannot.iter() {
             self.confirm.abstain(node);
         }
-        if self.is_too_late(now, self.confirm.result()) {
+        if self.is_too_late(now) {
             return self.abandon(now);
-        }
-        if mutation::is_on(Mutation::NoWriteBack) {
-            self.phase = AttemptPhase::Acquired(token);
-            return AttemptStep::Acquired { token: FencingToken::new(token) };
         }
         match self.confirm.result() {
             TallyResult::Won => {
@@ -386,9 +385,21 @@ impl Attempt {
     }
 
     /// Whether the attempt is over, even if it has its quorum.
-    fn is_too_late(&self, now: Instant, result: TallyResult) -> bool {
-        let skips_check = mutation::is_on(Mutation::SkipLastValidityCheck) && result == TallyResult::Won;
-        now >= self.end() && !skips_check
+    fn is_too_late(&self, now: Instant) -> bool {
+        let is_late = now >= self.end();
+        mutation::altered(Mutation::SkipLastValidityCheck, is_late, |is_late| is_late && !self.has_quorum())
+    }
+
+    fn has_quorum(&self) -> bool {
+        let round = if let AttemptPhase::Confirming(_) = self.phase { &self.confirm } else { &self.lock };
+        round.result() == TallyResult::Won
+    }
+
+    /// From when on the validity counts: from before the first byte, whatever is heard.
+    fn counts_from(&self, now: Instant) -> Instant {
+        mutation::altered(Mutation::StartAfterFirstAnswer, self.start, |start| {
+            if self.answered().len() <= 1 { now } else { start }
+        })
     }
 
     /// When the attempt is over whatever is heard.

@@ -1,6 +1,9 @@
 //! The fencing token of a quorum.
 
-use crate::algorithm::node_set::NodeSet;
+use crate::{
+    algorithm::node_set::NodeSet,
+    mutation::{self, Mutation},
+};
 
 /// The votes for a lease's token, and who has confirmed it.
 ///
@@ -51,7 +54,8 @@ impl Fencing {
     /// Nodes at which the token is confirmed.
     pub(crate) fn confirmed(&self) -> NodeSet {
         let voted = self.votes_where(|vote, token| vote == token);
-        voted.union(self.written_back)
+        let confirmed = voted.union(self.written_back);
+        mutation::altered(Mutation::NoWriteBack, confirmed, |_| self.votes_where(|_, _| true))
     }
 
     /// Nodes that granted with a smaller vote and have not confirmed the token yet.

@@ -327,25 +327,29 @@ impl Queueing {
     }
 
     fn put_off(&mut self, deferral: &Deferral, named_before: Option<OwnerId>, poll: Duration, now: Instant) {
-        let Deferral { node, is_queued, rank, patience, holder } = deferral;
+        let Deferral { node, is_queued, rank, holder, .. } = deferral;
         self.named = holder.as_ref().and_then(|(owner, _)| owner.clone());
         self.is_named_again = self.named.is_some() && self.named == named_before;
         self.queued_at = Some(*node).filter(|_| *is_queued);
         self.rank = *rank;
-        let patience = match holder {
-            _ if mutation::is_on(Mutation::SleepPastTheEnd) => poll,
-            // The second waiter comes in case that the first does not.
-            Some((_, remaining)) if *rank == 0 => *remaining,
-            Some((_, remaining)) if *rank < LISTENING => *remaining + self.hand_over,
-            None if *is_queued && *rank < LISTENING => self.hand_over,
-            _ => *patience,
-        };
+        let patience = mutation::altered(Mutation::SleepPastTheEnd, self.patience(deferral), |_| poll);
         let patience = patience.max(self.pacing.floor).min(poll);
         // A release that the waiter has not heard of, or was not told, may have been before this
         // answer.
         let only_queues_for = self.only_queues_until.map(|until| until.saturating_duration_since(now));
         self.come_back_at =
             now + only_queues_for.map_or(patience, |left| left.max(self.pacing.floor).min(poll));
+    }
+
+    /// How long a waiter that was put off waits to be woken.
+    fn patience(&self, deferral: &Deferral) -> Duration {
+        match &deferral.holder {
+            // The second waiter comes in case that the first does not.
+            Some((_, remaining)) if deferral.rank == 0 => *remaining,
+            Some((_, remaining)) if deferral.rank < LISTENING => *remaining + self.hand_over,
+            None if deferral.is_queued && deferral.rank < LISTENING => self.hand_over,
+            _ => deferral.patience,
+        }
     }
 
     /// Tries to take what the queue node takes for free.

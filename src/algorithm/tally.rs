@@ -44,7 +44,7 @@ pub(crate) struct Tally {
 impl Electorate {
     /// The least number of votes of which no two sets are disjoint: `nodes / 2 + 1`.
     pub(crate) fn majority(nodes: usize) -> usize {
-        if mutation::is_on(Mutation::HalfIsQuorum) { (nodes / 2).max(1) } else { nodes / 2 + 1 }
+        mutation::altered(Mutation::HalfIsQuorum, nodes / 2 + 1, |majority| (majority - 1).max(1))
     }
 
     /// `needed` must be a majority and at most `nodes`; the builder has checked it.

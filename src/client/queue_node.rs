@@ -64,6 +64,7 @@ impl QueueNode {
 
     /// Whether others are queued, by this node itself.
     pub(crate) fn says_awaited(&self) -> bool {
-        self.is_awaited == Some(true) || (self.is_awaited.is_none() && mutation::is_on(Mutation::MarkUnheard))
+        let is_awaited = self.is_awaited == Some(true);
+        mutation::altered(Mutation::MarkUnheard, is_awaited, |_| self.is_awaited != Some(false))
     }
 }

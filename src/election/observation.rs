@@ -177,7 +177,7 @@ impl LeaderObserver {
     /// What is new in it.
     fn see(&mut self, view: LeaderView) -> Option<Proclamation> {
         let now = view.leader.as_ref().map(|said| (said.term, said.number));
-        let is_new = now > self.last || (mutation::is_on(Mutation::ObserveBackwards) && now != self.last);
+        let is_new = mutation::altered(Mutation::ObserveBackwards, now > self.last, |_| now != self.last);
         if is_new {
             self.poll = self.checked.settings.pacing.first_poll;
         }

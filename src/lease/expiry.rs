@@ -14,7 +14,7 @@ use crate::{
 /// Apart from the watchdog, so that nothing that happens to a renewal can delay the end of a lease.
 /// Guards do not even depend on this: they look at the clock themselves.
 pub(crate) async fn run(leases: Arc<Leases>) {
-    if mutation::is_on(Mutation::LossFedByRenewal) {
+    if !has_its_own_timer() {
         return;
     }
     let environment = &*leases.environment;
@@ -41,12 +41,18 @@ pub(crate) async fn run(leases: Arc<Leases>) {
     }
 }
 
+/// Whether the end of a lease has a timer of its own: always, so a renewal that comes too late has
+/// nothing to tell.
+pub(crate) fn has_its_own_timer() -> bool {
+    !mutation::is_on(Mutation::LossFedByRenewal)
+}
+
 /// Ready when the lease is over, no later than the end of its validity, on a timer of the caller's
 /// own.
 pub(crate) async fn lost(leases: &Leases, lease: &ActiveLease) -> LeaseLost {
     let environment = &*leases.environment;
     let early = environment.clock.granularity();
-    while mutation::is_on(Mutation::LossFedByRenewal) && lease.is_held() {
+    while !has_its_own_timer() && lease.is_held() {
         lease.changed().await;
     }
     loop {

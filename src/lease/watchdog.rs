@@ -14,8 +14,7 @@ use futures::future::{BoxFuture, poll_fn};
 use crate::{
     clock::Instant,
     error::LossReason,
-    lease::{active_lease::ActiveLease, leases::Leases, renewal::Renewal},
-    mutation::{self, Mutation},
+    lease::{active_lease::ActiveLease, expiry, leases::Leases, renewal::Renewal},
     mutex::lock,
     node::{Answer, Operation, Reply, Request, request::Load},
     observer::RenewalOutcome,
@@ -199,11 +198,9 @@ fn decided(leases: &Leases, lease: &ActiveLease, outcome: RenewalOutcome) {
             leases.renewals.set(lease.id, leases.environment.now() + retry_delay(lease.ttl()))
         }
         RenewalOutcome::Gone => drop(leases.lose(lease, LossReason::TakenAway)),
-        RenewalOutcome::TooLate if mutation::is_on(Mutation::LossFedByRenewal) => {
-            leases.lose(lease, LossReason::Expired);
-        }
         // The expiry ends it.
-        RenewalOutcome::TooLate => {}
+        RenewalOutcome::TooLate if expiry::has_its_own_timer() => {}
+        RenewalOutcome::TooLate => drop(leases.lose(lease, LossReason::Expired)),
     }
 }
 

@@ -67,7 +67,7 @@ impl OwnerIds {
 
     /// An owner id that no other attempt has.
     pub(crate) fn fresh(&self) -> OwnerId {
-        let step = if mutation::is_on(Mutation::ReuseOwnerId) { 0 } else { 1 };
+        let step = mutation::altered(Mutation::ReuseOwnerId, 1, |_| 0);
         let number = self.next.fetch_add(step, Ordering::Relaxed);
         OwnerId(format!("{}:{number}", self.client).into_bytes().into())
     }

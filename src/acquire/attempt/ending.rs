@@ -34,16 +34,12 @@ impl AttemptPerformer<'_> {
                 Operation::Unlock(Unlock { resources, owner, notify: false, tombstone, is_awaited: false });
             Request::one(operation, self.environment.must_deliver_until()).blocks_until(keys_over)
         };
-        let is_left = !mutation::is_on(Mutation::NoTombstoneForLock);
-        let leaving = unlock(if is_left { Tombstone::IfMissing } else { Tombstone::Never });
+        let leaving = unlock(Tombstone::IfMissing);
         let clean = unlock(Tombstone::Never);
         let mut nodes = NodeSet::EMPTY;
         for (node, has_answered) in self.attempt.to_roll_back() {
-            if mutation::is_on(Mutation::RollbackSkipsSilent) && !has_answered {
-                continue;
-            }
             if let Some(to) = self.environment.nodes.get(node) {
-                let request = if has_answered { &clean } else { &leaving };
+                let request = if may_land_yet(has_answered) { &leaving } else { &clean };
                 drop(to.call(request.clone()));
                 nodes.insert(node);
             }
@@ -121,13 +117,18 @@ impl AttemptPerformer<'_> {
     }
 }
 
+/// Whether the lock may be executed after the unlock, at a node that has answered it or has not:
+/// then the unlock leaves a tombstone.
+fn may_land_yet(has_answered: bool) -> bool {
+    mutation::altered(Mutation::NoTombstoneForLock, !has_answered, |_| false)
+}
+
 /// The state of the lease at a node after the lock round.
 fn node_lease_state((lock_vote, vote): (&LockVote, &Vote)) -> NodeLeaseState {
-    let is_silent = *lock_vote == LockVote::Silent && !mutation::is_on(Mutation::NoTombstoneForLock);
     NodeLeaseState {
         vote: vote.clone(),
         is_touched: *lock_vote != LockVote::Unsent,
-        unanswered: u32::from(is_silent),
+        unanswered: u32::from(may_land_yet(*lock_vote != LockVote::Silent)),
         was_renewed: false,
         renewed_at: None,
         sent_at: None,

@@ -7,6 +7,7 @@ use crate::{
     client::queue_node::QueueNode,
     clock::Instant,
     error::LossReason,
+    mutation::{self, Mutation},
     node::{Answer, Reply},
     observer::Question,
     values::Vote,
@@ -54,6 +55,20 @@ pub(crate) struct NodeLeaseState {
     /// The same of those of which something was heard: what `renewed_at` goes back to if the next
     /// was not sent.
     pub(crate) sent_at: Option<Instant>,
+}
+
+impl NodeLeaseState {
+    /// A renewal goes there, which may be executed until it is answered.
+    pub(super) fn renewal_begins(&mut self, now: Instant) {
+        if mutation::is_on(Mutation::NoTombstoneForRenewal) {
+            return;
+        }
+        self.unanswered += 1;
+        self.was_renewed = true;
+        // One that is not answered yet may still be executed, whatever becomes of this one.
+        self.sent_at = self.renewed_at;
+        self.renewed_at = Some(now);
+    }
 }
 
 impl LeaseState {

@@ -63,13 +63,8 @@ impl ActiveLease {
         }
         // Before it is overtaken: the node's answer to this is later than its answer to the lock.
         let heard = state.hear_late();
-        let is_noted = !mutation::is_on(Mutation::NoTombstoneForRenewal);
-        if let Some(node_state) = state.nodes.get_mut(node).filter(|_| is_noted) {
-            node_state.unanswered += 1;
-            node_state.was_renewed = true;
-            // One that is not answered yet may still be executed, whatever becomes of this one.
-            node_state.sent_at = node_state.renewed_at;
-            node_state.renewed_at = Some(now);
+        if let Some(node_state) = state.nodes.get_mut(node) {
+            node_state.renewal_begins(now);
         }
         let holds = state.holds;
         drop(state);
@@ -82,9 +77,7 @@ impl ActiveLease {
     pub(crate) fn submit_holds(&self, nodes: &[Arc<dyn Node>], ttl: Duration, now: Instant) {
         for (index, node) in nodes.iter().enumerate() {
             let Some(mut renew) = self.begin_renewal(index, ttl, now) else { return };
-            if mutation::is_on(Mutation::HoldsAsIncrements) {
-                renew.holds = 0;
-            }
+            renew.holds = mutation::altered(Mutation::HoldsAsIncrements, renew.holds, |_| 0);
             let reply = node.call(Request::one(Operation::Renew(renew), now + self.node_timeout));
             lock(&self.state).late.push((index, Question::Renew, reply));
         }
