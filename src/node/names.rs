@@ -1,4 +1,4 @@
-//! The names of keys and channels on a node. The scripts derive the same ones for themselves.
+//! The names of keys and channels on a node, for clients and for the scripts.
 //!
 //! The lock itself is the key with the resource's own name. Names that are derived from it are
 //! Redisson's or follow its rule: `{...}` round the resource, so that a cluster keeps them
@@ -7,32 +7,62 @@
 use crate::values::{OwnerId, Resource};
 
 /// The key of the node metadata.
-#[cfg(test)]
 pub(crate) const METADATA: &str = "redquorum:node";
-
 /// The key that is there while a node must not vote.
-#[cfg(test)]
 pub(crate) const QUARANTINE: &str = "redquorum:quarantine";
-
-/// The key that is there while there is any tombstone or wait queue.
-#[cfg(test)]
+/// The key that is there while there is any tombstone, wait queue or mark.
 pub(crate) const ANY: &str = "redquorum:any";
+
+// What goes before the name of a resource: in braces unless it has a brace, as Redisson does it.
+const CHANNEL: &str = "redisson_lock__channel:";
+const COUNTER: &str = "redisson_lock_token:";
+const TOMBSTONE: &str = "redquorum:gone:";
+
+// Always in braces: `a` and `{a}` are two elections, and have two queues and two marks. A waiter for
+// one must not keep the other from anybody.
+const LEADER: &str = "redquorum:leader:{";
+const QUEUE: &str = "redquorum:queue:{";
+const ENTRY_TTL: &str = "redquorum:entry_ttl:{";
+const WOKEN: &str = "redquorum:woken:{";
+const MARK: &str = "redquorum:mark:{";
+const TURN: &str = "redquorum:turn:{";
+const NEXT: &str = "redquorum:next:{";
+
+/// The script with these names in it: `$QUEUE` stands there for the text of one.
+pub(crate) fn spell_out(script: &str) -> String {
+    let names = [
+        ("$METADATA", METADATA),
+        ("$QUARANTINE", QUARANTINE),
+        ("$ANY", ANY),
+        ("$CHANNEL", CHANNEL),
+        ("$COUNTER", COUNTER),
+        ("$TOMBSTONE", TOMBSTONE),
+        ("$LEADER", LEADER),
+        ("$QUEUE", QUEUE),
+        ("$ENTRY_TTL", ENTRY_TTL),
+        ("$WOKEN", WOKEN),
+        ("$MARK", MARK),
+        ("$TURN", TURN),
+        ("$NEXT", NEXT),
+    ];
+    names.iter().fold(script.to_owned(), |text, (name, value)| text.replace(name, &format!("'{value}'")))
+}
 
 /// The channel on which the release of a resource is told, as Redisson names it.
 pub(crate) fn notice_channel(resource: &Resource) -> Vec<u8> {
-    named(b"redisson_lock__channel:", resource)
+    named(CHANNEL, resource)
 }
 
 /// The key of a resource's fencing counter, as Redisson names it.
 #[cfg(test)]
 pub(crate) fn counter(resource: &Resource) -> Vec<u8> {
-    named(b"redisson_lock_token:", resource)
+    named(COUNTER, resource)
 }
 
 /// The key of the tombstone that refuses late requests of an owner.
 #[cfg(test)]
 pub(crate) fn tombstone(resource: &Resource, owner: &OwnerId) -> Vec<u8> {
-    let mut name = named(b"redquorum:gone:", resource);
+    let mut name = named(TOMBSTONE, resource);
     name.push(b':');
     name.extend_from_slice(owner.as_bytes());
     name
@@ -40,53 +70,49 @@ pub(crate) fn tombstone(resource: &Resource, owner: &OwnerId) -> Vec<u8> {
 
 /// The key of what a leader says of itself, which is also the topic on which changes of it are
 /// told.
-///
-/// Always in braces: `a` and `{a}` are two elections, and cannot share a key as they share a
-/// counter.
 pub(crate) fn leader(resource: &Resource) -> Resource {
-    Resource::internal([b"redquorum:leader:{", resource.as_bytes(), b"}"].concat())
+    Resource::internal(in_braces(LEADER, resource))
 }
 
 /// The topic on which one waiter in the queue of a resource is told that it is its turn.
 pub(crate) fn turn(resource: &Resource, waiter: &OwnerId) -> Resource {
-    Resource::internal([b"redquorum:turn:{", resource.as_bytes(), b"}:", waiter.as_bytes()].concat())
+    of_waiter(TURN, resource, waiter)
 }
 
 /// The topic on which a waiter is told that it is one of the first two in the queue: these listen
 /// for releases, too.
 pub(crate) fn next(resource: &Resource, waiter: &OwnerId) -> Resource {
-    Resource::internal([b"redquorum:next:{", resource.as_bytes(), b"}:", waiter.as_bytes()].concat())
+    of_waiter(NEXT, resource, waiter)
 }
 
 /// Whether a topic is one waiter's own.
 #[cfg(test)]
 pub(crate) fn is_of_waiter(topic: &Resource) -> bool {
-    [&b"redquorum:turn:"[..], b"redquorum:next:"].iter().any(|prefix| topic.as_bytes().starts_with(prefix))
+    [TURN, NEXT].iter().any(|prefix| topic.as_bytes().starts_with(prefix.as_bytes()))
 }
 
-/// The key of a resource's waiters, in the order of their tickets. Always in braces, as a leader's
-/// is: a waiter for `a` must not keep `{a}` from anybody.
+/// The key of a resource's waiters, in the order of their tickets.
 #[cfg(test)]
 pub(crate) fn queue(resource: &Resource) -> Vec<u8> {
-    [b"redquorum:queue:{", resource.as_bytes(), b"}"].concat()
+    in_braces(QUEUE, resource)
 }
 
 /// The key that says which waiter was woken last, and when for the first time.
 #[cfg(test)]
 pub(crate) fn woken(resource: &Resource) -> Vec<u8> {
-    [b"redquorum:woken:{", resource.as_bytes(), b"}"].concat()
+    in_braces(WOKEN, resource)
 }
 
 /// The key that is there while newcomers let the waiters for a resource go first.
 #[cfg(test)]
 pub(crate) fn mark(resource: &Resource) -> Vec<u8> {
-    [b"redquorum:mark:{", resource.as_bytes(), b"}"].concat()
+    in_braces(MARK, resource)
 }
 
 /// The key that says until when each of their entries is kept.
 #[cfg(test)]
 pub(crate) fn entry_ttls(resource: &Resource) -> Vec<u8> {
-    [b"redquorum:entry_ttl:{", resource.as_bytes(), b"}"].concat()
+    in_braces(ENTRY_TTL, resource)
 }
 
 /// The resource that stands for all those with the same derived names: `a` for itself and for
@@ -102,13 +128,21 @@ pub(crate) fn shared_key_alias(resource: &Resource) -> Resource {
         .unwrap_or_else(|| resource.clone())
 }
 
-fn named(prefix: &[u8], resource: &Resource) -> Vec<u8> {
-    let resource = resource.as_bytes();
+fn named(prefix: &str, resource: &Resource) -> Vec<u8> {
+    let (prefix, resource) = (prefix.as_bytes(), resource.as_bytes());
     if resource.contains(&b'{') {
         [prefix, resource].concat()
     } else {
         [prefix, b"{", resource, b"}"].concat()
     }
+}
+
+fn in_braces(prefix: &str, resource: &Resource) -> Vec<u8> {
+    [prefix.as_bytes(), resource.as_bytes(), b"}"].concat()
+}
+
+fn of_waiter(prefix: &str, resource: &Resource, waiter: &OwnerId) -> Resource {
+    Resource::internal([&in_braces(prefix, resource), &b":"[..], waiter.as_bytes()].concat())
 }
 
 #[cfg(test)]

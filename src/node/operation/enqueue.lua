@@ -20,20 +20,20 @@ end
 function node.enter_queue(resource, waiter, ticket, entry_ttl)
   local now = node.milliseconds()
   if ticket == '0' then
-    local last = redis.call('ZRANGE', QUEUE .. resource .. '}', -1, -1, 'WITHSCORES')[2]
+    local last = redis.call('ZRANGE', $QUEUE .. resource .. '}', -1, -1, 'WITHSCORES')[2]
     ticket = math.max(now * 1000, (tonumber(last) or 0) + 1)
   else
     -- It has come, so it is not overdue any more.
     if node.woken(resource) == waiter then
-      redis.pcall('DEL', WOKEN .. resource .. '}')
+      redis.pcall('DEL', $WOKEN .. resource .. '}')
     end
     ticket = math.min(tonumber(ticket), (now + 3600000) * 1000)
   end
-  if node.set_with_ttl(QUEUE .. resource .. '}', ticket, waiter, entry_ttl) then
+  if node.set_with_ttl($QUEUE .. resource .. '}', ticket, waiter, entry_ttl) then
     -- A waiter that was woken in a queue that is over was not woken in this one.
-    redis.pcall('DEL', WOKEN .. resource .. '}')
+    redis.pcall('DEL', $WOKEN .. resource .. '}')
   end
-  node.set_with_ttl(ENTRY_TTL .. resource .. '}', now + tonumber(entry_ttl), waiter, entry_ttl)
+  node.set_with_ttl($ENTRY_TTL .. resource .. '}', now + tonumber(entry_ttl), waiter, entry_ttl)
   node.sign()
   return ticket
 end
@@ -42,7 +42,7 @@ end
 -- and how many are before it.
 function node.ttl_before(resource, waiter)
   while true do
-    local queue = QUEUE .. resource .. '}'
+    local queue = $QUEUE .. resource .. '}'
     local rank = redis.call('ZRANK', queue, waiter)
     local before = rank ~= 0 and redis.call('ZRANGE', queue, (rank or 0) - 1, (rank or 0) - 1)[1]
     local left = before and node.entry_ttl_left(resource, before)

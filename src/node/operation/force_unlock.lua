@@ -17,7 +17,7 @@ function node.force_unlock(resources)
         if held.owner then
           node.write_tombstone(resource, held.owner)
         end
-        redis.call('PUBLISH', CHANNEL .. braced(resource), '0')
+        redis.call('PUBLISH', $CHANNEL .. braced(resource), '0')
         pcall(node.next_in_queue, resource)
       end
     end)

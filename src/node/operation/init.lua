@@ -12,7 +12,7 @@ function node.init(_, is_real, time_of_client)
     -- The metadata first, with the minimum token of a new node: what an error in between leaves
     -- waits out its quarantine.
     node.write_metadata(0, '0')
-    if redis.call('DEL', QUARANTINE) == 1 then
+    if redis.call('DEL', $QUARANTINE) == 1 then
       node.known_signs = false
     end
   end

@@ -2,7 +2,7 @@
 node.arity.inspect = 0
 function node.inspect(resources)
   local held = node.holder(resources[1])
-  local counter = redis.call('GET', COUNTER .. braced(resources[1]))
+  local counter = redis.call('GET', $COUNTER .. braced(resources[1]))
   counter = counter and node.integer(counter) or 0
   local fingerprint_of_metadata = node.metadata().fingerprint or false
   local abstains = node.abstention()

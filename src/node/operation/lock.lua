@@ -37,8 +37,8 @@ function node.let_first(resources, seen)
   local marked
   for i = 1, node.signs().has_any and #resources or 0 do
     local resource = resources[i]
-    local mark = MARK .. resource .. '}'
-    if redis.call('EXISTS', QUEUE .. resource .. '}', mark) > 0 then
+    local mark = $MARK .. resource .. '}'
+    if redis.call('EXISTS', $QUEUE .. resource .. '}', mark) > 0 then
       if node.is_awaited(resource) then
         return i - 1, 1
       end

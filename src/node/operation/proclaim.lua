@@ -7,7 +7,7 @@ function node.proclaim(resources, owner, term, number, value, since, ttl)
   if not held or held.owner ~= owner then
     return { 'not_leader' }
   end
-  local name = LEADER .. resource .. '}'
+  local name = $LEADER .. resource .. '}'
   local before = redis.call('HMGET', name, 'owner', 'number')
   local number_before = before[1] == owner and tonumber(before[2]) or -1
   if number_before > tonumber(number) then
@@ -19,7 +19,7 @@ function node.proclaim(resources, owner, term, number, value, since, ttl)
   if number_before ~= tonumber(number) then
     redis.call('HSET', name, 'owner', owner, 'term', term, 'number', number, 'value', value, 'since', since)
     redis.call('PEXPIRE', name, ttl)
-    redis.call('PUBLISH', CHANNEL .. braced(name), '0')
+    redis.call('PUBLISH', $CHANNEL .. braced(name), '0')
   end
   return { 'proclaimed' }
 end

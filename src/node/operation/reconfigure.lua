@@ -8,7 +8,7 @@ function node.reconfigure(_, from, to)
   if current ~= from and current ~= to then
     return { 'wrong_quorum', current }
   end
-  redis.call('HSET', METADATA, 'fingerprint', to, 'new', '0')
+  redis.call('HSET', $METADATA, 'fingerprint', to, 'new', '0')
   node.known_metadata = false
   return node.registered()
 end

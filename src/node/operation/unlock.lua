@@ -28,7 +28,7 @@ function node.unlock_any(resources, owner, kind)
       deleted = deleted + 1
       -- Waiters go before newcomers, if there are any that are known: best effort, too.
       pcall(node.pass_mark, resource, notify == '1', is_known == '1')
-      reply = notify == '1' and redis.pcall('PUBLISH', CHANNEL .. braced(resource), '0')
+      reply = notify == '1' and redis.pcall('PUBLISH', $CHANNEL .. braced(resource), '0')
     elseif reply ~= 0 then
       -- A replica refuses to delete even what is not there, and then there is nothing to deliver.
       local field = redis.pcall('HMGET', resource, owner)

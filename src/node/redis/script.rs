@@ -9,6 +9,7 @@ use redis::{Cmd, Value};
 
 use crate::{
     node::{
+        names,
         operation::{Answer, Arguments, OTHER_SCRIPTS, Operation, Said, USUAL_SCRIPTS, fingerprint, text},
         parameters::{QuorumParameters, RestartGuard},
         redis::classify::{classify_caught, classify_code},
@@ -30,8 +31,8 @@ static TEXT: LazyLock<String> = LazyLock::new(|| {
         include_str!("scripts/writing.lua"),
     ];
     let others = [include_str!("scripts/queue.lua"), include_str!("scripts/registration.lua")];
-    [
-        &[include_str!("scripts/names.lua"), "local function define()\n"][..],
+    let text = [
+        &["local function define(braced)\n"][..],
         &usual,
         USUAL_SCRIPTS,
         &["function node.define_others()\n"],
@@ -40,7 +41,8 @@ static TEXT: LazyLock<String> = LazyLock::new(|| {
         &["end\nreturn node\nend\n", include_str!("scripts/dispatch.lua")],
     ]
     .concat()
-    .concat()
+    .concat();
+    names::spell_out(&text)
 });
 
 static SHA: LazyLock<String> = LazyLock::new(|| sha1_smol::Sha1::from(TEXT.as_str()).digest().to_string());
@@ -81,10 +83,10 @@ pub(crate) fn command(parameters: &QuorumParameters, operations: &[Operation]) -
     let QuorumParameters { fingerprint, guard, max_ttl, counter_ttl, hand_over, incarnation, .. } =
         parameters;
     let (guard, incarnation) = match guard {
-        RestartGuard::PerConnection => ("per_connection", incarnation.as_deref().unwrap_or_default()),
+        RestartGuard::PerConnection => ("connection", incarnation.as_deref().unwrap_or_default()),
         // The metadata of no node is of this incarnation, and no lock or renewal takes a short way:
         // each asks the server for its incarnation.
-        RestartGuard::PerVote => ("per_vote", "-"),
+        RestartGuard::PerVote => ("vote", "-"),
         RestartGuard::Off => ("off", incarnation.as_deref().unwrap_or_default()),
     };
     command.arg(fingerprint.as_str()).arg(incarnation).arg(whole_milliseconds(*counter_ttl));

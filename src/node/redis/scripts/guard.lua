@@ -20,18 +20,18 @@ function node.abstention()
   if guard == 'off' then
     return nil
   end
-  if guard == 'per_vote' then
+  if guard == 'vote' then
     this = node.incarnation()
   end
   -- The metadata has to be of this incarnation.
   if not (this and node.metadata().incarnation == this) then
     return { 'abstains' }
   end
-  local renewals_from = node.signs().is_quarantined and redis.call('GET', QUARANTINE)
+  local renewals_from = node.signs().is_quarantined and redis.call('GET', $QUARANTINE)
   if not renewals_from then
     return nil
   end
-  local remaining = math.max(redis.call('PTTL', QUARANTINE), 0)
+  local remaining = math.max(redis.call('PTTL', $QUARANTINE), 0)
   return { 'abstains', remaining, renewals_from = tonumber(renewals_from) or 0 }
 end
 
@@ -49,7 +49,7 @@ function node.note_quorum()
   local metadata = node.metadata()
   local is_empty = not metadata.fingerprint and node.guard ~= 'off' and not metadata.is_new
   if is_empty or (metadata.is_new == '1' and node.signs().is_quarantined) then
-    redis.call('HSET', METADATA, 'new', '0')
+    redis.call('HSET', $METADATA, 'new', '0')
     node.known_metadata = false
   end
 end

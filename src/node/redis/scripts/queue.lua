@@ -3,7 +3,7 @@
 -- The waiter that was woken last, and when it was for the first time, by the node's clock; nil if
 -- no queued waiter was.
 function node.woken(resource)
-  local text = redis.call('GET', WOKEN .. resource .. '}')
+  local text = redis.call('GET', $WOKEN .. resource .. '}')
   local at, waiter = string.match(text or '', '^(%d+) (.*)$')
   return waiter, tonumber(at)
 end
@@ -11,25 +11,25 @@ end
 -- Takes a waiter out of the queue. A waiter that becomes one of the first two by that is told:
 -- these listen for releases, too. The notice is best effort.
 function node.leave_queue(resource, waiter)
-  local queue = QUEUE .. resource .. '}'
+  local queue = $QUEUE .. resource .. '}'
   local rank = redis.call('ZRANK', queue, waiter)
   if not rank then
     return
   end
   redis.call('ZREM', queue, waiter)
-  redis.call('ZREM', ENTRY_TTL .. resource .. '}', waiter)
+  redis.call('ZREM', $ENTRY_TTL .. resource .. '}', waiter)
   if node.woken(resource) == waiter then
-    redis.pcall('DEL', WOKEN .. resource .. '}')
+    redis.pcall('DEL', $WOKEN .. resource .. '}')
   end
   local next = rank < 2 and redis.call('ZRANGE', queue, 1, 1)[1]
   if next then
-    redis.pcall('PUBLISH', CHANNEL .. NEXT .. resource .. '}:' .. next, '0')
+    redis.pcall('PUBLISH', $CHANNEL .. $NEXT .. resource .. '}:' .. next, '0')
   end
 end
 
 -- For how many milliseconds a waiter's entry is kept; nil if its ttl is over.
 function node.entry_ttl_left(resource, waiter)
-  local left = tonumber(redis.call('ZSCORE', ENTRY_TTL .. resource .. '}', waiter) or 0) - node.milliseconds()
+  local left = tonumber(redis.call('ZSCORE', $ENTRY_TTL .. resource .. '}', waiter) or 0) - node.milliseconds()
   return left >= 0 and left or nil
 end
 
@@ -40,7 +40,7 @@ end
 -- on.
 function node.next_in_queue(resource, asking, ticket)
   while true do
-    local first = redis.call('ZRANGE', QUEUE .. resource .. '}', 0, 1, 'WITHSCORES')
+    local first = redis.call('ZRANGE', $QUEUE .. resource .. '}', 0, 1, 'WITHSCORES')
     local head, second = first[1], first[3]
     if not head or head == asking then
       return head
@@ -53,15 +53,15 @@ function node.next_in_queue(resource, asking, ticket)
     if asking and (not second or second == asking) and is_overdue then
       return asking
     end
-    local turn = CHANNEL .. TURN .. resource .. '}:' .. head
+    local turn = $CHANNEL .. $TURN .. resource .. '}:' .. head
     if node.entry_ttl_left(resource, head) and redis.call('PUBLISH', turn, '0') > 0 then
       -- A waiter that was woken before keeps the time of its first wake.
       if woken ~= head then
         local now = node.text_of(node.milliseconds())
-        redis.pcall('SET', WOKEN .. resource .. '}', now .. ' ' .. head, 'PX', node.max_ttl)
+        redis.pcall('SET', $WOKEN .. resource .. '}', now .. ' ' .. head, 'PX', node.max_ttl)
       end
       if second and is_overdue then
-        redis.pcall('PUBLISH', CHANNEL .. TURN .. resource .. '}:' .. second, '0')
+        redis.pcall('PUBLISH', $CHANNEL .. $TURN .. resource .. '}:' .. second, '0')
       end
       return head
     end

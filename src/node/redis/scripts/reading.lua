@@ -9,7 +9,7 @@ end
 
 function node.metadata()
   if not node.known_metadata then
-    local incarnation, minimum_token, fingerprint, is_new = unpack(redis.call('HMGET', METADATA, 'incarnation', 'minimum_token', 'fingerprint', 'new'))
+    local incarnation, minimum_token, fingerprint, is_new = unpack(redis.call('HMGET', $METADATA, 'incarnation', 'minimum_token', 'fingerprint', 'new'))
     local is_known = incarnation or minimum_token or fingerprint
     node.known_metadata = { incarnation = incarnation, minimum_token = minimum_token or '0', fingerprint = is_known and (fingerprint or ''), is_new = is_new }
   end
@@ -20,15 +20,15 @@ end
 -- there is neither, and one question answers both.
 function node.signs()
   if not node.known_signs then
-    local signs = redis.call('EXISTS', QUARANTINE, ANY)
-    local quarantines = signs > 0 and redis.call('EXISTS', QUARANTINE) or 0
+    local signs = redis.call('EXISTS', $QUARANTINE, $ANY)
+    local quarantines = signs > 0 and redis.call('EXISTS', $QUARANTINE) or 0
     node.known_signs = { is_quarantined = quarantines > 0, has_any = signs > quarantines }
   end
   return node.known_signs
 end
 
 function node.is_gone(resource, owner)
-  local tombstone = node.signs().has_any and TOMBSTONE .. braced(resource) .. ':' .. owner
+  local tombstone = node.signs().has_any and $TOMBSTONE .. braced(resource) .. ':' .. owner
   return tombstone and redis.call('EXISTS', tombstone) == 1
 end
 
@@ -36,19 +36,19 @@ end
 -- all: where it is missing, nobody needs to look for one. It lives so long that few of them have to
 -- prolong it.
 function node.sign()
-  if redis.call('PTTL', ANY) < node.max_ttl then
-    redis.call('SET', ANY, '1', 'PX', 2 * node.max_ttl)
+  if redis.call('PTTL', $ANY) < node.max_ttl then
+    redis.call('SET', $ANY, '1', 'PX', 2 * node.max_ttl)
   end
   node.known_signs = false
 end
 
 function node.write_tombstone(resource, owner)
-  redis.call('SET', TOMBSTONE .. braced(resource) .. ':' .. owner, '1', 'PX', node.max_ttl)
+  redis.call('SET', $TOMBSTONE .. braced(resource) .. ':' .. owner, '1', 'PX', node.max_ttl)
   node.sign()
 end
 
 function node.has_queue(resource)
-  return node.signs().has_any and redis.call('EXISTS', QUEUE .. resource .. '}') == 1
+  return node.signs().has_any and redis.call('EXISTS', $QUEUE .. resource .. '}') == 1
 end
 
 -- Whether anybody is queued; the first is woken then if the resource is free. To wake is best
@@ -149,7 +149,7 @@ function node.look_up(resources, owner)
     end
   end
   for i = 1, #resources do
-    local name = COUNTER .. braced(resources[i])
+    local name = $COUNTER .. braced(resources[i])
     local text = redis.call('GET', name)
     local counter = text and node.integer(text)
     seen.counters[i], seen.found[i] = name, counter

@@ -22,7 +22,7 @@ end
 -- Has newcomers let those go first who wait for a resource, for so long; if `only_if` is `XX`,
 -- where they are to already. No longer than the sign is there for sure.
 function node.mark(resource, ttl, only_if)
-  local mark, lasts = MARK .. resource .. '}', math.max(math.min(ttl, node.max_ttl), 1)
+  local mark, lasts = $MARK .. resource .. '}', math.max(math.min(ttl, node.max_ttl), 1)
   if not only_if then
     redis.call('SET', mark, '1', 'PX', lasts)
   elseif not redis.call('SET', mark, '1', 'PX', lasts, only_if) then
@@ -34,7 +34,7 @@ end
 -- A mark that stays is over by itself, so nothing depends on whether it may be deleted.
 function node.unmark(resource)
   if node.signs().has_any then
-    redis.pcall('DEL', MARK .. resource .. '}')
+    redis.pcall('DEL', $MARK .. resource .. '}')
   end
 end
 

@@ -109,7 +109,8 @@ fn a_permission_that_is_missing_is_told_by_the_short_way_too() {
     let unlock = unlock("held", "me", true, false);
     let granted = lock("a", "me", 5000, 0);
     for (missing, operations) in [
-        ("hlen", vec![&granted, &refused, &renew]),
+        ("exists", vec![&granted, &refused, &renew]),
+        ("hlen", vec![&refused, &renew]),
         ("hmget", vec![&granted, &refused, &renew]),
         ("pttl", vec![&granted, &refused, &renew]),
         ("pexpire", vec![&granted, &renew]),
