@@ -1,63 +1,21 @@
 //! One attempt to lock: a lock round, and a write-back where the votes differ.
 
-use std::time::Duration;
-
+pub(crate) use self::{
+    plan::{Plan, Rules},
+    step::{AttemptStep, FailureReason},
+};
 use crate::{
-    algorithm::{
-        fencing::Fencing,
-        node_set::NodeSet,
-        round::Round,
-        tally::{Electorate, TallyResult},
-        validity::Validity,
-    },
+    algorithm::{fencing::Fencing, node_set::NodeSet, round::Round, tally::TallyResult},
     clock::Instant,
     mutation::{self, Mutation},
     values::FencingToken,
 };
 
 mod asking;
+mod plan;
+mod step;
 #[cfg(test)]
 mod tests;
-
-/// Who is asked first.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Plan {
-    /// All nodes at once, by somebody who knows of nobody else: one round trip when the resource is
-    /// free. This one is the queue node.
-    First(usize),
-    /// These nodes one after the other until one grants, then all others. A node that is asked
-    /// before any other has granted is asked for a turn, and may be the queue node.
-    Queued(Vec<usize>),
-    /// All nodes at once, for this one has said that it is our turn: it is asked for it, and the
-    /// others to lock. Its refusal counts for all.
-    Woken(usize),
-}
-
-impl Plan {
-    /// Who is asked one after the other.
-    fn queue_nodes(&self) -> Option<&[usize]> {
-        match self {
-            Self::Queued(order) => Some(order),
-            Self::First(_) | Self::Woken(_) => None,
-        }
-    }
-
-    /// Whether the client goes behind those that are queued.
-    fn yields_to_the_queue(&self) -> bool {
-        let is_newcomer = matches!(self, Self::First(_));
-        mutation::altered(Mutation::IgnoreTheQueue, is_newcomer, |_| false)
-    }
-}
-
-/// What every attempt of a lock goes by.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Rules {
-    pub(crate) electorate: Electorate,
-    pub(crate) validity: Validity,
-    pub(crate) ttl: Duration,
-    pub(crate) node_timeout: Duration,
-    pub(crate) attempt_timeout: Duration,
-}
 
 /// A node's vote in the lock round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,36 +32,6 @@ pub(crate) enum LockVote {
     Unsent,
     /// No answer (yet), or none that can be relied on: it may have granted, or may still.
     Silent,
-}
-
-/// What to do next.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum AttemptStep {
-    /// Send the lock to these nodes. `has_turn`: the queue node has granted it.
-    Lock { nodes: NodeSet, has_turn: bool },
-    /// Ask this node for a turn to lock.
-    Enqueue(usize),
-    /// Send the write-back to these nodes.
-    WriteBack { token: u64, nodes: NodeSet },
-    /// Wait for a vote, at most until then.
-    Wait(Instant),
-    /// Take everything back now; more steps follow, until it is known why it failed.
-    Abandon,
-    /// A quorum holds the resource and has confirmed the token.
-    Acquired { token: FencingToken },
-    /// No quorum, for this reason; everything was taken back.
-    Failed(FailureReason),
-}
-
-/// Why an attempt failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FailureReason {
-    /// A quorum answered, and somebody else has votes.
-    Contended,
-    /// Fewer nodes than a quorum answered.
-    NoQuorum,
-    /// The votes came when the validity was over already.
-    Expired,
 }
 
 /// One attempt: it never reads a clock and never sends anything.

@@ -21,6 +21,7 @@ mod forgetting;
 mod guarded;
 mod holds_and_renewals;
 mod messages;
+mod queue_faults;
 mod shutdown;
 mod time;
 mod unpolled;

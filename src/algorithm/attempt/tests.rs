@@ -1,6 +1,9 @@
 //! Attempts, step by step.
 
+use std::time::Duration;
+
 use super::*;
+use crate::algorithm::{tally::Electorate, validity::Validity};
 
 const TTL: Duration = Duration::from_secs(10);
 

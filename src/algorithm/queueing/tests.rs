@@ -1,7 +1,13 @@
 //! Waiting in the queue, told as stories.
 
 use super::*;
-use crate::values::{NodeError, Refusal, Votes};
+use crate::{
+    algorithm::{
+        attempt::FailureReason,
+        failed_attempt::{Deferral, FailedAttempt},
+    },
+    values::{NodeError, Refusal, Votes},
+};
 
 const PACING: Pacing = Pacing {
     first_poll: Duration::from_millis(500),

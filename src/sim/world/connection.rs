@@ -10,7 +10,7 @@ use futures::future::{BoxFuture, FutureExt};
 
 use super::{
     World,
-    network::{Inbound, Outbound, Payload},
+    message::{Inbound, Outbound, Payload},
 };
 use crate::{
     node::{

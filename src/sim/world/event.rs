@@ -2,7 +2,7 @@
 
 use std::task::Waker;
 
-use super::{WorldState, network::Delivery, stores::Access, teardown::Teardown};
+use super::{WorldState, message::Delivery, stores::Access, teardown::Teardown};
 
 /// What happens at a time.
 #[derive(Debug)]

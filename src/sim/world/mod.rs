@@ -42,6 +42,7 @@ use crate::{
 mod connection;
 mod event;
 mod faults;
+mod message;
 mod network;
 mod process;
 mod recorder;

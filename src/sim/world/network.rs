@@ -3,16 +3,18 @@
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     hash::Hash,
-    sync::Arc,
     task::Waker,
 };
 
-use super::{WorldState, event::WorldEvent, server::Readiness, teardown::Teardown};
+use super::{
+    WorldState,
+    event::WorldEvent,
+    message::{Delivery, Inbound, Outbound, Payload},
+    server::Readiness,
+    teardown::Teardown,
+};
 use crate::{
-    node::{
-        Answer, Operation, QuorumParameters, names,
-        transport::{BatchId, ConnectionEvent},
-    },
+    node::{QuorumParameters, names},
     sim::{
         Direction, Schedule, Verdict,
         clock::micros,
@@ -36,39 +38,6 @@ pub(crate) struct Connection {
     subscriptions: BTreeSet<Resource>,
     /// When the last message of each direction arrives, which the next one must not overtake.
     last_arrival: [u64; 2],
-}
-
-/// A message on its way.
-#[derive(Clone, Debug)]
-pub(crate) struct Delivery {
-    pub(super) connection: usize,
-    pub(super) payload: Payload,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) enum Payload {
-    Outbound(Outbound),
-    Inbound(Inbound),
-}
-
-/// From the client to the node.
-#[derive(Clone, Debug)]
-pub(crate) enum Outbound {
-    Hello,
-    Call { batch: BatchId, operations: Arc<[Operation]> },
-    Subscribe(Resource),
-    Unsubscribe(Resource),
-}
-
-/// From the node to the client.
-#[derive(Clone, Debug)]
-pub(crate) enum Inbound {
-    Welcome,
-    Refused(NodeError),
-    Answers { batch: BatchId, answers: Vec<Answer> },
-    Subscribed(Resource),
-    Released(Resource),
-    Closed,
 }
 
 /// The faults of messages and of ways.
@@ -332,28 +301,5 @@ impl Connection {
     /// Whether it leads to this incarnation of the node, and has subscribed to the topic there.
     fn hears(&self, node: usize, epoch: u64, topic: &Resource) -> bool {
         self.node == node && self.epoch == Some(epoch) && self.subscriptions.contains(topic)
-    }
-}
-
-impl Payload {
-    fn direction(&self) -> Direction {
-        match self {
-            Self::Outbound(_) => Direction::Request,
-            Self::Inbound(_) => Direction::Reply,
-        }
-    }
-}
-
-impl Inbound {
-    /// What a connection says of it; `None` for what is part of the handshake.
-    pub(super) fn into_event(self) -> Option<ConnectionEvent> {
-        match self {
-            Self::Answers { batch, answers } => Some(ConnectionEvent::Answers { batch, answers }),
-            Self::Subscribed(resource) => Some(ConnectionEvent::Subscribed(resource)),
-            Self::Released(resource) => Some(ConnectionEvent::Released(resource)),
-            Self::Closed => Some(ConnectionEvent::Closed(NodeError::Disconnected)),
-            Self::Refused(fault) => Some(ConnectionEvent::Closed(fault)),
-            Self::Welcome => None,
-        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use super::network::Delivery;
+use super::message::Delivery;
 use crate::{
     clock::VIRTUAL_EPOCH,
     node::{

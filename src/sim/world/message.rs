@@ -1,0 +1,68 @@
+//! Messages between clients and nodes.
+
+use std::sync::Arc;
+
+use crate::{
+    node::{
+        Answer, Operation,
+        transport::{BatchId, ConnectionEvent},
+    },
+    sim::Direction,
+    values::{NodeError, Resource},
+};
+
+/// A message on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Delivery {
+    pub(super) connection: usize,
+    pub(super) payload: Payload,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Payload {
+    Outbound(Outbound),
+    Inbound(Inbound),
+}
+
+/// From the client to the node.
+#[derive(Clone, Debug)]
+pub(crate) enum Outbound {
+    Hello,
+    Call { batch: BatchId, operations: Arc<[Operation]> },
+    Subscribe(Resource),
+    Unsubscribe(Resource),
+}
+
+/// From the node to the client.
+#[derive(Clone, Debug)]
+pub(crate) enum Inbound {
+    Welcome,
+    Refused(NodeError),
+    Answers { batch: BatchId, answers: Vec<Answer> },
+    Subscribed(Resource),
+    Released(Resource),
+    Closed,
+}
+
+impl Payload {
+    pub(super) fn direction(&self) -> Direction {
+        match self {
+            Self::Outbound(_) => Direction::Request,
+            Self::Inbound(_) => Direction::Reply,
+        }
+    }
+}
+
+impl Inbound {
+    /// What a connection says of it; `None` for what is part of the handshake.
+    pub(super) fn into_event(self) -> Option<ConnectionEvent> {
+        match self {
+            Self::Answers { batch, answers } => Some(ConnectionEvent::Answers { batch, answers }),
+            Self::Subscribed(resource) => Some(ConnectionEvent::Subscribed(resource)),
+            Self::Released(resource) => Some(ConnectionEvent::Released(resource)),
+            Self::Closed => Some(ConnectionEvent::Closed(NodeError::Disconnected)),
+            Self::Refused(fault) => Some(ConnectionEvent::Closed(fault)),
+            Self::Welcome => None,
+        }
+    }
+}
