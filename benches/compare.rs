@@ -2,7 +2,8 @@
 //! this starts itself.
 //!
 //! ```text
-//! cargo bench -p redquorum-benches --bench compare -- [--quick] [--json FILE] [--plot FILE] [--only SCENARIO]...
+//! cargo bench -p redquorum-benches --bench compare -- [--quick] [--json FILE] [--plot FILE]
+//!                                                     [--only SCENARIO]...
 //! cargo bench -p redquorum-benches --bench compare -- --summary FILE...
 //! ```
 //!

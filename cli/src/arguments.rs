@@ -8,7 +8,13 @@ use crate::{commands, exit};
 
 /// Locks that survive the loss of a minority of Redis masters, from a shell.
 #[derive(Debug, Parser)]
-#[command(name = "redquorum", version, max_term_width = 100, arg_required_else_help = true, after_help = exit::help())]
+#[command(
+    name = "redquorum",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    after_help = exit::help()
+)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) general: General,

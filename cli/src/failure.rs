@@ -103,8 +103,8 @@ impl From<ConfigError> for Failure {
         let exit = match error {
             ConfigError::NoSystemCas { reason } => {
                 let message = format!(
-                    "this system has no certificates of CAs to trust ({reason}): install them, or name a file with those of your \
-                     own as `ca` in the table [tls] of the configuration file"
+                    "this system has no certificates of CAs to trust ({reason}): install them, or \
+                     name a file with those of your own as `ca` in the table [tls] of the configuration file"
                 );
                 return Self::new(Exit::Config, message);
             }

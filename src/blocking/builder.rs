@@ -129,8 +129,8 @@ impl QuorumBuilder {
     ///
     /// # Errors
     ///
-    /// As [`crate::QuorumBuilder::init`]; [`ConfigError::NoThread`](crate::error::ConfigError::NoThread)
-    /// beside.
+    /// As [`crate::QuorumBuilder::init`];
+    /// [`ConfigError::NoThread`](crate::error::ConfigError::NoThread) beside.
     pub fn init(self) -> Result<(), AdmissionError> {
         Runtime::start()?.wait(self.builder.init())
     }

@@ -51,8 +51,8 @@ impl RedLock {
     }
 
     /// Makes the lock re-entrant for this owner: while it holds the resource, its locks re-enter
-    /// (default: the owner in whose [`scope`](Owner::scope) or [`sync_scope`](Owner::sync_scope) the
-    /// call is made, or none).
+    /// (default: the owner in whose [`scope`](Owner::scope) or [`sync_scope`](Owner::sync_scope)
+    /// the call is made, or none).
     pub fn owned_by(self, owner: &Owner) -> Self {
         self.map(|lock| lock.owned_by(owner))
     }
@@ -91,8 +91,8 @@ impl RedLock {
     ///
     /// The lease is renewed while the closure runs. **Nothing stops the closure if the lease is
     /// lost**, unlike that of [`crate::RedLock::run`]: it has to ask [`Lease::ensure`] where the
-    /// validity has to be there. That it was lost stands in [`RunOutput::unlock`], beside the value.
-    /// If the closure panics, the panic goes on and the resource is unlocked.
+    /// validity has to be there. That it was lost stands in [`RunOutput::unlock`], beside the
+    /// value. If the closure panics, the panic goes on and the resource is unlocked.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

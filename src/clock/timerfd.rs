@@ -44,7 +44,8 @@ impl Timerfd {
     /// If the runtime has its IO disabled.
     #[expect(
         deprecated,
-        reason = "its successor is unsafe, because not every type owns its descriptor; this one does, and keeps it open"
+        reason = "its successor is unsafe, because not every type owns its descriptor; this one \
+            does, and keeps it open"
     )]
     fn watch(self) -> io::Result<AsyncFd<Arc<OwnedFd>>> {
         AsyncFd::with_interest(self.0, Interest::READABLE)

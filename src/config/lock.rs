@@ -74,8 +74,8 @@ impl LockOptions {
         Self::default()
     }
 
-    /// These, and where nothing is set here, the others. Renewal can be switched off by either, and on
-    /// by neither.
+    /// These, and where nothing is set here, the others. Renewal can be switched off by either, and
+    /// on by neither.
     pub(crate) fn or(self, others: Self) -> Self {
         Self {
             ttl: self.ttl.or(others.ttl),
@@ -119,9 +119,9 @@ impl LockOptions {
         self
     }
 
-    /// How long `lock` and `campaign` go on while no quorum can be asked (default: one ttl, or until
-    /// the nodes vote again that are in quarantine and have told for how long, if that is later).
-    /// While others hold the resource, a call waits without limit.
+    /// How long `lock` and `campaign` go on while no quorum can be asked (default: one ttl, or
+    /// until the nodes vote again that are in quarantine and have told for how long, if that is
+    /// later). While others hold the resource, a call waits without limit.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = Some(patience);
         self

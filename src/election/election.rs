@@ -80,8 +80,9 @@ impl Election {
         Self { request, value: Value::new(value.as_ref()) }
     }
 
-    /// Sets these options; what they leave open stays as it was. Nobody else leads for the ttl after
-    /// a leader crashed; candidates and observers ask by themselves as [`LockOptions::polls`] says.
+    /// Sets these options; what they leave open stays as it was. Nobody else leads for the ttl
+    /// after a leader crashed; candidates and observers ask by themselves as [`LockOptions::polls`]
+    /// says.
     pub fn options(mut self, options: LockOptions) -> Self {
         self.request.settings = options.or(self.request.settings);
         // A leader that was not renewed would step down after a ttl.

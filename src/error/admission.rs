@@ -26,7 +26,8 @@ pub enum AdmissionError {
     /// A node's clock and the client's are further apart than an hour: fencing tokens begin at the
     /// node's time.
     #[error(
-        "the clocks of {node} and of this client are {by:?} apart: set them right, an hour is the most that may be"
+        "the clocks of {node} and of this client are {by:?} apart: set them right, an hour is the \
+         most that may be"
     )]
     ClockOff {
         /// The node's address.
@@ -47,9 +48,9 @@ pub enum AdmissionError {
     },
     /// A node belongs to a quorum already, or may have voted in one, so it is none that is new.
     #[error(
-        "{node} has node metadata already ({theirs}), so it is not new: `init` is for servers that were in no quorum before; a node \
-         that replaces another votes by itself after a quarantine, and a program moves a quorum to another configuration by the \
-         library's `QuorumBuilder::reconfigure`"
+        "{node} has node metadata already ({theirs}), so it is not new: `init` is for servers that \
+         were in no quorum before; a node that replaces another votes by itself after a quarantine, \
+         and a program moves a quorum to another configuration by the library's `QuorumBuilder::reconfigure`"
     )]
     NotNew {
         /// The node's address.

@@ -24,8 +24,8 @@ pub enum ConfigError {
     NoNodesVariable,
     /// A client that only looks was to change something.
     #[error(
-        "this quorum was built by `read_only`, so it only looks: to lock, to lead, to unlock by force or to make a quorum takes one \
-         that was built without"
+        "this quorum was built by `read_only`, so it only looks: to lock, to lead, to unlock by \
+         force or to make a quorum takes one that was built without"
     )]
     ReadOnly,
     /// More nodes than a quorum can count.
@@ -38,7 +38,8 @@ pub enum ConfigError {
     },
     /// One server would have two votes.
     #[error(
-        "node {address} was given twice: each server has one vote, whatever its databases and users, name it once"
+        "node {address} was given twice: each server has one vote, whatever its databases and users, \
+         name it once"
     )]
     DuplicateNode {
         /// The address that stands twice.
@@ -79,8 +80,8 @@ pub enum ConfigError {
     },
     /// A client certificate, or its key, cannot be used.
     #[error(
-        "the client certificate cannot be used ({reason}): expected PEM of the certificate and its chain, and PEM of its own \
-         private key without a passphrase"
+        "the client certificate cannot be used ({reason}): expected PEM of the certificate and its \
+         chain, and PEM of its own private key without a passphrase"
     )]
     ClientCertificate {
         /// What is wrong with it.
@@ -88,7 +89,8 @@ pub enum ConfigError {
     },
     /// The crypto provider that the process has installed can make no TLS 1.2 or 1.3.
     #[error(
-        "the process's crypto provider cannot make TLS ({reason}): install another one for rustls, or none for *ring*"
+        "the process's crypto provider cannot make TLS ({reason}): install another one for rustls, \
+         or none for *ring*"
     )]
     CryptoProvider {
         /// What it lacks.
@@ -96,7 +98,8 @@ pub enum ConfigError {
     },
     /// The system has no CAs that it trusts.
     #[error(
-        "this system has no certificates of CAs to trust ({reason}): install them, or give those of your own by `Tls::ca`"
+        "this system has no certificates of CAs to trust ({reason}): install them, or give those of \
+         your own by `Tls::ca`"
     )]
     NoSystemCas {
         /// Where they were looked for, or what is wrong with them.
@@ -126,7 +129,8 @@ pub enum ConfigError {
     },
     /// A ttl above the quorum's largest.
     #[error(
-        "a ttl of {given:?} is above the quorum's max_ttl of {most:?}: shorten it, or raise max_ttl for all clients"
+        "a ttl of {given:?} is above the quorum's max_ttl of {most:?}: shorten it, or raise max_ttl \
+         for all clients"
     )]
     TtlTooLong {
         /// What was asked for.
@@ -146,7 +150,8 @@ pub enum ConfigError {
     },
     /// An attempt timeout out of range.
     #[error(
-        "an attempt timeout of {given:?} is out of range: it has to be above zero and at most the max_ttl of {most:?}"
+        "an attempt timeout of {given:?} is out of range: it has to be above zero and at most the \
+         max_ttl of {most:?}"
     )]
     AttemptTimeout {
         /// What was asked for.
@@ -188,7 +193,8 @@ pub enum ConfigError {
     },
     /// Fallback polls that cannot be made.
     #[error(
-        "polls every {first:?} to {longest:?}: both have to be at least {least:?}, the first at most the second"
+        "polls every {first:?} to {longest:?}: both have to be at least {least:?}, the first at most \
+         the second"
     )]
     Polls {
         /// The first poll.
@@ -243,7 +249,8 @@ pub enum ConfigError {
     /// Two clients of one quorum in a group, or two quorums that cannot be told apart: they have no
     /// order.
     #[error(
-        "two clients of one quorum ({fingerprint}) are in one group: take its locks from one client, or name quorums apart"
+        "two clients of one quorum ({fingerprint}) are in one group: take its locks from one client, \
+         or name quorums apart"
     )]
     QuorumTwice {
         /// Which.
@@ -255,7 +262,8 @@ pub enum ConfigError {
     /// The blocking API could not start the thread that it works on.
     #[cfg(feature = "blocking")]
     #[error(
-        "no thread for the blocking API could be started: {error}; raise the limit of threads or of open files"
+        "no thread for the blocking API could be started: {error}; raise the limit of threads or of \
+         open files"
     )]
     NoThread {
         /// What the system said.

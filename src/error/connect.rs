@@ -25,8 +25,8 @@ pub enum ConnectError {
     /// The user may not call `INFO`, without which the restart guard cannot tell one incarnation of
     /// a server from another.
     #[error(
-        "the user of {node} may not call INFO, which the restart guard needs: allow it (`ACL SETUSER ... +info`), or set \
-         RestartGuard::Off if the servers keep every vote"
+        "the user of {node} may not call INFO, which the restart guard needs: allow it (`ACL SETUSER \
+         ... +info`), or set RestartGuard::Off if the servers keep every vote"
     )]
     RunIdForbidden {
         /// The node's address.
@@ -34,7 +34,8 @@ pub enum ConnectError {
     },
     /// A node's clock and the client's are further apart than an hour.
     #[error(
-        "the clocks of {node} and of this client are {by:?} apart: set them right, an hour is the most that may be"
+        "the clocks of {node} and of this client are {by:?} apart: set them right, an hour is the \
+         most that may be"
     )]
     ClockOff {
         /// The node's address.
@@ -62,8 +63,8 @@ pub enum ConnectError {
     /// A node is part of a Redis Cluster, which moves keys and promotes replicas. As with those
     /// before, an error only where the other nodes are no quorum.
     #[error(
-        "{node} is part of a Redis Cluster, which moves keys and promotes replicas, and so cannot vote: name standalone masters \
-         (`cluster-enabled no`)"
+        "{node} is part of a Redis Cluster, which moves keys and promotes replicas, and so cannot \
+         vote: name standalone masters (`cluster-enabled no`)"
     )]
     ClusterMode {
         /// The node's address.
@@ -72,8 +73,8 @@ pub enum ConnectError {
     /// A node's address leads to a Sentinel. As with those before, an error only where the other
     /// nodes are no quorum.
     #[error(
-        "{node} is a Sentinel, which keeps no keys: name the master that it watches, as redis+sentinel://{node}/NAME, or the \
-         address of a master"
+        "{node} is a Sentinel, which keeps no keys: name the master that it watches, as \
+         redis+sentinel://{node}/NAME, or the address of a master"
     )]
     SentinelMode {
         /// The node's address.

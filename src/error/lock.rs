@@ -33,7 +33,8 @@ pub enum LockError {
     /// the nodes vote again when every lease is over that they may have forgotten.
     #[error(
         "no quorum for {resource}: {} needed, and nodes are in quarantine for {} more, as they \
-         restarted, were flushed, or are new (if all nodes are new, `redquorum init` or `QuorumBuilder::init` makes them vote at once); {votes}",
+         restarted, were flushed, or are new (if all nodes are new, `redquorum init` or \
+         `QuorumBuilder::init` makes them vote at once); {votes}",
         counted(*needed, "vote"),
         .remaining.map_or("some time".to_owned(), |remaining| format!("{remaining:.1?}"))
     )]

@@ -1,7 +1,7 @@
 //! What can go wrong, each family of operations with an enum of its own.
 //!
-//! An error carries its evidence: what each node said, as [`Votes`](crate::Votes), whose reasons are
-//! [`Refusal`] and [`NodeError`].
+//! An error carries its evidence: what each node said, as [`Votes`](crate::Votes), whose reasons
+//! are [`Refusal`] and [`NodeError`].
 
 pub(crate) mod admission;
 mod config;

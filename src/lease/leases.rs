@@ -75,7 +75,10 @@ impl Leases {
     pub(crate) fn lose(&self, lease: &ActiveLease, reason: LossReason) -> bool {
         let is_lost = lease.lose(reason);
         if is_lost {
-            tracing::warn!(resource = %lease.resource, owner = %lease.owner, token = %lease.token, %reason, "lease lost");
+            tracing::warn!(
+                resource = %lease.resource, owner = %lease.owner, token = %lease.token, %reason,
+                "lease lost"
+            );
             self.tell_end(lease, LeaseEnd::Lost(reason));
             drop(self.unlock_everywhere(lease));
         }

@@ -188,7 +188,10 @@ impl Lane {
 
 /// What becomes of a lease after a renewal.
 fn decided(leases: &Leases, lease: &ActiveLease, outcome: RenewalOutcome) {
-    tracing::debug!(resource = %lease.resource, owner = %lease.owner, token = %lease.token, ?outcome, "renewal");
+    tracing::debug!(
+        resource = %lease.resource, owner = %lease.owner, token = %lease.token, ?outcome,
+        "renewal"
+    );
     if !lease.is_held() {
         return;
     }

@@ -28,8 +28,8 @@ pub enum Initialized {
     /// The nodes are this quorum already.
     Before {
         /// What each node said: [`Vote::Granted`] if it knows the quorum,
-        /// [`Refusal::Quarantined`](crate::error::Refusal::Quarantined) if it knew nothing and joins after
-        /// a quarantine, anything else if it could not be asked.
+        /// [`Refusal::Quarantined`](crate::error::Refusal::Quarantined) if it knew nothing and
+        /// joins after a quarantine, anything else if it could not be asked.
         votes: Votes,
     },
 }

@@ -37,7 +37,8 @@ pub(crate) async fn force_unlock(
         environment.nodes.iter().for_each(|node| drop(node.call(unlock.clone())));
     }
     let (tally, _) = UnlockTally::heard(environment, replies, deadline, |tally| tally.open.is_empty()).await;
-    tracing::warn!(resource = %checked.resource, confirmed = ?tally.report(environment).confirmed, "unlocked by force");
+    let confirmed = tally.report(environment).confirmed;
+    tracing::warn!(resource = %checked.resource, ?confirmed, "unlocked by force");
     if tally.is_confirmed() {
         return Ok(tally.report(environment));
     }

@@ -129,7 +129,8 @@ impl LockGuard {
     /// let guard = quorum.red_lock("port:80").lock().await?;
     /// tokio::select! {
     ///     () = serve() => {}
-    ///     () = guard.expiring_within(Duration::from_secs(5)) => stop_serving().await, // renewals have failed for a while
+    ///     // Renewals have failed for a while.
+    ///     () = guard.expiring_within(Duration::from_secs(5)) => stop_serving().await,
     /// }
     /// # Ok(())
     /// # }
@@ -236,7 +237,10 @@ impl Drop for LockGuard {
             UnlockOutcome::Active => unlock::submit_holds(&self.lease.client.environment, &self.lease.active),
             UnlockOutcome::Unlocked => {
                 let lease = &self.lease.active;
-                tracing::debug!(resource = %lease.resource, owner = %lease.owner, token = %lease.token, "unlock by drop");
+                tracing::debug!(
+                    resource = %lease.resource, owner = %lease.owner, token = %lease.token,
+                    "unlock by drop"
+                );
             }
             UnlockOutcome::Over => {}
         }

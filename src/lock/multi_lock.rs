@@ -65,7 +65,8 @@ impl MultiLock {
     /// let us = Quorum::builder().name("us").in_memory(&MemoryCluster::new(3))?;
     /// let both = MultiLock::new([eu.red_lock("stock:7"), us.red_lock("order:9")]);
     /// let guard = both.lock().await?;
-    /// let for_stock = guard.token_of("stock:7"); // each quorum has a token of its own, not comparable to others
+    /// // Each quorum has a token of its own, not comparable to others.
+    /// let for_stock = guard.token_of("stock:7");
     /// # assert!(for_stock.is_some());
     /// # Ok(())
     /// # }
@@ -85,8 +86,8 @@ impl MultiLock {
         Self::new(resources.into_iter().map(single))
     }
 
-    /// Sets these options for each quorum; what they leave open stays as it was. Without renewal, the
-    /// ttl of what is taken first runs while the rest is waited for.
+    /// Sets these options for each quorum; what they leave open stays as it was. Without renewal,
+    /// the ttl of what is taken first runs while the rest is waited for.
     pub fn options(self, options: LockOptions) -> Self {
         self.each(|request| request.settings = options.or(request.settings))
     }

@@ -8,8 +8,9 @@ use crate::{
     values::{NodeError, Refusal},
 };
 
-/// What one node said about a resource, from [`Inspection::answers`](crate::inspection::Inspection::answers):
-/// who holds it there, its fencing counter, and how long the answer took.
+/// What one node said about a resource, from
+/// [`Inspection::answers`](crate::inspection::Inspection::answers): who holds it there, its fencing
+/// counter, and how long the answer took.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeInspection {
     address: Arc<str>,

@@ -126,7 +126,8 @@ impl Slot {
             () = environment.closed() => Err(LockError::Closed),
             () = environment.until(deadline) => {
                 let waited = environment.now().saturating_duration_since(start);
-                Err(LockError::TimedOut { resource: checked.resource.clone(), waited, votes: environment.no_votes() })
+                let (resource, votes) = (checked.resource.clone(), environment.no_votes());
+                Err(LockError::TimedOut { resource, waited, votes })
             }
         }
     }

@@ -72,8 +72,8 @@ impl Quorum {
     /// confirmed it.
     ///
     /// Guards that are alive lose their lease; calls that wait end with
-    /// [`Closed`](crate::error::LockError::Closed). Attempts under way are taken back, and waited for as
-    /// long as nobody polls or drops them, at most an attempt timeout.
+    /// [`Closed`](crate::error::LockError::Closed). Attempts under way are taken back, and waited
+    /// for as long as nobody polls or drops them, at most an attempt timeout.
     ///
     /// It returns at once when every unlock is confirmed. Nodes that do not answer are waited for
     /// until `grace` is over, counted from the call; beyond that, only while a lease may keep

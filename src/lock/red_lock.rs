@@ -85,9 +85,9 @@ impl RedLock {
     /// be reached.
     ///
     /// A call that is kept and not polled holds nobody up. If it could go on and is not polled for
-    /// an eighth of the quorum's node timeout while other tasks of this client want the resource, or
-    /// else for the quorum's attempt timeout, what it began is taken back. Polled again, it begins
-    /// anew.
+    /// an eighth of the quorum's node timeout while other tasks of this client want the resource,
+    /// or else for the quorum's attempt timeout, what it began is taken back. Polled again, it
+    /// begins anew.
     pub async fn lock(&self) -> Result<LockGuard, LockError> {
         self.request.lock(None).await
     }

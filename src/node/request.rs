@@ -11,12 +11,12 @@ use crate::{
 /// few milliseconds.
 pub(crate) const MOST_OPERATIONS: usize = 64;
 
-/// The most resources that the operations of one call name, for the same reason: each takes a server
-/// some 10 to 30 microseconds.
+/// The most resources that the operations of one call name, for the same reason: each takes a
+/// server some 10 to 30 microseconds.
 pub(crate) const MOST_RESOURCES: usize = 256;
 
-/// The most resources that one operation names. More than travel together otherwise, so that it travels
-/// alone; and few enough for each node to be done with it far within a node timeout.
+/// The most resources that one operation names. More than travel together otherwise, so that it
+/// travels alone; and few enough for each node to be done with it far within a node timeout.
 pub(crate) const LARGEST_GROUP: usize = 1000;
 
 /// What is to travel in one call.

@@ -327,7 +327,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_drawn_from_the_tolerated_budget_breaks_no_assumption(schedule in Schedules::tolerated().strategy()) {
+        fn what_is_drawn_from_the_tolerated_budget_breaks_no_assumption(
+            schedule in Schedules::tolerated().strategy()
+        ) {
             prop_assert_eq!(schedule.promises(0.01, RestartGuard::PerConnection), Promises::ALL);
         }
 

@@ -68,14 +68,14 @@ pub enum NodeError {
     /// The server is part of a Redis Cluster: a system that moves keys and promotes replicas, and
     /// would be one vote at most.
     #[error(
-        "the server is part of a Redis Cluster, which moves keys and promotes replicas and so cannot vote: expected a \
-         standalone master (`cluster-enabled no`)"
+        "the server is part of a Redis Cluster, which moves keys and promotes replicas and so cannot \
+         vote: expected a standalone master (`cluster-enabled no`)"
     )]
     ClusterMode,
     /// The server is a Sentinel, which keeps no keys.
     #[error(
-        "the server is a Sentinel, which keeps no keys: redis+sentinel://HOST:PORT/NAME would lead to the master that it \
-         watches under that name"
+        "the server is a Sentinel, which keeps no keys: redis+sentinel://HOST:PORT/NAME would lead \
+         to the master that it watches under that name"
     )]
     SentinelMode,
     /// No Sentinel could name the master of the set that the node is: this is what each of them

@@ -171,7 +171,8 @@ async fn broken(server: &Server, url: &str) -> BTreeSet<&'static str> {
     let forced = match quorum.red_lock("lock:7").try_lock().await {
         Ok(Some(guard)) => {
             let forced = other.red_lock("lock:7").force_unlock().await.is_ok();
-            let is_free = matches!(other.red_lock("lock:7").inspect().await, Ok(seen) if seen.state() == LockState::Free);
+            let seen = other.red_lock("lock:7").inspect().await;
+            let is_free = seen.is_ok_and(|seen| seen.state() == LockState::Free);
             drop(guard);
             forced && is_free
         }

@@ -97,8 +97,8 @@ async fn a_server_that_wants_a_password_says_how_to_give_one() {
     assert_eq!(
         told,
         format!(
-            "no quorum could be connected: 1 node needed; {node}: the connection cannot be used: authentication failed: the \
-             server wants a password: write redis://:PASSWORD@HOST:PORT"
+            "no quorum could be connected: 1 node needed; {node}: the connection cannot be used: \
+             authentication failed: the server wants a password: write redis://:PASSWORD@HOST:PORT"
         )
     );
 }

@@ -36,7 +36,8 @@ impl Kind {
         let how = program::HOW_TO_GET_ONE;
         assert!(
             program::find_server().is_some(),
-            "no Redis server to test against: {how}, or start Docker beside it.\nDocker was asked first: {no_containers}"
+            "no Redis server to test against: {how}, or start Docker beside it.\nDocker was asked \
+             first: {no_containers}"
         );
         Self::Processes
     }

@@ -23,8 +23,8 @@ fn is_send(future: impl Future + Send) {
 #[test]
 fn all_public_types_are_send_and_sync() {
     is_send_and_sync::<(Quorum, QuorumBuilder, RedLock, LockGuard, MemoryCluster)>();
-    is_send_and_sync::<(ConfigError, ConnectError, LockError, RenewError, UnlockError, LeaseLost, LossReason)>(
-    );
+    is_send_and_sync::<(ConfigError, ConnectError, LockError, RenewError, UnlockError)>();
+    is_send_and_sync::<(LeaseLost, LossReason)>();
     is_send_and_sync::<(Vote, Votes, Refusal, NodeError, Fingerprint, Unlocked, Verification)>();
     is_send_and_sync::<(MultiLock, MultiLockGuard, Owner, Lease, RunOutput<u8>, RunError)>();
     is_send_and_sync::<(Inspection, LockState, NodeHolder)>();

@@ -80,7 +80,8 @@ async fn one_address_given_twice_is_refused() {
         let error = refused(Quorum::builder().nodes(["redis://localhost:7000", other])).await;
         assert_eq!(
             error.to_string(),
-            "node localhost:7000 was given twice: each server has one vote, whatever its databases and users, name it once",
+            "node localhost:7000 was given twice: each server has one vote, whatever its databases \
+             and users, name it once",
             "{other}"
         );
     }
@@ -151,7 +152,8 @@ async fn node_timeouts_that_leave_no_time_are_refused() {
         let options = LockOptions::new().ttl(millis(500)).node_timeout(given);
         assert_eq!(error, refused_lock(quorum.red_lock("r").options(options)).await);
         let message = format!(
-            "a node timeout of {given:?} does not fit a ttl of 500ms: it has to be above zero and below the ttl"
+            "a node timeout of {given:?} does not fit a ttl of 500ms: it has to be above zero and \
+             below the ttl"
         );
         assert_eq!(error.to_string(), message);
     }

@@ -27,8 +27,8 @@ fn layer(part: &str) -> Option<usize> {
     LAYERS.iter().position(|layer| layer.contains(&part))
 }
 
-/// The parts that this source text names by `crate::` (not by `super::`), without those in comments and
-/// from its tests on.
+/// The parts that this source text names by `crate::` (not by `super::`), without those in comments
+/// and from its tests on.
 fn named(source: &str) -> Vec<String> {
     let code = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let code: String = code.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();

@@ -127,10 +127,11 @@ impl Elect {
     async fn campaign(&self, quorum: &Quorum, app: &App) -> Result<Leadership, Failure> {
         let election = self.election(quorum);
         let waiting = Waiting::show(&app.messages, format!("campaigning for {}", self.shown()));
+        let resources = std::slice::from_ref(&self.name);
         tokio::select! {
             biased;
             leadership = election.campaign() => Ok(leadership?),
-            never = narrate(&waiting, quorum, std::slice::from_ref(&self.name), &app.messages) => match never {},
+            never = narrate(&waiting, quorum, resources, &app.messages) => match never {},
         }
     }
 

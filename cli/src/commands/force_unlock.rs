@@ -112,8 +112,8 @@ async fn unlock(app: &App, lock: &RedLock, before: LockView) -> Result<Exit, Fai
     let names = |nodes: Vec<std::sync::Arc<str>>| nodes.iter().map(ToString::to_string).collect();
     app.output.print(&Done { before, was_unlocked: true, confirmed: names(confirmed), open: names(open) })?;
     app.messages.notice(
-        "a holder that is still running learns of it at its next renewal, at most a third of its ttl from now, and works on until \
-         then; one that does not renew its lock works on until the ttl is over",
+        "a holder that is still running learns of it at its next renewal, at most a third of its ttl \
+         from now, and works on until then; one that does not renew its lock works on until the ttl is over",
     );
     Ok(Exit::Success)
 }

@@ -51,7 +51,8 @@ impl Marks {
         let most = (ttl / 2).saturating_sub(margin);
         if grace > most {
             return Err(format!(
-                "a --kill-after of {grace:?} does not fit a ttl of {ttl:?}: {most:?} is the most, or give a longer --ttl"
+                "a --kill-after of {grace:?} does not fit a ttl of {ttl:?}: {most:?} is the most, or \
+                 give a longer --ttl"
             ));
         }
         Ok(Self { grace, margin })

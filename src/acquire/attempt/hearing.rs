@@ -9,7 +9,8 @@ use crate::{
 
 impl AttemptPerformer<'_> {
     pub(super) fn hear(&mut self, node: usize, asked: Asked, answer: Answer) {
-        tracing::trace!(resource = %self.checked.resource, owner = %self.owner, node, ?asked, ?answer, "vote");
+        let resource = &self.checked.resource;
+        tracing::trace!(%resource, owner = %self.owner, node, ?asked, ?answer, "vote");
         self.environment.observer.answered(node, asked.question(), &answer);
         let (answer, is_awaited) = match answer {
             // A client that is not queued is told how many are.

@@ -26,7 +26,11 @@ const CALLS: [(&str, Call); 14] = [
     }),
     ("inspect", |quorum, _guard| async move { drop(quorum.red_lock("held").inspect().await) }.boxed()),
     ("run", |quorum, _guard| {
-        async move { drop(quorum.red_lock("free").run(async |_| pass(Duration::from_millis(10)).await).await) }.boxed()
+        async move {
+            let lock = quorum.red_lock("free");
+            drop(lock.run(async |_| pass(Duration::from_millis(10)).await).await)
+        }
+        .boxed()
     }),
     ("lock of a group", |quorum, _guard| {
         async move { drop(quorum.multi_lock(["free", "too"]).lock().await) }.boxed()

@@ -73,7 +73,7 @@ async fn an_unlock_that_no_quorum_confirms_shows_the_answer_of_each_node() {
     let error = guard.unlock().await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "no quorum confirmed the unlock of r yet; memory:0: server error: NOREPLICAS Not enough good replicas; \
-         memory:1: no answer within the node timeout; memory:2: granted"
+        "no quorum confirmed the unlock of r yet; memory:0: server error: NOREPLICAS Not enough good \
+         replicas; memory:1: no answer within the node timeout; memory:2: granted"
     );
 }

@@ -106,8 +106,8 @@ async fn lock_gives_up_when_no_quorum_could_be_asked_for_its_patience() {
     }
 }
 
-/// Rows P and AC: no failure is fast enough to make a waiter spin; rounds keep the retry delay between
-/// them.
+/// Rows P and AC: no failure is fast enough to make a waiter spin; rounds keep the retry delay
+/// between them.
 #[tokio::test(start_paused = true)]
 async fn nodes_that_fail_at_once_do_not_make_a_busy_loop() {
     let cluster = MemoryCluster::new(3);

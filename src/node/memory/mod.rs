@@ -32,8 +32,8 @@ mod probe;
 #[cfg(test)]
 mod tests;
 
-/// After so many operations what is over is forgotten, so that a server that lives long does not grow
-/// for ever.
+/// After so many operations what is over is forgotten, so that a server that lives long does not
+/// grow for ever.
 const SWEEP_AFTER: u32 = 1024;
 
 /// One independent "server": what several clients share.

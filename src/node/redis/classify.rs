@@ -148,8 +148,8 @@ mod tests {
         let caught = [
             "@user_script: 1: The user executing the script can't run this command or subcommand",
             "=[C]: -1: The user executing the script can't run this command or subcommand",
-            "@user_script: 27: The user executing the script can't access at least one of the keys mentioned in the command \
-             arguments",
+            "@user_script: 27: The user executing the script can't access at least one of the keys \
+             mentioned in the command arguments",
             "ERR The user executing the script can't run this command or subcommand",
             "ERR The user executing the script can't publish to the channel mentioned in the command",
             "ERR ACL failure in script: User u has no permissions to run the 'set' command",
@@ -157,13 +157,15 @@ mod tests {
             "ERR ACL failure in script: No permissions to access a channel",
         ];
         let uncaught = [
-            "ERR Error running script (call to f_88d74c927d723757630ee348feb4f4ac22cff8cf): @user_script:1: @user_script: 1: \
-             The user executing the script can't run this command or subcommand",
+            "ERR Error running script (call to f_88d74c927d723757630ee348feb4f4ac22cff8cf): \
+             @user_script:1: @user_script: 1: The user executing the script can't run this command \
+             or subcommand",
             "ERR The user executing the script can't run this command or subcommand script: \
              88d74c927d723757630ee348feb4f4ac22cff8cf, on @user_script:1.",
             "ERR ACL failure in script: User u has no permissions to run the 'set' command script: \
              88d74c927d723757630ee348feb4f4ac22cff8cf, on @user_script:1.",
-            "ERR ACL failure in script: User u has no permissions to run the 'set' command script: on @user_script:1.",
+            "ERR ACL failure in script: User u has no permissions to run the 'set' command script: \
+             on @user_script:1.",
         ];
         let replied = |text: &str| {
             let (code, detail) = text.split_once(' ').unwrap();

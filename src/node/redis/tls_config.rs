@@ -129,7 +129,8 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
 const CAUSES: [(&str, &str); 4] = [
     (
         "UnsupportedCertVersion",
-        "the certificate is X.509 version 1, and TLS needs version 3, which `openssl x509 -req` makes with `-extfile`",
+        "the certificate is X.509 version 1, and TLS needs version 3, which `openssl x509 -req` \
+         makes with `-extfile`",
     ),
     ("CaUsedAsEndEntity", "the certificate is that of a CA, and a server needs one of its own that is none"),
     ("UnknownIssuer", "no CA that is trusted here vouches for the certificate"),
@@ -174,7 +175,8 @@ mod tests {
         let told = |cause: &str| in_words(&format!("invalid peer certificate: {cause}"));
         assert_eq!(
             told("Other(OtherError(CaUsedAsEndEntity))"),
-            "the certificate is that of a CA, and a server needs one of its own that is none (CaUsedAsEndEntity)"
+            "the certificate is that of a CA, and a server needs one of its own that is none \
+             (CaUsedAsEndEntity)"
         );
         assert_eq!(
             told("UnknownIssuer"),

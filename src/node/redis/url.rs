@@ -37,7 +37,8 @@ fn server(url: &str, security: &mut Security) -> Result<Destination, ConfigError
     match parsed.fragment() {
         None => {}
         Some("insecure") if is_secured => {
-            let why = "`#insecure` would trust any server that answers: give the CA of the server by QuorumBuilder::tls";
+            let why = "`#insecure` would trust any server that answers: give the CA of the server by \
+                QuorumBuilder::tls";
             return Err(refused(why.to_owned()));
         }
         Some(_) => return Err(refused("a `#` in it has to be written as %23".to_owned())),

@@ -93,8 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_after_violations_grow_to_half_a_minute_however_long_the_connections_lasted_and_no_call_shortens_them()
-     {
+    fn delays_after_violations_grow_to_half_a_minute_and_neither_calls_nor_time_shortens_them() {
         let mut redial = Redial::new(1);
         assert_eq!(redial.delay().most, Duration::ZERO);
         for error in [NodeError::Flooded { most: 1 }, NodeError::Protocol("no RESP3".into())] {

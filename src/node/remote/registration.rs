@@ -113,7 +113,8 @@ fn hear(
 ) -> Result<(Option<Incarnation>, bool), NodeError> {
     match answers.into_iter().next() {
         Some(Answer::Registered(registration)) => {
-            tracing::debug!(%node, incarnation = ?registration.incarnation, quarantine = ?registration.quarantine, "registered");
+            let (incarnation, quarantine) = (&registration.incarnation, &registration.quarantine);
+            tracing::debug!(%node, ?incarnation, ?quarantine, "registered");
             connection.registered(registration.incarnation.clone());
             Ok((registration.incarnation, registration.quarantine.is_some()))
         }

@@ -98,8 +98,8 @@ impl Item {
         self.responder.answer(answers);
     }
 
-    /// What must still be delivered although it was answered: operations that the node refused, unless
-    /// it will always refuse them. Nobody waits for it any more.
+    /// What must still be delivered although it was answered: operations that the node refused,
+    /// unless it will always refuse them. Nobody waits for it any more.
     pub(super) fn still_undelivered(&self, answers: &[Answer]) -> Option<Self> {
         let deliveries = self.delivery.as_ref()?;
         let refused = |answer: &Answer| matches!(answer, Answer::Error(error) if !error.is_for_good());

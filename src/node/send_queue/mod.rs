@@ -1,10 +1,10 @@
 //! The send queue of one remote node: pure, with time as an argument.
 //!
 //! ```text
-//!  submit ──► queue (order of submission) ──next_batch──► in flight (≤ IN_FLIGHT calls) ──answered──► replies
-//!                ▲                                            │
-//!                └── unlocks, on a broken connection ─────────┤
-//!                └── what a lost script left unexecuted ──────┘
+//!  submit ─► queue (order of submission) ─next_batch─► in flight (≤ IN_FLIGHT calls) ─answered─► replies
+//!               ▲                                         │
+//!               └── unlocks, on a broken connection ──────┤
+//!               └── what a lost script left unexecuted ───┘
 //! ```
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -36,8 +36,8 @@ mod unsent;
 /// client's own pauses; and a server that freezes swallows no more than these.
 pub(crate) const IN_FLIGHT: usize = 4;
 
-/// The most operations, other than unlocks, that wait for one node or are under way to it: some tens
-/// of milliseconds of a server's work, beyond which waiting is of no use to anybody.
+/// The most operations, other than unlocks, that wait for one node or are under way to it: some
+/// tens of milliseconds of a server's work, beyond which waiting is of no use to anybody.
 pub(crate) const MOST_WAITING: usize = 4096;
 
 /// How many node timeouts without an answer make a connection be given up.

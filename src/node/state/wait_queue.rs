@@ -81,8 +81,8 @@ impl NodeState {
 
     /// The waiter whose turn it is. It is woken, unless it is the one that asks. That one may be
     /// out of the queue because it had a vote and gave it back: then its ticket counts. A waiter
-    /// that does not listen is gone, and is taken out. The second goes before a first that was woken
-    /// and has not come for most of a hand-over, and is woken together with it from then on.
+    /// that does not listen is gone, and is taken out. The second goes before a first that was
+    /// woken and has not come for most of a hand-over, and is woken together with it from then on.
     pub(super) fn next_in_queue(
         &mut self,
         parameters: &QuorumParameters,

@@ -58,7 +58,8 @@ pub enum Violation {
     },
     /// A write overwrote an update that its writer had not seen.
     #[error(
-        "an update of register {register:?} was lost: read by {read}, written by {lost}, overwritten by {write}"
+        "an update of register {register:?} was lost: read by {read}, written by {lost}, overwritten \
+         by {write}"
     )]
     LostUpdate {
         /// Which register.
@@ -128,7 +129,11 @@ pub enum Violation {
     },
     /// A verification proved a lease although one with a larger token had been granted before it
     /// began.
-    #[error("a verification on {resource:?} from {} to {} ms proved {lease}, after {later}", Millis(*.since), Millis(*.at))]
+    #[error(
+        "a verification on {resource:?} from {} to {} ms proved {lease}, after {later}",
+        Millis(*.since),
+        Millis(*.at)
+    )]
     FalseProof {
         /// On which resource.
         resource: Resource,

@@ -57,7 +57,10 @@ fn s11_a_power_cut_that_loses_the_last_second_gives_away_the_youngest_locks_only
     });
     assert_keeps_the_rest(&report);
     let violations = report.history.check(&Promises::NONE.with(Promise::Exclusion)).unwrap_err();
-    let of_younger = |violation: &Violation| matches!(violation, Violation::Overlap { resource, .. } if resource.as_bytes() == b"younger");
+    let of_younger = |violation: &Violation| match violation {
+        Violation::Overlap { resource, .. } => resource.as_bytes() == b"younger",
+        _ => false,
+    };
     assert!(violations.as_slice().iter().all(of_younger), "{violations}");
 }
 

@@ -80,7 +80,8 @@ fn s53_a_waiter_that_gives_up_when_it_is_woken_wakes_the_next() {
     let handed_on = after_a_head_that_gives_up();
     let kept = breaking(Mutation::KeepTheTurn, after_a_head_that_gives_up);
     eprintln!(
-        "the second in the queue has the lock {handed_on:?} after the release, if the next is not woken {kept:?}"
+        "the second in the queue has the lock {handed_on:?} after the release, if the next is not \
+         woken {kept:?}"
     );
     assert!(handed_on <= millis(15), "{handed_on:?}");
     assert!(kept > millis(100), "{kept:?}");

@@ -1,9 +1,9 @@
 //! The simulated world: machines, the network between them, and the time that all of it happens in.
 //!
 //! ```text
-//!   tasks of client 0 ─┐  (real lock code)               ┌─ node 0   the pure node function, a clock, an epoch
-//!   tasks of client 1 ─┼── connections ── queue of ──────┼─ node 1
-//!   tasks of client 2 ─┘                  events         └─ node 2
+//!   tasks of client 0 ─┐  (real lock code)          ┌─ node 0  the pure node function, a clock,
+//!   tasks of client 1 ─┼── connections ── queue of ─┼─ node 1  an epoch
+//!   tasks of client 2 ─┘                  events    └─ node 2
 //! ```
 //!
 //! Everything that takes time is an event in one queue, in the order of time and, at one time, of

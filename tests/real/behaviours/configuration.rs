@@ -23,7 +23,8 @@ async fn one_server_behind_two_addresses_is_refused_at_connect() {
         let Err(error @ ConnectError::SameServer { .. }) = outcome else { panic!("{other}: {outcome:?}") };
         let address = other.strip_prefix("redis://").unwrap();
         let expected = format!(
-            "127.0.0.1:{} and {address} are the same server (run_id {run_id}): each server has one vote, name it once",
+            "127.0.0.1:{} and {address} are the same server (run_id {run_id}): each server has one \
+             vote, name it once",
             cluster.server(0).port()
         );
         assert_eq!(error.to_string(), expected);

@@ -131,7 +131,8 @@ async fn commands_per_waiter_and_second(
     let asked = sum(cluster).await - before;
     let rate = asked as f64 / WAITERS as f64 / begin.elapsed().as_secs_f64();
     eprintln!(
-        "{WAITERS} waiters, {} resources: {} commands in the first {SETTLED:?}, then {rate:.3} per waiter and second",
+        "{WAITERS} waiters, {} resources: {} commands in the first {SETTLED:?}, then {rate:.3} per \
+         waiter and second",
         held.len(),
         before - at_first
     );

@@ -70,7 +70,8 @@ mod tests {
     fn info_is_read_as_servers_write_it() {
         let info = read(
             "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:abc\r\n\r\n# Memory\r\n\
-             used_memory:1048576\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n# Persistence\r\naof_enabled:1\r\n\
+             used_memory:1048576\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n# \
+             Persistence\r\naof_enabled:1\r\n\
              # Replication\r\nrole:master\r\nconnected_slaves:2\r\nmin_slaves_good_slaves:2\r\nslave0:ip=127.0.0.1,port=1\r\nmaster_replid:def\r\n",
         );
         let expected = Info {

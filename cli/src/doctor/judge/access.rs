@@ -79,7 +79,8 @@ fn writes(trial: &Trial) -> Finding {
         Some(words) => Finding::fail(
             "writes",
             format!("are refused: {words}"),
-            "READONLY: name a master; MISCONF: let it write to its disk; OOM: give it memory; NOREPLICAS: bring a replica up",
+            "READONLY: name a master; MISCONF: let it write to its disk; OOM: give it memory; \
+             NOREPLICAS: bring a replica up",
         ),
     }
 }

@@ -50,7 +50,8 @@ fn running(rate: &Rate, drift: f64) -> Finding {
         within * 100.0,
         drift * 100.0
     );
-    let advice = "see that no time daemon steps or slews fast (chrony: maxslewrate 1000), or set a larger drift for all";
+    let advice = "see that no time daemon steps or slews fast (chrony: maxslewrate 1000), or set a \
+        larger drift for all";
     let off = gains.abs() - within;
     if off > drift {
         return Finding::fail("drift", found, advice);

@@ -47,8 +47,8 @@ pub(super) fn requirement(info: &Info, max_lag: &Reply<String>, expected: &Expec
     let room = expected.max_ttl.saturating_sub(expected.ttl);
     if lag + NOTICE > room {
         let advice = format!(
-            "max_ttl has to be longer than every ttl by that time and {}: set a shorter min-replicas-max-lag, or a max_ttl of \
-             {} or more for a ttl of {}",
+            "max_ttl has to be longer than every ttl by that time and {}: set a shorter \
+             min-replicas-max-lag, or a max_ttl of {} or more for a ttl of {}",
             shown(NOTICE),
             shown(expected.ttl + lag + NOTICE),
             shown(expected.ttl)

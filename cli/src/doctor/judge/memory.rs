@@ -6,7 +6,8 @@ use crate::doctor::{facts::Info, finding::Finding};
 const NEARLY: u64 = 90;
 
 pub(super) fn eviction(info: &Info) -> Finding {
-    let advice = "CONFIG SET maxmemory-policy noeviction, and in its configuration file: an evicted lock is a forgotten vote";
+    let advice = "CONFIG SET maxmemory-policy noeviction, and in its configuration file: an evicted \
+        lock is a forgotten vote";
     match info.eviction.as_str() {
         "noeviction" => Finding::ok("eviction", "maxmemory-policy noeviction"),
         "" => Finding::unknown("eviction", "INFO has no maxmemory_policy", advice),

@@ -30,13 +30,14 @@ pub(super) fn fingerprint(server: &Server, expected: &Expected) -> Finding {
         Ok(Some(NodeMetadata { fingerprint, .. })) => Finding::fail(
             "metadata",
             format!("it belongs to another quorum: it has ({fingerprint}), these settings are ({ours})"),
-            "correct the settings or the address; a program changes a quorum, by the library's `QuorumBuilder::reconfigure`; FLUSHALL a \
-             node that is left over",
+            "correct the settings or the address; a program changes a quorum, by the library's \
+             `QuorumBuilder::reconfigure`; FLUSHALL a node that is left over",
         ),
         Ok(None) if is_guarded(expected.guard) => Finding::warn(
             "metadata",
             "not initialised",
-            "`redquorum init`, if the whole quorum is new; otherwise it lost its data, and will wait out its quarantine",
+            "`redquorum init`, if the whole quorum is new; otherwise it lost its data, and will wait \
+             out its quarantine",
         ),
         Ok(None) => Finding::ok("metadata", "none, and without a restart guard none is needed"),
     }
@@ -57,7 +58,8 @@ pub(super) fn quarantine(server: &Server, guard: RestartGuard) -> Finding {
         ),
         Ok(None) if is_guarded(guard) && is_of_another_incarnation(server) => Finding::warn(
             "quarantine",
-            "it restarted, or was promoted, and no client has come since: its quarantine begins with the next one",
+            "it restarted, or was promoted, and no client has come since: its quarantine begins with \
+             the next one",
             advice,
         ),
         Ok(None) => Finding::ok("quarantine", "none"),

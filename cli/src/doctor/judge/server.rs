@@ -28,7 +28,8 @@ pub(super) fn addresses(run_ids: &BTreeMap<IpAddr, String>) -> Option<Finding> {
     Some(Finding::warn(
         "addresses",
         format!("its name leads to several servers: {}", servers.join(", ")),
-        "give each server a name of its own: a node that is now this server and now that one forgets votes unseen",
+        "give each server a name of its own: a node that is now this server and now that one forgets \
+         votes unseen",
     ))
 }
 
@@ -83,7 +84,8 @@ pub(super) fn replicas(info: &Info, guard: RestartGuard) -> Finding {
     let advice = if is_guarded(guard) {
         "make sure that nothing promotes it behind this address: that costs a quarantine, and wins nothing"
     } else {
-        "make sure that nothing ever promotes it behind this address: without a restart guard two could then hold one lock"
+        "make sure that nothing ever promotes it behind this address: without a restart guard two \
+         could then hold one lock"
     };
     Finding::warn("replicas", found, advice)
 }
@@ -117,7 +119,8 @@ pub(super) fn latency(latencies: &[Duration], node_timeout: Duration) -> Finding
         return Finding::fail("latency", found, "bring the node nearer, unburden it, or set a longer ttl");
     }
     if *worst * ROOM > node_timeout {
-        let advice = "a node timeout should be several times the slowest answer: unburden the node, or set a longer ttl";
+        let advice = "a node timeout should be several times the slowest answer: unburden the node, \
+            or set a longer ttl";
         return Finding::warn("latency", found, advice);
     }
     Finding::ok("latency", found)

@@ -18,7 +18,8 @@ impl Driver {
         if let Some(before) = self.unseen_change(connection) {
             tracing::warn!(
                 node = %self.address, incarnation = ?connection.incarnation, %before,
-                "another server answers at a node's address, and is in no quarantine: does its name lead to several servers?"
+                "another server answers at a node's address, and is in no quarantine: does its name \
+                 lead to several servers?"
             );
         }
         self.is_connected = true;

@@ -15,8 +15,8 @@ fn a_lease_granted_while_another_is_held_overlaps() {
     let violation = script.lease(1, "a", 5).lease(2, "a", 6).unlocked(1).breaks(Promise::Exclusion);
     assert_eq!(
         violation.to_string(),
-        "two leases on \"a\" overlap: attempt 1 of client 1 (token 5, begun at 1.000 ms, held from 2.000 to 5.000 ms), \
-         and attempt 2 of client 2 (token 6, begun at 3.000 ms, held from 4.000 ms on)"
+        "two leases on \"a\" overlap: attempt 1 of client 1 (token 5, begun at 1.000 ms, held from \
+         2.000 to 5.000 ms), and attempt 2 of client 2 (token 6, begun at 3.000 ms, held from 4.000 ms on)"
     );
     assert_eq!((violation.at(), violation.client()), (Duration::from_millis(4), 2));
 }

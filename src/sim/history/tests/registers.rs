@@ -66,8 +66,8 @@ fn the_evidence_names_the_read_the_lost_update_and_the_write() {
     let violation = register("r1:33 r2:34 w2:34 w1:33").breaks(Promise::Register);
     assert_eq!(
         violation.to_string(),
-        "an update of register \"balance\" was lost: read by client 1 under token 33 at 1.000 ms, written by client 2 \
-         under token 34 at 3.000 ms, overwritten by client 1 under token 33 at 4.000 ms"
+        "an update of register \"balance\" was lost: read by client 1 under token 33 at 1.000 ms, \
+         written by client 2 under token 34 at 3.000 ms, overwritten by client 1 under token 33 at 4.000 ms"
     );
 }
 
@@ -76,8 +76,8 @@ fn a_register_that_reads_do_not_claim_is_caught_before_anything_is_lost() {
     let violation = register("r1:33 r2:34 w1:33").breaks(Promise::Register);
     assert_eq!(
         violation.to_string(),
-        "register \"balance\" accepted an old token: after client 2 under token 34 at 2.000 ms, a write of client 1 \
-         under token 33 at 3.000 ms"
+        "register \"balance\" accepted an old token: after client 2 under token 34 at 2.000 ms, a \
+         write of client 1 under token 33 at 3.000 ms"
     );
 }
 

@@ -1,5 +1,5 @@
-//! The script and the pure node, side by side: the same operations give the same answers and leave the
-//! same behind.
+//! The script and the pure node, side by side: the same operations give the same answers and leave
+//! the same behind.
 
 use std::{
     cell::RefCell,
