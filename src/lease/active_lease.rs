@@ -20,7 +20,7 @@ use crate::{
 };
 
 pub(crate) use self::lease_state::NodeLeaseState;
-use self::lease_state::{Late, LeasePhase, LeaseState};
+use self::lease_state::{LeasePhase, LeaseState};
 
 mod lease_state;
 mod submitting;
@@ -79,8 +79,10 @@ pub(crate) enum UnlockOutcome {
     Active,
     /// It was the last.
     Unlocked,
+    /// The validity is over, which nobody has noticed before.
+    Lost(LossReason),
     /// The lease had ended before.
-    Over,
+    Over(LossReason),
 }
 
 impl ActiveLease {
@@ -193,21 +195,21 @@ impl ActiveLease {
         is_entered
     }
 
-    /// One hold less. With the last one the lease leaves the active phase as unlocked: the caller
-    /// that gets [`UnlockOutcome::Unlocked`] has to submit the unlock.
-    pub(crate) fn leave(&self) -> UnlockOutcome {
+    /// One hold less. With the last one the lease leaves the active phase as unlocked, and as lost
+    /// if its validity is over: the caller that gets [`UnlockOutcome::Unlocked`] or
+    /// [`UnlockOutcome::Lost`] has to submit the unlock.
+    pub(crate) fn leave(&self, now: Instant) -> UnlockOutcome {
         let mut state = lock(&self.state);
         state.holds = state.holds.saturating_sub(1);
-        let left = match state.phase {
-            LeasePhase::Active if state.holds == 0 => UnlockOutcome::Unlocked,
-            LeasePhase::Active => UnlockOutcome::Active,
-            LeasePhase::Unlocked | LeasePhase::Lost(_) => UnlockOutcome::Over,
+        let (phase, left) = match (state.phase, state.loss_at(now)) {
+            (LeasePhase::Active, Some(reason)) => (LeasePhase::Lost(reason), UnlockOutcome::Lost(reason)),
+            (_, Some(reason)) => return UnlockOutcome::Over(reason),
+            (_, None) if state.holds > 0 => return UnlockOutcome::Active,
+            (_, None) => (LeasePhase::Unlocked, UnlockOutcome::Unlocked),
         };
-        if left == UnlockOutcome::Unlocked {
-            state.phase = LeasePhase::Unlocked;
-            drop(state);
-            self.changed.notify_waiters();
-        }
+        state.phase = phase;
+        drop(state);
+        self.changed.notify_waiters();
         left
     }
 
@@ -230,7 +232,7 @@ impl ActiveLease {
         let heard = state.hear_late();
         state.note(node, answer);
         drop(state);
-        self.tell(heard);
+        heard.tell(&*self.observer);
     }
 
     /// A renewal round that started at `start` has its quorum: whether it counts.
@@ -252,16 +254,8 @@ impl ActiveLease {
         let heard = state.hear_late();
         let votes = environment.votes(state.nodes.iter().map(|node_state| node_state.vote.clone()));
         drop(state);
-        self.tell(heard);
+        heard.tell(&*self.observer);
         votes
-    }
-
-    /// Tells the observer. Not under the mutex: a recorder of metrics is anybody's code, and a loss
-    /// must not wait for it.
-    fn tell(&self, heard: Vec<Late>) {
-        for (node, question, answer) in heard {
-            self.observer.answered(node, question, &answer);
-        }
     }
 }
 

@@ -75,12 +75,7 @@ impl Leases {
     pub(crate) fn lose(&self, lease: &ActiveLease, reason: LossReason) -> bool {
         let is_lost = lease.lose(reason);
         if is_lost {
-            tracing::warn!(
-                resource = %lease.resource, owner = %lease.owner, token = %lease.token, %reason,
-                "lease lost"
-            );
-            self.tell_end(lease, LeaseEnd::Lost(reason));
-            drop(self.unlock_everywhere(lease));
+            drop(self.end(lease, LeaseEnd::Lost(reason)));
         }
         is_lost
     }
@@ -96,12 +91,13 @@ impl Leases {
     /// Gives one hold back; with the last one, ends the lease in this way, and submits its unlock
     /// to the nodes.
     pub(super) fn leave(&self, lease: &ActiveLease, end: LeaseEnd) -> (UnlockOutcome, Vec<(usize, Reply)>) {
-        let left = lease.leave();
-        if left != UnlockOutcome::Unlocked {
-            return (left, Vec::new());
-        }
-        self.tell_end(lease, end);
-        (left, self.unlock_everywhere(lease))
+        let left = lease.leave(self.environment.now());
+        let replies = match left {
+            UnlockOutcome::Unlocked => self.end(lease, end),
+            UnlockOutcome::Lost(reason) => self.end(lease, LeaseEnd::Lost(reason)),
+            UnlockOutcome::Active | UnlockOutcome::Over(_) => Vec::new(),
+        };
+        (left, replies)
     }
 
     /// The same for a caller that does not wait for the answers. The next lock hears that of the
@@ -112,12 +108,17 @@ impl Leases {
         left
     }
 
-    fn tell_end(&self, lease: &ActiveLease, end: LeaseEnd) {
+    /// What follows when a lease has left its active phase: it is told of, cared for no longer, and
+    /// unlocked everywhere.
+    fn end(&self, lease: &ActiveLease, end: LeaseEnd) -> Vec<(usize, Reply)> {
+        if let LeaseEnd::Lost(reason) = end {
+            tracing::warn!(
+                resource = %lease.resource, owner = %lease.owner, token = %lease.token, %reason,
+                "lease lost"
+            );
+        }
         let lasted = self.environment.now().saturating_duration_since(lease.since);
         self.environment.observer.lease_ended(lease.attempt, end, lasted);
-    }
-
-    fn unlock_everywhere(&self, lease: &ActiveLease) -> Vec<(usize, Reply)> {
         lock(&self.active).remove(&lease.id);
         self.renewals.remove(lease.id);
         self.expiries.remove(lease.id);

@@ -25,13 +25,9 @@ use crate::{
 /// All nodes are told before anything is waited for.
 pub(crate) async fn unlock(leases: &Leases, lease: &Arc<ActiveLease>) -> Result<Unlocked, UnlockError> {
     let environment = &*leases.environment;
-    if let Some(reason) = lease.loss_at(environment.now()) {
-        leases.lose(lease, reason);
-    }
     match leases.leave(lease, LeaseEnd::Unlocked) {
         (UnlockOutcome::Active, _) => tell_holds(leases, lease).await,
-        (UnlockOutcome::Over, _) => {
-            let reason = lease.loss_at(environment.now()).unwrap_or(LossReason::Expired);
+        (UnlockOutcome::Lost(reason) | UnlockOutcome::Over(reason), _) => {
             Err(UnlockError::LeaseLost { lost: lease.lost(reason), votes: lease.votes(environment) })
         }
         (UnlockOutcome::Unlocked, replies) => hear_unlock(environment, lease, replies).await,

@@ -242,7 +242,7 @@ impl Drop for LockGuard {
                     "unlock by drop"
                 );
             }
-            UnlockOutcome::Over => {}
+            UnlockOutcome::Lost(_) | UnlockOutcome::Over(_) => {}
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     error::LossReason,
     mutation::{self, Mutation},
     node::{Answer, Reply},
-    observer::Question,
+    observer::{Observer, Question},
     values::Vote,
 };
 
@@ -34,8 +34,19 @@ pub(super) enum LeasePhase {
     Lost(LossReason),
 }
 
-/// An answer that came after nobody waited for it any more.
-pub(super) type Late = (usize, Question, Answer);
+/// Answers that came after nobody waited for them any more.
+#[must_use = "the observer has not been told of them"]
+pub(super) struct Late(Vec<(usize, Question, Answer)>);
+
+impl Late {
+    /// Tells the observer. Not under the mutex: a recorder of metrics is anybody's code, and a loss
+    /// must not wait for it.
+    pub(super) fn tell(self, observer: &dyn Observer) {
+        for (node, question, answer) in self.0 {
+            observer.answered(node, question, &answer);
+        }
+    }
+}
 
 /// The state of a lease at one node.
 #[derive(Clone, Debug)]
@@ -83,7 +94,7 @@ impl LeaseState {
     }
 
     /// Adopts the grants that came after the decision.
-    pub(super) fn hear_late(&mut self) -> Vec<Late> {
+    pub(super) fn hear_late(&mut self) -> Late {
         let mut heard = Vec::new();
         self.late.retain_mut(|(node, question, reply)| match reply.now_or_never() {
             Some(answers) => {
@@ -95,7 +106,7 @@ impl LeaseState {
         for (node, _, answer) in &heard {
             self.note(*node, answer);
         }
-        heard
+        Late(heard)
     }
 
     pub(super) fn note(&mut self, node: usize, answer: &Answer) {

@@ -50,7 +50,7 @@ impl ActiveLease {
             })
             .collect();
         drop(state);
-        self.tell(heard);
+        heard.tell(&*self.observer);
         replies
     }
 
@@ -68,7 +68,7 @@ impl ActiveLease {
         }
         let holds = state.holds;
         drop(state);
-        self.tell(heard);
+        heard.tell(&*self.observer);
         let (resources, owner) = (Arc::clone(&self.resources), self.owner.clone());
         Some(Renew { resources, owner, holds, ttl, token: self.token.as_u64() })
     }
