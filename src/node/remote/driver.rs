@@ -19,7 +19,7 @@ use futures::future::{Either, poll_fn, select};
 
 use super::{
     Setup, SharedState, Traffic, Upkeep,
-    duplicate_servers::DuplicateServerCheck,
+    duplicate_servers::ConnectedServers,
     monitor::Monitor,
     redial::{Delay, Redial},
     registration::{self, REGISTRATION, Registered},
@@ -48,7 +48,7 @@ pub(super) struct Driver {
     redial: Redial,
     dial_timeout: Duration,
     registers: Option<NewNodes>,
-    duplicate_server_check: DuplicateServerCheck,
+    connected_servers: ConnectedServers,
     monitor: Arc<dyn Monitor>,
     /// Whether there is a connection.
     is_connected: bool,
@@ -73,8 +73,6 @@ impl Driver {
         setup: &Setup,
     ) -> Self {
         setup.monitor.dials(&address);
-        let duplicate_server_check =
-            DuplicateServerCheck { servers: setup.connected_servers.clone(), address: Arc::clone(&address) };
         Self {
             address,
             shared,
@@ -84,7 +82,7 @@ impl Driver {
             redial: Redial::new(setup.seed),
             dial_timeout: setup.dial_timeout(),
             registers: setup.registers,
-            duplicate_server_check,
+            connected_servers: setup.connected_servers.clone(),
             monitor: Arc::clone(&setup.monitor),
             is_connected: false,
             connections: 0,
@@ -145,12 +143,12 @@ impl Driver {
     async fn dial(&mut self) -> Result<Result<Registered, NodeError>, Done> {
         let (transport, timeout) = (Arc::clone(&self.transport), self.dial_timeout);
         let (clock, registers) = (Arc::clone(&self.clock), self.registers);
-        let duplicate_server_check = self.duplicate_server_check.clone();
+        let (address, connected_servers) = (Arc::clone(&self.address), self.connected_servers.clone());
         let patience = self.clock.sleep_until(self.clock.now() + timeout);
         self.meanwhile(async move {
             let dialled = async {
-                registration::register(transport.dial().await?, registers, &duplicate_server_check, &*clock)
-                    .await
+                let connection = transport.dial().await?;
+                registration::register(connection, address, registers, &connected_servers, &*clock).await
             };
             match select(pin!(dialled), patience).await {
                 Either::Left((outcome, _)) => outcome,

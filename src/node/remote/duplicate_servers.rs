@@ -13,13 +13,6 @@ pub(crate) struct ConnectedServers {
     incarnations: Arc<Mutex<BTreeMap<Arc<str>, Incarnation>>>,
 }
 
-/// The check of one node's connections.
-#[derive(Clone, Debug)]
-pub(super) struct DuplicateServerCheck {
-    pub(super) servers: ConnectedServers,
-    pub(super) address: Arc<str>,
-}
-
 /// The registration of a server for as long as the connection lasts: a server may move to another
 /// address.
 #[derive(Debug)]
@@ -28,26 +21,27 @@ pub(super) struct ServerRegistration {
     address: Arc<str>,
 }
 
-impl DuplicateServerCheck {
-    /// Registers the server of this incarnation for the address.
+impl ConnectedServers {
+    /// Registers the server of this incarnation for the address of a node.
     ///
     /// # Errors
     ///
     /// [`NodeError::SameServer`] if the client is connected to it by another address: it would have
     /// two votes.
-    pub(super) fn register(&self, incarnation: &Incarnation) -> Result<ServerRegistration, NodeError> {
-        let mut incarnations = mutex::lock(&self.servers.incarnations);
-        let other =
-            incarnations.iter().find(|(address, taken)| **address != self.address && *taken == incarnation);
-        if let Some((address, _)) = other {
-            return Err(NodeError::SameServer {
-                other: Arc::clone(address),
-                incarnation: Arc::clone(incarnation),
-            });
+    pub(super) fn register(
+        &self,
+        address: &Arc<str>,
+        incarnation: &Incarnation,
+    ) -> Result<ServerRegistration, NodeError> {
+        let mut incarnations = mutex::lock(&self.incarnations);
+        let other = incarnations.iter().find(|(other, taken)| *other != address && *taken == incarnation);
+        if let Some((other, _)) = other {
+            let (other, incarnation) = (Arc::clone(other), Arc::clone(incarnation));
+            return Err(NodeError::SameServer { other, incarnation });
         }
-        incarnations.insert(Arc::clone(&self.address), Arc::clone(incarnation));
+        incarnations.insert(Arc::clone(address), Arc::clone(incarnation));
         drop(incarnations);
-        Ok(ServerRegistration { servers: self.servers.clone(), address: Arc::clone(&self.address) })
+        Ok(ServerRegistration { servers: self.clone(), address: Arc::clone(address) })
     }
 }
 

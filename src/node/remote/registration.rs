@@ -8,7 +8,7 @@ use crate::{
     clock::Clock,
     node::{
         Answer, Incarnation, NewNodes, Operation, Register,
-        remote::duplicate_servers::{DuplicateServerCheck, ServerRegistration},
+        remote::duplicate_servers::{ConnectedServers, ServerRegistration},
         transport::{BatchId, Connection, ConnectionEvent},
     },
     values::NodeError,
@@ -35,8 +35,9 @@ pub(super) struct Registered {
 /// Registers a new connection, and sees to it that the node keeps the script.
 pub(super) async fn register(
     mut connection: Box<dyn Connection>,
+    node: Arc<str>,
     new_nodes: Option<NewNodes>,
-    duplicate_server_check: &DuplicateServerCheck,
+    connected_servers: &ConnectedServers,
     clock: &dyn Clock,
 ) -> Result<Registered, NodeError> {
     if let Some(new_nodes) = new_nodes {
@@ -44,7 +45,6 @@ pub(super) async fn register(
     }
     connection.load();
     let is_asked = new_nodes.is_some();
-    let node = Arc::clone(&duplicate_server_check.address);
     let mut registered = Registered {
         connection,
         incarnation: None,
@@ -64,7 +64,7 @@ pub(super) async fn register(
                 if registered.server_registration.is_none() {
                     registered.server_registration = incarnation
                         .as_ref()
-                        .map(|incarnation| duplicate_server_check.register(incarnation))
+                        .map(|incarnation| connected_servers.register(&registered.node, incarnation))
                         .transpose()?;
                 }
                 registered.incarnation = incarnation;

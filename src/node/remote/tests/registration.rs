@@ -1,6 +1,6 @@
 //! What a connection says before any call, and again when the node may have become another one.
 
-use super::{duplicate_servers::DuplicateServerCheck, fake::registered, *};
+use super::{duplicate_servers::ServerRegistration, fake::registered, *};
 use crate::{
     lock::tests::traces::Traces,
     node::{Abstention, Registration},
@@ -25,8 +25,9 @@ impl Scene {
         scene
     }
 
-    fn duplicate_server_check(&self, address: &str) -> DuplicateServerCheck {
-        DuplicateServerCheck { servers: self.connected_servers.clone(), address: address.into() }
+    /// Another node of the same client leads to this incarnation.
+    fn register_other(&self, incarnation: &str) -> Result<ServerRegistration, NodeError> {
+        self.connected_servers.register(&"other".into(), &incarnation.into())
     }
 
     fn refusal(&self) -> NodeError {
@@ -65,20 +66,17 @@ async fn a_node_whose_clock_is_off_takes_no_calls() {
 #[tokio::test(start_paused = true)]
 async fn a_server_behind_two_addresses_of_one_client_has_one_vote() {
     let scene = Scene::registered().await;
-    let taken = scene.duplicate_server_check("other").register(&"first incarnation".into());
+    let taken = scene.register_other("first incarnation");
     assert_eq!(
         taken.unwrap_err(),
         NodeError::SameServer { other: "fake:1".into(), incarnation: "first incarnation".into() }
     );
-    let _moved = scene.duplicate_server_check("other").register(&"next incarnation".into()).unwrap();
+    let _moved = scene.register_other("next incarnation").unwrap();
     scene.fake.set_registration(registered("next incarnation"));
     scene.fake.say(ConnectionEvent::Closed(NodeError::Disconnected));
     scene.pass(200).await;
     assert!(matches!(scene.refusal(), NodeError::SameServer { .. }));
-    assert!(
-        scene.duplicate_server_check("other").register(&"first incarnation".into()).is_ok(),
-        "the server is free again"
-    );
+    assert!(scene.register_other("first incarnation").is_ok(), "the server is free again");
 }
 
 #[tokio::test(start_paused = true)]
