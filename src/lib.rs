@@ -146,7 +146,6 @@ pub use ::redis;
 #[cfg(feature = "tls")]
 pub use crate::node::redis::Tls;
 pub use crate::{
-    clock::Instant,
     config::LockOptions,
     election::{Election, Leader, Leadership, Observation},
     lease::Unlocked,

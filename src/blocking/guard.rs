@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    FencingToken, Instant, OwnerId, Resource, Unlocked, Verification, Votes,
+    FencingToken, OwnerId, Resource, Unlocked, Verification, Votes,
     blocking::{Lease, runtime::Runtime},
     error::{LeaseLost, RenewError, UnlockError},
 };
@@ -46,13 +46,7 @@ impl LockGuard {
         self.guard.resources()
     }
 
-    /// Until when the lease is certainly valid, unless it is renewed. Renewal moves it.
-    #[must_use]
-    pub fn valid_until(&self) -> Instant {
-        self.guard.valid_until()
-    }
-
-    /// How long the lease is still certainly valid: zero from its end on.
+    /// How long the lease is still certainly valid, unless it is renewed: zero from its end on.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.runtime.look(|| self.guard.remaining())

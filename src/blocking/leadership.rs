@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    FencingToken, Instant, Unlocked,
+    FencingToken, Unlocked,
     blocking::{Lease, runtime::Runtime},
     error::{LeaseLost, ProclaimError, UnlockError},
 };
@@ -52,13 +52,7 @@ impl Leadership {
         self.runtime.look(|| self.leadership.ensure())
     }
 
-    /// Until when this certainly leads, unless it is renewed. Renewal moves it.
-    #[must_use]
-    pub fn valid_until(&self) -> Instant {
-        self.leadership.valid_until()
-    }
-
-    /// How long this still certainly leads: zero from its end on.
+    /// How long this still certainly leads, unless it is renewed: zero from its end on.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.runtime.look(|| self.leadership.remaining())

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{FencingToken, Instant, blocking::runtime::Runtime, error::LeaseLost};
+use crate::{FencingToken, blocking::runtime::Runtime, error::LeaseLost};
 
 /// A lease, to be looked at: by the closure of [`RedLock::run`](super::RedLock::run), or by another
 /// thread; see [`crate::Lease`].
@@ -25,13 +25,7 @@ impl Lease {
         self.lease.fencing_token()
     }
 
-    /// Until when the lease is certainly valid, unless it is renewed.
-    #[must_use]
-    pub fn valid_until(&self) -> Instant {
-        self.lease.valid_until()
-    }
-
-    /// How long the lease is still certainly valid: zero from its end on.
+    /// How long the lease is still certainly valid, unless it is renewed: zero from its end on.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.runtime.look(|| self.lease.remaining())

@@ -26,7 +26,7 @@ pub(crate) use self::{boot::BootClock, virtual_time::TokioClock};
 /// [`std::time::Instant`] does not: a lease must not look valid because the machine slept through
 /// its end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Instant(Duration);
+pub(crate) struct Instant(Duration);
 
 impl Instant {
     pub(crate) const fn from_origin(since: Duration) -> Self {
@@ -39,7 +39,7 @@ impl Instant {
 
     /// How long after `earlier` this is; zero if it is before it.
     #[must_use]
-    pub const fn saturating_duration_since(self, earlier: Self) -> Duration {
+    pub(crate) const fn saturating_duration_since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
 

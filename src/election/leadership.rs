@@ -6,7 +6,6 @@ use futures::future::{Either, select};
 
 use crate::{
     client::environment::Environment,
-    clock::Instant,
     election::{
         publisher::{Publisher, Repeating},
         value::Value,
@@ -75,13 +74,7 @@ impl Leadership {
         self.guard.ensure()
     }
 
-    /// Until when this certainly leads, unless it is renewed. Renewal moves it.
-    #[must_use]
-    pub fn valid_until(&self) -> Instant {
-        self.guard.valid_until()
-    }
-
-    /// How long this still certainly leads: zero from its end on.
+    /// How long this still certainly leads, unless it is renewed: zero from its end on.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.guard.remaining()

@@ -5,7 +5,6 @@ use std::{sync::Arc, time::Duration};
 use futures::future::{Either, select};
 
 use crate::{
-    clock::Instant,
     error::{LeaseLost, RunError, UnlockError},
     lease::{Unlocked, active_lease::ActiveLease, expiry},
     lock::{client::Client, guard::LockGuard},
@@ -40,13 +39,6 @@ impl Lease {
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
         self.active.token
-    }
-
-    /// Until when the lease is certainly valid, unless it is renewed; see
-    /// [`LockGuard::valid_until`].
-    #[must_use]
-    pub fn valid_until(&self) -> Instant {
-        self.active.valid_until()
     }
 
     /// How long the lease is still certainly valid; see [`LockGuard::remaining`].

@@ -3,7 +3,6 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
-    clock::Instant,
     error::{LeaseLost, RenewError, UnlockError},
     lease::{
         Unlocked,
@@ -70,13 +69,7 @@ impl LockGuard {
         &self.lease.active.resources
     }
 
-    /// Until when the lease is certainly valid, unless it is renewed. Renewal moves it.
-    #[must_use]
-    pub fn valid_until(&self) -> Instant {
-        self.lease.valid_until()
-    }
-
-    /// How long the lease is still certainly valid: zero from its end on.
+    /// How long the lease is still certainly valid, unless it is renewed: zero from its end on.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.lease.remaining()

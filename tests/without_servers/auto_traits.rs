@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use redquorum::{
-    Election, FencingToken, Instant, Leader, Leadership, Lease, LockGuard, LockOptions, MemoryCluster,
-    MultiLock, MultiLockGuard, Observation, Owner, OwnerId, Quorum, QuorumBuilder, RedLock, Resource,
-    RunOutput, Unlocked, Verification, Vote, Votes,
+    Election, FencingToken, Leader, Leadership, Lease, LockGuard, LockOptions, MemoryCluster, MultiLock,
+    MultiLockGuard, Observation, Owner, OwnerId, Quorum, QuorumBuilder, RedLock, Resource, RunOutput,
+    Unlocked, Verification, Vote, Votes,
     admin::Fingerprint,
     error::{
         ConfigError, ConnectError, LeaseLost, LockError, LossReason, NodeError, ProclaimError, Refusal,
@@ -29,7 +29,7 @@ fn all_public_types_are_send_and_sync() {
     is_send_and_sync::<(MultiLock, MultiLockGuard, Owner, Lease, RunOutput<u8>, RunError)>();
     is_send_and_sync::<(Inspection, LockState, NodeHolder)>();
     is_send_and_sync::<(Election, Leader, Leadership, Observation, ProclaimError)>();
-    is_send_and_sync::<(FencingToken, Instant, OwnerId, Resource, LockOptions)>();
+    is_send_and_sync::<(FencingToken, OwnerId, Resource, LockOptions)>();
 }
 
 #[tokio::test]

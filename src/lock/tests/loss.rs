@@ -208,9 +208,9 @@ async fn renewal_on_request_extends_a_fixed_lease() {
     let cluster = MemoryCluster::new(3);
     let guard = client(&cluster).red_lock("r").ttl(TTL).without_renewal().lock().await.unwrap();
     pass(TTL / 2).await;
-    let before = guard.valid_until();
+    let before = guard.active_lease().valid_until();
     guard.renew().await.unwrap();
-    assert_eq!(guard.valid_until().saturating_duration_since(before), TTL / 2);
+    assert_eq!(guard.active_lease().valid_until().saturating_duration_since(before), TTL / 2);
     all_behave(&cluster, &Behaviour::Hanging);
     assert!(matches!(guard.renew().await, Err(RenewError::NoQuorum { .. })));
     assert!(guard.is_valid(), "a renewal that fails leaves the lease as it is");

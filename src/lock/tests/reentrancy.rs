@@ -98,10 +98,10 @@ async fn re_entering_a_fixed_lease_does_not_extend_it() {
     let owner = Owner::new();
     let lock = client(&cluster).red_lock("r").owned_by(&owner).ttl(TTL).without_renewal();
     let outer = lock.lock().await.unwrap();
-    let until = outer.valid_until();
+    let until = outer.active_lease().valid_until();
     pass(TTL / 2).await;
     let inner = lock.lock().await.unwrap();
-    assert_eq!((outer.valid_until(), inner.valid_until()), (until, until));
+    assert_eq!((outer.active_lease().valid_until(), inner.active_lease().valid_until()), (until, until));
     pass(TTL / 2).await;
     assert_eq!(locked_nodes(&cluster), NONE);
 }
