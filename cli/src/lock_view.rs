@@ -76,7 +76,7 @@ impl LockView {
         };
         let holder = || Holder {
             owner: found.owner().map(ToString::to_string),
-            holds: found.hold_count(),
+            holds: found.holds(),
             // What never ends is told by the largest of durations.
             remaining_ms: found.remaining_ttl().filter(|rest| rest.as_secs() < u64::MAX).map(milliseconds),
         };
@@ -86,7 +86,7 @@ impl LockView {
             state,
             needed: found.needed(),
             holder: (state == ShownState::Held).then(holder),
-            nodes: found.answers().map(NodeLockView::new).collect(),
+            nodes: found.nodes().map(NodeLockView::new).collect(),
         }
     }
 
@@ -147,7 +147,7 @@ impl LockView {
 
 impl NodeLockView {
     fn new(answer: &NodeInspection) -> Self {
-        let (state, holder, error) = match answer.seen() {
+        let (state, holder, error) = match answer.holder() {
             NodeHolder::Held { owner, holds, remaining, .. } => {
                 let owner = owner.as_ref().map(ToString::to_string);
                 let holder = Holder { owner, holds: *holds, remaining_ms: remaining.map(milliseconds) };

@@ -48,12 +48,12 @@ impl Shortage {
     pub(crate) fn of_inspection(found: &Result<Inspection, LockError>) -> Option<Self> {
         match found {
             Ok(found) => {
-                let missing = found.answers().filter_map(|node| match (node.seen(), node.abstention()) {
+                let missing = found.nodes().filter_map(|node| match (node.holder(), node.abstention()) {
                     (NodeHolder::Unknown(error), _) => Some(Missing::faulty(node.address(), error)),
                     (_, Some(refusal)) => Some(Missing::refusing(node.address(), refusal)),
                     (_, None) => None,
                 });
-                Self::of(found.answers().count(), found.needed(), "vote", missing.collect())
+                Self::of(found.nodes().count(), found.needed(), "vote", missing.collect())
             }
             Err(LockError::NoQuorum { needed, votes, .. }) => Self::of_votes(votes, *needed),
             Err(_) => None,

@@ -73,12 +73,6 @@ impl Inspection {
         }
     }
 
-    /// Whether a quorum names the same owner. `false` is not "free": see [`state`](Self::state).
-    #[must_use]
-    pub fn is_locked(&self) -> bool {
-        self.state() == LockState::Held
-    }
-
     /// The owner that a quorum names, as [`LockGuard::owner`](crate::LockGuard::owner) shows it to
     /// the holder. `None` also for a lock of some other kind.
     #[must_use]
@@ -91,7 +85,7 @@ impl Inspection {
 
     /// How many holds the owner has: the most that a quorum agrees on; 0 if nobody is named.
     #[must_use]
-    pub fn hold_count(&self) -> u32 {
+    pub fn holds(&self) -> u32 {
         let holds = |seen: &NodeHolder| if let NodeHolder::Held { holds, .. } = seen { *holds } else { 0 };
         self.agreed(holds).unwrap_or(0)
     }
@@ -111,19 +105,13 @@ impl Inspection {
         self.needed
     }
 
-    /// Each node's address and answer.
-    pub fn nodes(&self) -> impl Iterator<Item = (&str, &NodeHolder)> {
-        self.nodes.iter().map(|node| (node.address(), node.seen()))
-    }
-
-    /// The same with all that is known of each answer: the node's fencing counter, and how long the
-    /// answer took.
-    pub fn answers(&self) -> impl Iterator<Item = &NodeInspection> {
+    /// What each node said, in the order in which the nodes were given.
+    pub fn nodes(&self) -> impl Iterator<Item = &NodeInspection> {
         self.nodes.iter()
     }
 
     fn seen(&self) -> impl Iterator<Item = &NodeHolder> {
-        self.nodes.iter().map(NodeInspection::seen)
+        self.nodes().map(NodeInspection::holder)
     }
 
     /// What a quorum sees at least: the q-th largest among the owner's nodes.
@@ -150,8 +138,8 @@ impl Inspection {
 impl fmt::Display for Inspection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.state())?;
-        for (node, seen) in self.nodes() {
-            write!(f, "; {node}: {seen}")?;
+        for node in self.nodes() {
+            write!(f, "; {}: {}", node.address(), node.holder())?;
         }
         Ok(())
     }
@@ -273,6 +261,6 @@ mod tests {
         let view = view("a1 a9 a3 a7 -");
         assert_eq!(view.remaining_ttl(), Some(Duration::from_secs(3)));
         assert_eq!(view.owner(), Some(&OwnerId::from_wire(b"a")));
-        assert_eq!(view.hold_count(), 1);
+        assert_eq!(view.holds(), 1);
     }
 }

@@ -9,12 +9,12 @@ use crate::{
 };
 
 /// What one node said about a resource, from
-/// [`Inspection::answers`](crate::inspection::Inspection::answers): who holds it there, its fencing
+/// [`Inspection::nodes`](crate::inspection::Inspection::nodes): who holds it there, its fencing
 /// counter, and how long the answer took.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeInspection {
     address: Arc<str>,
-    seen: NodeHolder,
+    holder: NodeHolder,
     counter: Option<u64>,
     abstention: Option<Refusal>,
     latency: Option<Duration>,
@@ -30,7 +30,13 @@ impl NodeInspection {
             _ => (None, None),
         };
         let has_answered = !matches!(&answer, Answer::Error(error) if !error.is_answer());
-        Self { address, seen: seen(answer), counter, abstention, latency: latency.filter(|_| has_answered) }
+        Self {
+            address,
+            holder: holder(answer),
+            counter,
+            abstention,
+            latency: latency.filter(|_| has_answered),
+        }
     }
 
     /// The node's address, without a password.
@@ -41,8 +47,8 @@ impl NodeInspection {
 
     /// Who holds the resource there.
     #[must_use]
-    pub fn seen(&self) -> &NodeHolder {
-        &self.seen
+    pub fn holder(&self) -> &NodeHolder {
+        &self.holder
     }
 
     /// The resource's fencing counter there: the largest vote that the node has given or was raised
@@ -66,7 +72,7 @@ impl NodeInspection {
         // A node to which no client has written metadata yet knows of no lock either, so an empty
         // one counts as free.
         let has_forgotten = matches!(self.abstention, Some(Refusal::Quarantined { remaining: Some(_) }));
-        matches!(self.seen, NodeHolder::Unknown(_)) || (has_forgotten && self.seen == NodeHolder::Free)
+        matches!(self.holder, NodeHolder::Unknown(_)) || (has_forgotten && self.holder == NodeHolder::Free)
     }
 
     /// From the question to the node's answer: a round trip, what waited before it on the
@@ -78,7 +84,7 @@ impl NodeInspection {
     }
 }
 
-fn seen(answer: Answer) -> NodeHolder {
+fn holder(answer: Answer) -> NodeHolder {
     match answer {
         Answer::Inspected(inspection) => match inspection.held {
             Some(held) => {

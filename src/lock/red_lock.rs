@@ -165,7 +165,7 @@ impl RedLock {
     /// let lock = quorum.red_lock("report");
     /// let guard = lock.lock().await?;
     /// let found = lock.inspect().await?;
-    /// assert_eq!((found.owner(), found.hold_count()), (Some(guard.owner()), 1));
+    /// assert_eq!((found.owner(), found.holds()), (Some(guard.owner()), 1));
     /// # Ok(())
     /// # }
     /// ```

@@ -199,7 +199,9 @@ async fn a_sentinel_that_names_a_dead_master_does_not_keep_the_node_from_the_liv
     eventually(SOON, "the master that lives answers", async || {
         let inspection = quorum.red_lock("looked-at").inspect().await;
         inspection.is_ok_and(|inspection| {
-            inspection.nodes().all(|(_, seen)| !matches!(seen, redquorum::inspection::NodeHolder::Unknown(_)))
+            inspection
+                .nodes()
+                .all(|node| !matches!(node.holder(), redquorum::inspection::NodeHolder::Unknown(_)))
         })
     })
     .await;

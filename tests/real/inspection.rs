@@ -5,7 +5,7 @@ use std::time::Duration;
 use redquorum::{
     Owner, Quorum, RestartGuard, Verification,
     error::{LockError, NodeError},
-    inspection::{Inspection, LockState, NodeHolder},
+    inspection::{Inspection, LockState, NodeHolder, NodeInspection},
 };
 use redquorum_tests::{Cluster, eventually};
 
@@ -19,7 +19,7 @@ async fn inspection_tells_the_owner_the_holds_and_the_remaining_ttl_with_every_n
     let cluster = Cluster::start(3).await;
     let (quorum, onlooker) = (client(&cluster).await, client(&cluster).await);
     let free = inspect(&onlooker).await;
-    assert_eq!((free.state(), free.owner(), free.hold_count()), (LockState::Free, None, 0));
+    assert_eq!((free.state(), free.owner(), free.holds()), (LockState::Free, None, 0));
     assert_eq!(free.remaining_ttl(), None);
 
     let lock = quorum.red_lock("r").owned_by(&Owner::new());
@@ -27,26 +27,24 @@ async fn inspection_tells_the_owner_the_holds_and_the_remaining_ttl_with_every_n
     have_holds(cluster.servers(), "r", 2).await;
     let keys = cluster.server(0).keys().await;
     let held = inspect(&onlooker).await;
-    assert!(held.is_locked());
-    assert_eq!((held.owner(), held.hold_count()), (Some(outer.owner()), 2));
+    assert_eq!(held.state(), LockState::Held);
+    assert_eq!((held.owner(), held.holds()), (Some(outer.owner()), 2));
     let remaining = held.remaining_ttl().unwrap();
     assert!(remaining <= TTL && remaining > TTL / 2, "{remaining:?}");
-    let addresses: Vec<&str> = held.nodes().map(|(node, _)| node).collect();
+    let addresses: Vec<&str> = held.nodes().map(NodeInspection::address).collect();
     let ports = cluster.servers().iter().map(|server| server.port().to_string());
     assert!(addresses.iter().zip(ports).all(|(address, port)| address.contains(&port)), "{addresses:?}");
-    for (_, seen) in held.nodes() {
-        let NodeHolder::Held { owner, holds: 2, remaining: Some(remaining), .. } = seen else {
-            panic!("{seen}")
+    for node in held.nodes() {
+        let NodeHolder::Held { owner, holds: 2, remaining: Some(remaining), .. } = node.holder() else {
+            panic!("{node:?}")
         };
         assert!(owner.as_ref() == Some(outer.owner()) && *remaining <= TTL);
-    }
-    for answer in held.answers() {
         // A node whose clock has begun the next second may have voted for more.
         let token = outer.fencing_token().as_u64();
-        assert!(answer.counter().is_some_and(|counter| counter >= token), "{answer:?}");
-        assert!(answer.latency().is_some_and(|latency| latency > Duration::ZERO), "{answer:?}");
+        assert!(node.counter().is_some_and(|counter| counter >= token), "{node:?}");
+        assert!(node.latency().is_some_and(|latency| latency > Duration::ZERO), "{node:?}");
     }
-    assert!(free.answers().all(|answer| answer.counter().is_none()), "nobody has counted yet");
+    assert!(free.nodes().all(|node| node.counter().is_none()), "nobody has counted yet");
     assert_eq!(cluster.server(0).keys().await, keys, "asking changes nothing");
 }
 
@@ -59,13 +57,13 @@ async fn inspection_says_the_same_with_a_minority_silent() {
     have_holds(cluster.servers(), "r", 1).await;
     cluster.server(1).freeze().await;
     let frozen = inspect(&quorum).await;
-    assert_eq!((frozen.owner(), frozen.hold_count()), (Some(guard.owner()), 1));
+    assert_eq!((frozen.owner(), frozen.holds()), (Some(guard.owner()), 1));
     assert_eq!(silent(&frozen), [1]);
-    let timed: Vec<bool> = frozen.answers().map(|answer| answer.latency().is_some()).collect();
+    let timed: Vec<bool> = frozen.nodes().map(|node| node.latency().is_some()).collect();
     assert_eq!(timed, [true, false, true], "what was not answered took no time");
     cluster.server(1).kill().await;
     let dead = inspect(&quorum).await;
-    assert!(dead.is_locked() && dead.remaining_ttl().is_some());
+    assert!(dead.state() == LockState::Held && dead.remaining_ttl().is_some());
     assert_eq!(silent(&dead), [1]);
     guard.unlock().await.unwrap();
     have_holds(cluster.some(0..1), "r", 0).await;
@@ -111,13 +109,12 @@ async fn inspection_tells_free_held_and_unclear_apart() {
     let held = inspect(&quorum).await;
     assert_eq!(held.owner().map(ToString::to_string), Some("a:1".to_owned()));
     assert!(held.remaining_ttl().unwrap() <= TTL / 2, "a quorum lasts as long as the shortest of it");
-    let last = held.nodes().last().map(|(_, seen)| seen.clone());
+    let last = held.nodes().last().map(|node| node.holder().clone());
     assert_eq!(last, Some(NodeHolder::Unknown(NodeError::WrongType)));
 
     cluster.server(0).kill().await;
     let unclear = inspect(&quorum).await;
     assert_eq!((unclear.state(), unclear.owner()), (LockState::Unclear, None));
-    assert!(!unclear.is_locked());
 }
 
 #[tokio::test]
@@ -187,5 +184,8 @@ async fn inspect(quorum: &Quorum) -> Inspection {
 /// The numbers of the nodes that did not say.
 fn silent(inspection: &Inspection) -> Vec<usize> {
     let nodes = inspection.nodes().enumerate();
-    nodes.filter(|(_, (_, seen))| matches!(seen, NodeHolder::Unknown(_))).map(|(number, _)| number).collect()
+    nodes
+        .filter(|(_, node)| matches!(node.holder(), NodeHolder::Unknown(_)))
+        .map(|(number, _)| number)
+        .collect()
 }

@@ -115,7 +115,7 @@ async fn its_re_entrant_holds_block_ours_until_the_last_is_given_back() {
     let theirs = redisson.lock("r", 1);
     assert_eq!((theirs.lock().await, theirs.lock().await), (Wake::Free, Wake::Free));
     let seen = quorum.red_lock("r").inspect().await.unwrap();
-    assert_eq!((seen.owner().unwrap().to_string(), seen.hold_count()), (theirs.owner().to_owned(), 2));
+    assert_eq!((seen.owner().unwrap().to_string(), seen.holds()), (theirs.owner().to_owned(), 2));
     let ours = wait_of_ours(quorum.red_lock("r"));
     have_subscribers(cluster.server(0), "r", 1).await;
     assert_eq!(theirs.unlock().await, Some(false));

@@ -194,7 +194,7 @@ async fn brought_back(quorum: &Quorum, cluster: &Cluster, count: u32) {
         assert!(!remaining(server, "r").await.is_zero());
     }
     have_holds(cluster.servers(), "r", count).await;
-    assert_eq!(quorum.red_lock("r").inspect().await.unwrap().hold_count(), count);
+    assert_eq!(quorum.red_lock("r").inspect().await.unwrap().holds(), count);
 }
 
 async fn entered(lock: RedLock) -> LockGuard {

@@ -34,12 +34,12 @@ pub(crate) async fn watch(
     let mut nodes: Vec<NodeTimes> = Vec::new();
     while !*is_over.borrow() {
         if let Ok(found) = lock.inspect().await {
-            for (index, answer) in found.answers().enumerate() {
+            for (index, answer) in found.nodes().enumerate() {
                 if index == nodes.len() {
                     nodes.push(NodeTimes::new(answer.address())?);
                 }
                 let Some(node) = nodes.get_mut(index) else { continue };
-                match (answer.seen(), answer.latency()) {
+                match (answer.holder(), answer.latency()) {
                     (NodeHolder::Unknown(_), _) | (_, None) => node.silences += 1,
                     (_, Some(latency)) => node.answers.note(latency),
                 }

@@ -13,6 +13,7 @@ use crate::{
     lock::{
         admin::{Initialized, init, init_if_needed},
         client::Client,
+        inspection::LockState,
     },
     node::{Listener, Node, Operation, Reply, Request, Subscription, Undelivered},
     observer::Unobserved,
@@ -122,7 +123,7 @@ async fn a_client_that_only_looks_changes_nothing() {
     let election = Election::new(&looking, "e", "");
     is_refused(election.campaign().await.unwrap_err());
     is_refused(election.try_campaign().await.unwrap_err());
-    assert!(!lock.inspect().await.unwrap().is_locked());
+    assert_eq!(lock.inspect().await.unwrap().state(), LockState::Free);
     assert_eq!(election.leader().await.unwrap(), None);
     drop(election.observe().unwrap());
     // Nobody has written metadata.

@@ -7,6 +7,7 @@ use redquorum::{
     Election, LockOptions, Vote,
     admin::{AdmissionError, Initialized},
     error::Refusal,
+    inspection::LockState,
 };
 
 use super::*;
@@ -185,7 +186,7 @@ async fn servers_that_forgot_a_lease_are_not_made_a_quorum_once_its_holder_has_r
 async fn a_client_that_only_looks_leaves_new_servers_untouched_and_they_can_be_made_a_quorum() {
     let cluster = Cluster::start(3).await;
     let looking = builder(cluster.urls()).read_only().connect().await.unwrap();
-    assert!(!looking.red_lock("r").inspect().await.unwrap().is_locked());
+    assert_eq!(looking.red_lock("r").inspect().await.unwrap().state(), LockState::Free);
     assert_eq!(Election::new(&looking, "e", "").leader().await.unwrap(), None);
     are_untouched(cluster.servers()).await;
     builder(cluster.urls()).init().await.unwrap();

@@ -1,6 +1,9 @@
 //! Servers that lose votes: restarted empty, flushed, or brought back to an earlier state.
 
-use redquorum::{RestartGuard, inspection::NodeHolder};
+use redquorum::{
+    RestartGuard,
+    inspection::{NodeHolder, NodeInspection},
+};
 use redquorum_tests::eventually;
 
 use super::*;
@@ -86,7 +89,7 @@ async fn tokens_keep_growing_when_a_majority_goes_back_to_a_snapshot() {
         // forgotten.
         eventually(SOON, "both are reached again", async || {
             let inspection = other.red_lock("r").inspect().await;
-            let silent = |(_, seen): &(&str, &NodeHolder)| matches!(seen, NodeHolder::Unknown(_));
+            let silent = |node: &&NodeInspection| matches!(node.holder(), NodeHolder::Unknown(_));
             inspection.is_ok_and(|inspection| inspection.nodes().filter(silent).count() == 1)
         })
         .await;
