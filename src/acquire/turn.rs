@@ -47,13 +47,13 @@ struct Waiting {
 impl Turn {
     /// Waits for the time of the next attempt, and says how to make it. One is made as soon as
     /// quarantines are over for which there was no quorum; while none can be asked, the last one is
-    /// made at the end of the patience.
+    /// made at the end of the quorum timeout.
     pub(super) async fn until_next_attempt(
         &mut self,
         environment: &Environment,
         checked: &CheckedRequest,
         notifier: &Arc<Notifier>,
-        end_of_patience: Option<Instant>,
+        quorum_deadline: Option<Instant>,
     ) -> Plan {
         let waiting = match &mut self.waiting {
             Some(waiting) => waiting,
@@ -71,7 +71,7 @@ impl Turn {
             let now = environment.now();
             waiting.hear(notifier.take(), now);
             let NextAttempt { at, plan } = waiting.queueing.next_attempt();
-            let at = [end_of_patience, self.quarantined_until].into_iter().flatten().fold(at, Instant::min);
+            let at = [quorum_deadline, self.quarantined_until].into_iter().flatten().fold(at, Instant::min);
             if at <= now {
                 waiting.queueing.attempt_begins(now);
                 waiting.entries.only_waits(waiting.queueing.only_queues());
@@ -158,9 +158,9 @@ impl Turn {
 
     /// When a task that began at `start` has waited for a quorum as long as it may, if there is
     /// none at present. By default that is not before the nodes will vote that have told when.
-    pub(super) fn end_of_patience(&self, start: Instant, settings: &CheckedLock) -> Option<Instant> {
-        let end = self.failing_since?.max(start) + settings.patience;
-        let until = self.quarantined_until.filter(|_| !settings.is_patience_set);
+    pub(super) fn quorum_deadline(&self, start: Instant, settings: &CheckedLock) -> Option<Instant> {
+        let end = self.failing_since?.max(start) + settings.quorum_timeout;
+        let until = self.quarantined_until.filter(|_| !settings.is_quorum_timeout_set);
         Some(until.map_or(end, |until| until.max(end)))
     }
 

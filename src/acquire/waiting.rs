@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Locks, waiting as long as it takes: until the resource is free, or no quorum could be asked for
-/// the lock's patience, or the deadline.
+/// the lock's quorum timeout, or the deadline.
 ///
 /// # Cancel safety
 ///
@@ -45,8 +45,8 @@ async fn take_turns(
     let notifier = &place.queue.notifier;
     let mut turn = place.queue.turn.lock().await;
     loop {
-        let end_of_patience = turn.end_of_patience(start, &checked.settings);
-        let plan = turn.until_next_attempt(environment, checked, notifier, end_of_patience).await;
+        let quorum_deadline = turn.quorum_deadline(start, &checked.settings);
+        let plan = turn.until_next_attempt(environment, checked, notifier, quorum_deadline).await;
         let begun = environment.now();
         match turn.attempt(environment, checked, plan).await {
             AttemptOutcome::Acquired(acquired) => {
@@ -55,8 +55,8 @@ async fn take_turns(
             }
             AttemptOutcome::Failed(failed) => {
                 turn.failed(environment, checked, notifier, &failed, begun);
-                let end_of_patience = turn.end_of_patience(start, &checked.settings);
-                if end_of_patience.is_some_and(|end| end <= environment.now()) {
+                let quorum_deadline = turn.quorum_deadline(start, &checked.settings);
+                if quorum_deadline.is_some_and(|end| end <= environment.now()) {
                     return Err(failed.into_error(environment, checked));
                 }
                 turn.look(environment, checked, failed.refused).await;

@@ -25,10 +25,10 @@ pub(crate) struct CheckedLock {
     /// What its attempts go by: the ttl, among others.
     pub(crate) rules: Rules,
     pub(crate) max_hold: Option<Duration>,
-    pub(crate) patience: Duration,
+    pub(crate) quorum_timeout: Duration,
     /// Whether it was set; otherwise nodes that have told for how long they will not vote are
     /// waited for.
-    pub(crate) is_patience_set: bool,
+    pub(crate) is_quorum_timeout_set: bool,
     pub(crate) pacing: Pacing,
     /// How long the entry of a waiter is kept that is not heard of.
     pub(crate) entry_ttl: Duration,
@@ -62,7 +62,7 @@ pub struct LockOptions {
     pub(crate) ttl: Option<Duration>,
     pub(crate) node_timeout: Option<Duration>,
     pub(crate) max_hold: Option<Duration>,
-    pub(crate) patience: Option<Duration>,
+    pub(crate) quorum_timeout: Option<Duration>,
     polls: Option<(Duration, Duration)>,
     retry_delay: Option<Duration>,
     pub(crate) is_fixed: bool,
@@ -81,7 +81,7 @@ impl LockOptions {
             ttl: self.ttl.or(others.ttl),
             node_timeout: self.node_timeout.or(others.node_timeout),
             max_hold: self.max_hold.or(others.max_hold),
-            patience: self.patience.or(others.patience),
+            quorum_timeout: self.quorum_timeout.or(others.quorum_timeout),
             polls: self.polls.or(others.polls),
             retry_delay: self.retry_delay.or(others.retry_delay),
             is_fixed: self.is_fixed || others.is_fixed,
@@ -122,8 +122,8 @@ impl LockOptions {
     /// How long `lock` and `campaign` go on while no quorum can be asked (default: one ttl, or
     /// until the nodes vote again that are in quarantine and have told for how long, if that is
     /// later). While others hold the resource, a call waits without limit.
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = Some(patience);
+    pub fn quorum_timeout(mut self, timeout: Duration) -> Self {
+        self.quorum_timeout = Some(timeout);
         self
     }
 
@@ -163,8 +163,8 @@ impl LockOptions {
         Ok(CheckedLock {
             rules,
             max_hold: self.max_hold,
-            patience: self.patience.unwrap_or(ttl),
-            is_patience_set: self.patience.is_some(),
+            quorum_timeout: self.quorum_timeout.unwrap_or(ttl),
+            is_quorum_timeout_set: self.quorum_timeout.is_some(),
             pacing,
             entry_ttl: Queueing::entry_ttl(pacing, quorum.max_ttl),
             is_renewed: !self.is_fixed,
@@ -198,7 +198,7 @@ mod tests {
         let lock = LockOptions::new().ttl(Duration::from_secs(5));
         let lock = lock.check(&quorum).unwrap();
         assert_eq!(lock.rules.node_timeout, Duration::from_millis(500));
-        assert_eq!(lock.patience, Duration::from_secs(5));
+        assert_eq!(lock.quorum_timeout, Duration::from_secs(5));
         assert!(lock.is_renewed);
     }
 
@@ -219,8 +219,8 @@ mod tests {
     fn options_add_to_those_before_and_go_before_them() {
         let second = Duration::from_secs(1);
         let before = LockOptions::new().ttl(second).without_renewal().polls(second, second);
-        let all = LockOptions::new().ttl(2 * second).patience(second).or(before);
-        assert_eq!(all, before.ttl(2 * second).patience(second));
+        let all = LockOptions::new().ttl(2 * second).quorum_timeout(second).or(before);
+        assert_eq!(all, before.ttl(2 * second).quorum_timeout(second));
         assert_eq!(LockOptions::new().or(all), all);
     }
 

@@ -103,7 +103,7 @@ impl Election {
     ///
     /// [`LockError::Config`] if the settings or the value cannot work; [`LockError::NoQuorum`],
     /// [`LockError::Quarantined`] or [`LockError::Expired`] when no quorum could be asked, or none
-    /// took the value, for the patience of this election; [`LockError::Closed`] after a shutdown.
+    /// took the value, for the quorum timeout of this election; [`LockError::Closed`] after a shutdown.
     ///
     /// # Cancel safety
     ///
@@ -197,12 +197,12 @@ impl Election {
     }
 
     /// Shows the leader to those who observe, trying again until it is deposed, or until no quorum
-    /// has taken the value for the patience of this election: then somebody else may do better.
+    /// has taken the value for the quorum timeout of this election: then somebody else may do better.
     /// Whether it was shown.
     async fn show(&self, leadership: &Leadership) -> Result<bool, LockError> {
         let CheckedRequest { settings, .. } = self.request.checked()?;
         let environment = self.environment();
-        let end_of_patience = environment.now() + settings.patience;
+        let quorum_deadline = environment.now() + settings.quorum_timeout;
         let mut delay = settings.pacing.floor;
         loop {
             let (resource, votes) = match leadership.show().await {
@@ -210,7 +210,7 @@ impl Election {
                 Err(ProclaimError::NoQuorum { resource, votes }) => (resource, votes),
                 Err(_) => return Ok(false),
             };
-            if environment.now() >= end_of_patience {
+            if environment.now() >= quorum_deadline {
                 let needed = environment.settings.electorate.needed();
                 return Err(LockError::NoQuorum { resource, needed, votes });
             }

@@ -76,7 +76,7 @@ impl RedLock {
     ///
     /// [`LockError::Config`] if the settings cannot work; [`LockError::NoQuorum`], or
     /// [`LockError::Expired`] if the votes kept coming too late, when no quorum could be asked for
-    /// the patience of this lock; [`LockError::Closed`] after a shutdown.
+    /// the quorum timeout of this lock; [`LockError::Closed`] after a shutdown.
     ///
     /// # Cancel safety
     ///

@@ -53,7 +53,7 @@ async fn refused(server: &Server) -> BTreeSet<String> {
 
 /// No fallback polls: only notices and calls wake a waiter.
 fn quiet(lock: RedLock) -> RedLock {
-    lock.options(LockOptions::new().polls(NEVER, NEVER).patience(Duration::from_millis(500)))
+    lock.options(LockOptions::new().polls(NEVER, NEVER).quorum_timeout(Duration::from_millis(500)))
 }
 
 /// Whether waiters are seen to wait, and the holder's unlock wakes one after the other.
@@ -155,7 +155,7 @@ async fn broken(server: &Server, url: &str) -> BTreeSet<&'static str> {
     );
 
     let election = Election::new(&quorum, "lock:6", "me")
-        .options(LockOptions::new().patience(Duration::from_millis(500)));
+        .options(LockOptions::new().quorum_timeout(Duration::from_millis(500)));
     note(
         "elect",
         match election.campaign().await {

@@ -153,7 +153,7 @@ async fn a_closure_is_not_called_when_there_is_no_lock() {
         server.kill().await;
     }
     let mut is_called = false;
-    let lock = quorum.red_lock("r").options(LockOptions::new().patience(Duration::from_millis(100)));
+    let lock = quorum.red_lock("r").options(LockOptions::new().quorum_timeout(Duration::from_millis(100)));
     let outcome = lock.run(async |_| is_called = true).await;
     assert!(matches!(outcome, Err(RunError::Lock(LockError::NoQuorum { .. }))), "{outcome:?}");
     assert!(!is_called);

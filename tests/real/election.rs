@@ -21,7 +21,7 @@ const POLL: Duration = Duration::from_millis(500);
 const SLACK: Duration = Duration::from_millis(700);
 
 fn election(quorum: &Quorum, value: &str) -> Election {
-    let polls = LockOptions::new().ttl(TTL).patience(SOON).polls(POLL, POLL);
+    let polls = LockOptions::new().ttl(TTL).quorum_timeout(SOON).polls(POLL, POLL);
     Election::new(quorum, "scheduler", value).options(polls)
 }
 

@@ -285,9 +285,9 @@ async fn resources_and_names_that_cannot_be_are_refused() {
 #[tokio::test]
 async fn the_limits_themselves_are_allowed() {
     let quorum = Quorum::in_memory(64).unwrap();
-    let lock = quorum
-        .red_lock([b'x'; 512])
-        .options(LockOptions::new().ttl(millis(60_000)).max_hold(Duration::MAX).patience(Duration::MAX));
+    let lock = quorum.red_lock([b'x'; 512]).options(
+        LockOptions::new().ttl(millis(60_000)).max_hold(Duration::MAX).quorum_timeout(Duration::MAX),
+    );
     let guard = lock.try_lock_for(Duration::MAX).await.unwrap();
     assert!(guard.is_valid() && guard.remaining() <= millis(60_000));
     guard.unlock().await.unwrap();

@@ -99,7 +99,7 @@ fn options() -> impl Iterator<Item = (LockOptions, Duration)> {
         [
             options.ttl(given),
             options.node_timeout(given),
-            options.patience(given),
+            options.quorum_timeout(given),
             options.max_hold(given),
             options.retry_delay(given),
             options.polls(given, given),
@@ -153,10 +153,10 @@ fn no_time_of_the_blocking_api_panics() {
         let free = || quorum.red_lock("r");
         let options = LockOptions::new();
         for options in [
-            options.patience(given),
+            options.quorum_timeout(given),
             options.max_hold(given),
             options.ttl(given),
-            options.node_timeout(given).patience(Duration::from_millis(10)),
+            options.node_timeout(given).quorum_timeout(Duration::from_millis(10)),
             options.polls(given, given),
         ] {
             let lock = free().options(options);

@@ -45,7 +45,7 @@ pub(crate) struct Elect {
     /// until the nodes vote again that are in quarantine, if that is later; the file's
     /// connect_timeout, or 5s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    patience: Option<Duration>,
+    quorum_timeout: Option<Duration>,
     /// What becomes of the command when the leadership is about to end
     #[arg(long, value_enum, value_name = "WHAT", default_value = "term")]
     on_loss: OnDeposition,
@@ -79,7 +79,7 @@ impl Elect {
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let settings = app.settings()?;
         let rule = self.rule(&settings)?;
-        app.with_quorum_of(&settings, settings.patient_builder(self.patience), async |quorum| {
+        app.with_quorum_of(&settings, settings.builder_within(self.quorum_timeout), async |quorum| {
             let mut signals = Signals::register()?;
             loop {
                 let leadership = tokio::select! {
@@ -121,7 +121,7 @@ impl Elect {
 
     fn election(&self, quorum: &Quorum) -> Election {
         let election = Election::new(quorum, self.name.as_bytes(), self.value.as_bytes());
-        election.options(super::lock_options(self.ttl, self.patience))
+        election.options(super::lock_options(self.ttl, self.quorum_timeout))
     }
 
     async fn campaign(&self, quorum: &Quorum, app: &App) -> Result<Leadership, Failure> {

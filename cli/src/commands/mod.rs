@@ -18,10 +18,10 @@ pub(crate) mod observe;
 pub(crate) mod run;
 
 /// The options of a lock or an election, as far as they were given.
-fn lock_options(ttl: Option<Duration>, patience: Option<Duration>) -> LockOptions {
+fn lock_options(ttl: Option<Duration>, quorum_timeout: Option<Duration>) -> LockOptions {
     let options = LockOptions::new();
     let options = ttl.map_or(options, |ttl| options.ttl(ttl));
-    patience.map_or(options, |patience| options.patience(patience))
+    quorum_timeout.map_or(options, |timeout| options.quorum_timeout(timeout))
 }
 
 impl Command {

@@ -46,7 +46,7 @@ pub(crate) struct Run {
     /// until the nodes vote again that are in quarantine, if that is later; the file's
     /// connect_timeout, or 5s, or --wait if that is shorter]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    patience: Option<Duration>,
+    quorum_timeout: Option<Duration>,
     /// What becomes of the command when the lease is about to end
     #[arg(long, value_enum, value_name = "WHAT", default_value = "term")]
     on_loss: OnLoss,
@@ -69,7 +69,7 @@ impl Run {
         let rule = self.rule(&settings)?;
         // A command that does not wait for long does not wait for nodes any longer.
         let short_wait = self.wait.filter(|wait| *wait < settings.connect_timeout());
-        let builder = settings.patient_builder(self.patience.or(short_wait));
+        let builder = settings.builder_within(self.quorum_timeout.or(short_wait));
         app.with_quorum_of(&settings, builder, async |quorum| {
             let mut signals = Signals::register()?;
             let guard = tokio::select! {
@@ -96,7 +96,7 @@ impl Run {
 
     fn lock(&self, quorum: &Quorum) -> MultiLock {
         let names = self.names.iter().map(|name| name.as_bytes());
-        quorum.multi_lock(names).options(super::lock_options(self.ttl, self.patience))
+        quorum.multi_lock(names).options(super::lock_options(self.ttl, self.quorum_timeout))
     }
 
     async fn take(&self, quorum: &Quorum, votes_needed: usize, app: &App) -> Result<MultiLockGuard, Failure> {

@@ -24,8 +24,8 @@ const CONFIG: &str = "REDQUORUM_CONFIG";
 const DEFAULT_TTL: Duration = Duration::from_secs(30);
 const DEFAULT_MAX_TTL: Duration = Duration::from_secs(60);
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// As long as the library gives a connection at least: one who has no patience connects all the
-/// same.
+/// As long as the library gives a connection at least: one who waits no time for a quorum connects
+/// all the same.
 const LEAST_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const DEFAULT_DRIFT: f64 = 0.01;
 const MOST_NODE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -83,10 +83,10 @@ impl Settings {
 
     /// The quorum, for a command that goes on for so long while no quorum can be asked, if it says
     /// so.
-    pub(crate) fn patient_builder(&self, patience: Option<Duration>) -> QuorumBuilder {
+    pub(crate) fn builder_within(&self, quorum_timeout: Option<Duration>) -> QuorumBuilder {
         let builder = self.builder();
-        match patience {
-            Some(patience) => builder.connect_timeout(patience.max(LEAST_CONNECT_TIMEOUT)),
+        match quorum_timeout {
+            Some(timeout) => builder.connect_timeout(timeout.max(LEAST_CONNECT_TIMEOUT)),
             None => builder,
         }
     }

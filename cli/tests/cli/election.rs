@@ -74,7 +74,7 @@ async fn leadership_passes_from_process_to_process_and_observers_see_it() {
 async fn one_who_is_deposed_stops_its_command_and_campaigns_again() {
     let cluster = Cluster::start(3).await;
     let scratch = Scratch::new();
-    let leader = candidate(&cluster, &scratch, "leader", &["--ttl", "2s", "--patience", "30s"]);
+    let leader = candidate(&cluster, &scratch, "leader", &["--ttl", "2s", "--quorum-timeout", "30s"]);
     scratch.lines("leader", 1).await;
     for server in cluster.some(0..2) {
         server.freeze().await;

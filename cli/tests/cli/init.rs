@@ -106,7 +106,7 @@ async fn new_nodes_can_be_made_a_quorum_whatever_command_was_tried_before() {
             assert!(!server.keys().await.contains(&"redquorum:quarantine".to_owned()), "{arguments:?}");
         }
     }
-    let run = output(plainly(&cluster, ["run", "job", "--patience", "0s", "--", "true"])).await;
+    let run = output(plainly(&cluster, ["run", "job", "--quorum-timeout", "0s", "--", "true"])).await;
     assert_eq!(code(&run), 69, "{}", stderr(&run));
     assert_eq!(stderr(&run).matches("`redquorum init`").count(), 1, "{}", stderr(&run));
     assert_eq!(stderr(&run).matches("init`").count(), 2, "the advice stands there once: {}", stderr(&run));
@@ -137,7 +137,7 @@ async fn what_starts_before_its_nodes_waits_for_them() {
     let cluster = Cluster::start(3).await;
     for command in [
         plainly(&cluster, ["-vv", "init"]),
-        on(&cluster, ["-vv", "run", "job", "--patience", "20s", "--", "true"]),
+        on(&cluster, ["-vv", "run", "job", "--quorum-timeout", "20s", "--", "true"]),
     ] {
         for server in cluster.servers() {
             server.kill().await;

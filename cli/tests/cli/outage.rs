@@ -27,7 +27,7 @@ async fn next(lines: &mut Lines<BufReader<ChildStderr>>) -> String {
 async fn a_wait_for_nodes_in_quarantine_says_so_once_and_again_when_another_node_is_missing() {
     let cluster = Cluster::start(3).await;
     // Nobody has made them a quorum.
-    let job = ["--json", "run", "job", "--patience", "50s", "--", "true"];
+    let job = ["--json", "run", "job", "--quorum-timeout", "50s", "--", "true"];
     let mut waiter = plainly(&cluster, job).spawn().unwrap();
     let mut said = lines(&mut waiter);
     let mut message = async || {
@@ -61,7 +61,7 @@ async fn a_wait_says_when_the_quorum_is_lost_and_when_it_is_back() {
     let holder = format!("echo $$ > {}; exec sleep 1000", scratch.file("ready"));
     let holder = run(&cluster, &["job", "--ttl", "50s"], &holder).spawn().unwrap();
     scratch.lines("ready", 1).await;
-    let candidate = ["-v", "elect", "job", "--value", "v", "--patience", "50s", "--", "true"];
+    let candidate = ["-v", "elect", "job", "--value", "v", "--quorum-timeout", "50s", "--", "true"];
     let mut waiter = on(&cluster, candidate).spawn().unwrap();
     let mut said = lines(&mut waiter);
     let waits = next(&mut said).await;

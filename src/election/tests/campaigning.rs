@@ -121,7 +121,7 @@ async fn a_candidate_is_not_told_that_it_leads_before_a_quorum_shows_it() {
 #[tokio::test(start_paused = true)]
 async fn a_candidate_that_is_deposed_before_it_is_seen_campaigns_again() {
     let cluster = MemoryCluster::new(3);
-    let election = candidate(&cluster, "host-1").options(LockOptions::new().patience(10 * TTL));
+    let election = candidate(&cluster, "host-1").options(LockOptions::new().quorum_timeout(10 * TTL));
     let mut campaign = Box::pin(election.campaign());
     all_behave(&cluster, &Behaviour::Hanging);
     assert!(campaign.as_mut().now_or_never().is_none());

@@ -83,7 +83,8 @@ async fn try_lock_for_takes_as_long_as_it_was_given() {
 async fn lock_waits_without_limit_for_what_is_held() {
     let cluster = MemoryCluster::new(3);
     let guard = client(&cluster).red_lock("r").lock().await.unwrap();
-    let lock = client(&cluster).red_lock("r").options(LockOptions::new().patience(Duration::from_secs(1)));
+    let lock =
+        client(&cluster).red_lock("r").options(LockOptions::new().quorum_timeout(Duration::from_secs(1)));
     let waiting = tokio::spawn(async move { lock.lock().await.map(drop) });
     pass(TTL * 20).await;
     assert!(!waiting.is_finished());
@@ -92,17 +93,17 @@ async fn lock_waits_without_limit_for_what_is_held() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lock_gives_up_when_no_quorum_could_be_asked_for_its_patience() {
+async fn lock_gives_up_when_no_quorum_could_be_asked_for_its_quorum_timeout() {
     for behaviour in [Behaviour::Hanging, Behaviour::Failing(NodeError::Busy)] {
         let cluster = MemoryCluster::new(3);
         all_behave(&cluster, &behaviour);
         let start = tokio::time::Instant::now();
-        let patience = Duration::from_secs(10);
+        let timeout = Duration::from_secs(10);
         let outcome =
-            client(&cluster).red_lock("r").options(LockOptions::new().patience(patience)).lock().await;
+            client(&cluster).red_lock("r").options(LockOptions::new().quorum_timeout(timeout)).lock().await;
         assert!(matches!(outcome, Err(LockError::NoQuorum { .. })), "{outcome:?}");
         let took = start.elapsed();
-        assert!(took >= patience && took <= patience + Duration::from_secs(1), "{took:?}");
+        assert!(took >= timeout && took <= timeout + Duration::from_secs(1), "{took:?}");
     }
 }
 
@@ -161,10 +162,11 @@ async fn nobody_is_left_subscribed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_failure_after_a_long_wait_does_not_exhaust_the_patience() {
+async fn one_failure_after_a_long_wait_does_not_exhaust_the_quorum_timeout() {
     let cluster = MemoryCluster::new(3);
     let guard = client(&cluster).red_lock("r").lock().await.unwrap();
-    let lock = client(&cluster).red_lock("r").options(LockOptions::new().patience(Duration::from_secs(4)));
+    let lock =
+        client(&cluster).red_lock("r").options(LockOptions::new().quorum_timeout(Duration::from_secs(4)));
     let waiting = tokio::spawn(async move { lock.lock().await.map(drop) });
     pass(Duration::from_secs(60)).await;
     // Polls are up to 7.5 s apart by now; whichever falls into this fails.
@@ -182,7 +184,7 @@ async fn one_failure_after_a_long_wait_does_not_exhaust_the_patience() {
 
 /// Of nodes that have told for how long they will not vote.
 #[tokio::test(start_paused = true)]
-async fn without_a_patience_of_its_own_a_lock_waits_out_the_quarantine_of_nodes_and_comes_as_it_ends() {
+async fn without_a_quorum_timeout_of_its_own_a_lock_waits_out_the_quarantine_of_nodes_and_comes_as_it_ends() {
     let quarantine = Duration::from_millis(60_602);
     let late = Duration::from_millis(100);
     let cluster = MemoryCluster::new(3);
@@ -208,13 +210,13 @@ async fn without_a_patience_of_its_own_a_lock_waits_out_the_quarantine_of_nodes_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_patience_that_was_set_ends_before_a_quarantine_and_the_error_has_what_is_left_of_it() {
+async fn a_quorum_timeout_that_was_set_ends_before_a_quarantine_and_the_error_has_what_is_left_of_it() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     cluster.servers().iter().for_each(|server| server.forget());
     let start = tokio::time::Instant::now();
     let Err(error) =
-        quorum.red_lock("r").options(LockOptions::new().patience(Duration::from_secs(5))).lock().await
+        quorum.red_lock("r").options(LockOptions::new().quorum_timeout(Duration::from_secs(5))).lock().await
     else {
         panic!("no node votes")
     };

@@ -68,9 +68,9 @@ fn s50_a_quorum_in_quarantine_says_so_and_for_how_long() {
             }
             other => panic!("{other:?}"),
         }
-        // A patience that was set is kept; without one, the quarantine is waited out.
+        // A quorum timeout that was set is kept; without one, the quarantine is waited out.
         assert!(matches!(
-            lock.clone().options(LockOptions::new().patience(TTL)).lock().await,
+            lock.clone().options(LockOptions::new().quorum_timeout(TTL)).lock().await,
             Err(LockError::Quarantined { .. })
         ));
         drop(lock.lock().await.unwrap());

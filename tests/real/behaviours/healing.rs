@@ -86,7 +86,7 @@ async fn a_lease_survives_a_rolling_restart_of_forgetful_servers() {
     assert!(
         contender
             .red_lock("r")
-            .options(LockOptions::new().patience(NEVER))
+            .options(LockOptions::new().quorum_timeout(NEVER))
             .try_lock()
             .await
             .unwrap()

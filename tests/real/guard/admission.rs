@@ -48,17 +48,17 @@ async fn new_servers_that_nobody_admitted_say_so_with_the_time_that_is_left_and_
 }
 
 #[tokio::test]
-async fn a_lock_with_enough_patience_waits_out_the_quarantine_of_new_servers() {
+async fn a_lock_with_a_long_quorum_timeout_waits_out_the_quarantine_of_new_servers() {
     let cluster = Cluster::start(3).await;
     let begin = Instant::now();
     let lock = builder(cluster.urls()).connect().await.unwrap().red_lock("r");
     let impatient =
-        lock.clone().options(LockOptions::new().patience(Duration::from_millis(300))).lock().await;
+        lock.clone().options(LockOptions::new().quorum_timeout(Duration::from_millis(300))).lock().await;
     assert!(matches!(impatient, Err(LockError::Quarantined { .. })), "{impatient:?}");
     let patient = Instant::now();
-    let guard = lock.options(LockOptions::new().patience(QUARANTINE * 2)).lock().await.unwrap();
+    let guard = lock.options(LockOptions::new().quorum_timeout(QUARANTINE * 2)).lock().await.unwrap();
     assert!(begin.elapsed() >= QUARANTINE, "{:?}", begin.elapsed());
-    // The last attempt is made when the patience ends.
+    // The last attempt is made when the quorum timeout ends.
     assert!(patient.elapsed() < QUARANTINE * 2 + Duration::from_secs(1), "{:?}", patient.elapsed());
     guard.unlock().await.unwrap();
 }

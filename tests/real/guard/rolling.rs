@@ -85,7 +85,8 @@ async fn under_a_lease(
         held.unlock().await.unwrap();
     }
     // Whatever was forgotten, it goes on after the quarantines.
-    let next = one.red_lock("r").options(LockOptions::new().patience(MAX_TTL * 2)).lock().await.unwrap();
+    let next =
+        one.red_lock("r").options(LockOptions::new().quorum_timeout(MAX_TTL * 2)).lock().await.unwrap();
     assert!(next.fencing_token() > token);
     (tokens, is_valid)
 }
