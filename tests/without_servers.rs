@@ -8,4 +8,5 @@ mod without_servers {
     mod extreme_times;
     mod layers;
     mod tls;
+    mod tokens;
 }

@@ -17,12 +17,13 @@ use crate::values::FencingToken;
 /// ```
 /// use redquorum::{FencingToken, sim::register::Register};
 ///
-/// let (paused, next) = (FencingToken::from_u64(33), FencingToken::from_u64(34));
+/// let (paused, next) = (FencingToken::try_from(33_u64)?, FencingToken::try_from(34_u64)?);
 /// let mut balance = Register::new(100);
 /// assert_eq!(balance.read(paused), Some(100));
 /// assert_eq!(balance.read(next), Some(100));
 /// assert!(!balance.write(paused, 150), "34 has read already");
 /// assert!(balance.write(next, 110));
+/// # Ok::<(), redquorum::error::InvalidToken>(())
 /// ```
 ///
 /// # Invariants

@@ -1,27 +1,47 @@
 //! The number by which a store tells later leases from earlier ones.
 
-use std::fmt;
+use std::{fmt, str::FromStr, sync::Arc};
+
+/// The largest token: the largest whole number that JSON and `f64` carry exactly.
+const LARGEST: u64 = (1 << 53) - 1;
 
 /// A number that grows with every lease on a resource: what is protected by the lock should refuse
 /// any write that carries a smaller one than it has seen.
 ///
 /// Unique and strictly increasing per resource in real-time order, without any assumption about
 /// clocks as long as the nodes remember their counters. Tokens of different resources, or of
-/// different quorums, are not comparable. Always below 2^53, so it survives JSON and `f64`.
+/// different quorums, are not comparable. It is from 1 to 2^53 - 1, so it survives JSON and `f64`.
+///
+/// A store that keeps the largest token as a number or as text makes a token of it again, to compare
+/// it with that of a request. With the feature `serde`, a token is a number wherever it is stored.
+///
+/// ```
+/// use redquorum::FencingToken;
+///
+/// # fn main() -> Result<(), redquorum::error::InvalidToken> {
+/// let largest = FencingToken::try_from(33_u64)?; // from the store's column
+/// let token: FencingToken = "34".parse()?; // from a header of the request
+/// assert!(token > largest);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "u64", into = "u64"))]
 pub struct FencingToken(u64);
+
+/// A number or a text that is not that of a [`FencingToken`](crate::FencingToken).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{given:?} is no fencing token: expected a whole number from 1 to {LARGEST}")]
+#[non_exhaustive]
+pub struct InvalidToken {
+    /// What was given.
+    pub given: Arc<str>,
+}
 
 impl FencingToken {
     pub(crate) const fn new(value: u64) -> Self {
         Self(value)
-    }
-
-    /// A token of this number, to feed a [`History`](crate::sim::history::History) from a log, and
-    /// for tests of stores. Nothing was locked for it.
-    #[cfg(feature = "sim")]
-    #[must_use]
-    pub const fn from_u64(value: u64) -> Self {
-        Self::new(value)
     }
 
     /// The token as a number.
@@ -37,6 +57,28 @@ impl fmt::Display for FencingToken {
     }
 }
 
+impl TryFrom<u64> for FencingToken {
+    type Error = InvalidToken;
+
+    fn try_from(number: u64) -> Result<Self, InvalidToken> {
+        match number {
+            1..=LARGEST => Ok(Self(number)),
+            _ => Err(InvalidToken { given: number.to_string().into() }),
+        }
+    }
+}
+
+impl FromStr for FencingToken {
+    type Err = InvalidToken;
+
+    /// The token that [`Display`](fmt::Display) shows as this text.
+    fn from_str(text: &str) -> Result<Self, InvalidToken> {
+        let number = text.parse::<u64>().ok();
+        let token = number.and_then(|number| Self::try_from(number).ok());
+        token.ok_or_else(|| InvalidToken { given: text.into() })
+    }
+}
+
 impl From<FencingToken> for u64 {
     fn from(token: FencingToken) -> Self {
         token.0
@@ -47,5 +89,31 @@ impl From<FencingToken> for i64 {
     fn from(token: FencingToken) -> Self {
         // Below 2^53 by the nodes' own rule.
         Self::try_from(token.0).unwrap_or(Self::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_the_same_again_from_its_number_and_its_text() {
+        for number in [1, 1_700_000_000_000_007, LARGEST] {
+            let token = FencingToken::try_from(number).unwrap();
+            assert_eq!((u64::from(token), token.to_string().parse()), (number, Ok(token)));
+        }
+    }
+
+    #[test]
+    fn what_no_node_gives_is_no_token() {
+        for number in [0, LARGEST + 1, u64::MAX] {
+            let refused = InvalidToken { given: number.to_string().into() };
+            assert_eq!(FencingToken::try_from(number), Err(refused.clone()));
+            assert_eq!(number.to_string().parse::<FencingToken>(), Err(refused));
+        }
+        for text in ["", " 7", "-7", "7.0", "0x7", "seven", "99999999999999999999"] {
+            let refused = text.parse::<FencingToken>().unwrap_err();
+            assert!(refused.to_string().starts_with(&format!("{text:?} is no fencing token: ")), "{refused}");
+        }
     }
 }

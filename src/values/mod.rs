@@ -9,7 +9,7 @@ mod resource;
 mod vote;
 
 pub use self::{
-    fencing_token::FencingToken,
+    fencing_token::{FencingToken, InvalidToken},
     fingerprint::Fingerprint,
     node_error::NodeError,
     owner_id::OwnerId,

@@ -10,7 +10,7 @@
 //!
 //! let mut history = History::new();
 //! for (number, at) in [(1, 0), (2, 5)] {
-//!     let (attempt, token) = (Attempt::new(number), FencingToken::from_u64(40 + number));
+//!     let (attempt, token) = (Attempt::new(number), FencingToken::try_from(40 + number)?);
 //!     let (began, granted) = (Duration::from_millis(at), Duration::from_millis(at + 1));
 //!     history.note(began, 0, Event::Began { attempt, resources: vec![Resource::new("a")?] });
 //!     history.note(granted, 0, Event::Granted { attempt, token });
@@ -18,7 +18,7 @@
 //! // Neither lease ever ended.
 //! let violations = history.check(&Promises::ALL).unwrap_err();
 //! assert!(violations.to_string().contains("overlap"));
-//! # Ok::<(), redquorum::error::ConfigError>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod event;

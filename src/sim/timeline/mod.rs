@@ -26,17 +26,17 @@ use super::history::{Event, History, HistoryIndex, Violation, Violations};
 ///
 /// ```
 /// use std::time::Duration;
-/// use redquorum::{FencingToken, Resource, sim::{history::{Attempt, Event, History}, timeline::Timeline}};
+/// use redquorum::{Resource, sim::{history::{Attempt, Event, History}, timeline::Timeline}};
 ///
 /// let attempt = Attempt::new(1);
 /// let mut history = History::new();
 /// history.note(Duration::ZERO, 0, Event::Began { attempt, resources: vec![Resource::new("a")?] });
-/// history.note(Duration::from_millis(2), 0, Event::Granted { attempt, token: FencingToken::from_u64(7) });
+/// history.note(Duration::from_millis(2), 0, Event::Granted { attempt, token: "7".parse()? });
 ///
 /// let (from, until) = (Duration::from_millis(1), Duration::from_millis(5));
 /// let timeline = Timeline::new(&history).with_fault(from, until, "node 2", "paused");
 /// assert!(timeline.to_string().contains("attempt 1 on \"a\": granted, token 7"));
-/// # Ok::<(), redquorum::error::ConfigError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct Timeline<'h> {
