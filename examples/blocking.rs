@@ -16,7 +16,7 @@ use std::{
 };
 
 use redquorum::{
-    blocking::{Election, Quorum},
+    blocking::Quorum,
     error::{ConnectError, LeaseLost},
 };
 
@@ -59,7 +59,7 @@ fn work(name: &str, quorum: &Quorum, count: &AtomicU64) -> anyhow::Result<()> {
 }
 
 fn lead(quorum: &Quorum) -> anyhow::Result<()> {
-    let election = Election::new(quorum, "scheduler", "this thread");
+    let election = quorum.election("scheduler").value("this thread");
     let leadership = election.campaign()?;
     let mut leaders = election.observe()?;
     if let Some(leader) = leaders.next() {

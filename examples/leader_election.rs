@@ -24,9 +24,7 @@ use std::{
     time::Duration,
 };
 
-use redquorum::{
-    Election, FencingToken, Leadership, MemoryCluster, Quorum, QuorumBuilder, error::ConnectError,
-};
+use redquorum::{FencingToken, Leadership, MemoryCluster, Quorum, QuorumBuilder, error::ConnectError};
 
 type Outcome = anyhow::Result<()>;
 
@@ -89,7 +87,7 @@ async fn campaign(
     fates: &Mutex<Vec<Fate>>,
 ) -> anyhow::Result<Option<FencingToken>> {
     let quorum = connect(nodes).await?;
-    let election = Election::new(&quorum, "example:scheduler", name).ttl(Duration::from_secs(1));
+    let election = quorum.election("example:scheduler").value(name).ttl(Duration::from_secs(1));
     loop {
         let leadership = election.campaign().await?;
         println!("{name} leads in term {}", leadership.term());

@@ -4,21 +4,22 @@ use std::time::Duration;
 
 use crate::{
     Leader, LockOptions,
-    blocking::{Leadership, Observation, Quorum, runtime::Runtime},
+    blocking::{Leadership, Observation, runtime::Runtime},
     error::LockError,
 };
 
-/// One candidate of an election: it campaigns to lead, and shows who does; see [`crate::Election`].
+/// An election, from [`Quorum::election`](super::Quorum::election): to campaign in it, to ask who
+/// leads, and to observe; see [`crate::Election`].
 ///
 /// It is a description, cheap to clone, and may be used again and by several threads at once: each
 /// campaign is a candidate of its own.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use redquorum::blocking::{Election, Quorum};
+/// use redquorum::blocking::Quorum;
 ///
 /// let quorum = Quorum::in_memory(5)?;
-/// let election = Election::new(&quorum, "scheduler", "host-7");
+/// let election = quorum.election("scheduler").value("host-7");
 /// let leadership = election.campaign()?; // waits while another leads
 /// for _job in 0..3 {
 ///     leadership.ensure()?; // deposed? then campaign again
@@ -35,16 +36,17 @@ pub struct Election {
 }
 
 impl Election {
-    /// A candidate of the election of this name, with the quorum's settings; nothing is sent yet.
-    /// `value` is what others see of it when it leads: at most 64 KiB. One who only observes needs
-    /// none. See [`crate::Election::new`].
-    pub fn new(quorum: &Quorum, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Self {
-        let (quorum, runtime) = quorum.parts();
-        Self { election: crate::Election::new(quorum, name, value), runtime: runtime.clone() }
+    pub(super) fn new(election: crate::Election, runtime: Runtime) -> Self {
+        Self { election, runtime }
     }
 
     fn map(self, set: impl FnOnce(crate::Election) -> crate::Election) -> Self {
         Self { election: set(self.election), runtime: self.runtime }
+    }
+
+    /// As [`crate::Election::value`].
+    pub fn value(self, value: impl AsRef<[u8]>) -> Self {
+        self.map(|election| election.value(value))
     }
 
     /// As [`crate::Election::options`].

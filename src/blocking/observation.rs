@@ -12,9 +12,9 @@ use crate::{Leader, blocking::runtime::Runtime};
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # use redquorum::blocking::{Election, Quorum};
+/// # use redquorum::blocking::Quorum;
 /// # let quorum = Quorum::in_memory(3)?;
-/// let election = Election::new(&quorum, "scheduler", "host-7");
+/// let election = quorum.election("scheduler").value("host-7");
 /// let leadership = election.campaign()?;
 ///
 /// let mut leaders = election.observe()?;

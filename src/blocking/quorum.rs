@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     MemoryCluster, Shutdown,
-    blocking::{MultiLock, QuorumBuilder, RedLock, runtime::Runtime},
+    blocking::{Election, MultiLock, QuorumBuilder, RedLock, runtime::Runtime},
     error::ConnectError,
 };
 
@@ -53,6 +53,11 @@ impl Quorum {
         MultiLock::of_one(self.quorum.multi_lock(resources), self.runtime.clone())
     }
 
+    /// The election of this name, with the quorum's settings; see [`crate::Quorum::election`].
+    pub fn election(&self, name: impl AsRef<[u8]>) -> Election {
+        Election::new(self.quorum.election(name), self.runtime.clone())
+    }
+
     /// Ends every lease of this client, lets nothing new begin, and waits for the nodes to confirm
     /// it; see [`crate::Quorum::shutdown`]. Calls of other threads that wait end with
     /// [`Closed`](crate::error::LockError::Closed).
@@ -68,9 +73,5 @@ impl Quorum {
     #[expect(clippy::must_use_candidate, reason = "the program may end whatever is open")]
     pub fn shutdown_within(&self, grace: Duration) -> Shutdown {
         self.runtime.wait(self.quorum.shutdown_within(grace))
-    }
-
-    pub(super) fn parts(&self) -> (&crate::Quorum, &Runtime) {
-        (&self.quorum, &self.runtime)
     }
 }

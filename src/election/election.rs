@@ -15,7 +15,7 @@ use crate::{
     values::Resource,
 };
 
-/// One candidate of an election: it campaigns to lead, and shows who does.
+/// An election, from [`Quorum::election`]: to campaign in it, to ask who leads, and to observe.
 ///
 /// The leader is the candidate that holds the lock on the election's name, and its term is that
 /// lock's fencing token. So there is at most one leader at a time, under the assumptions of the
@@ -35,10 +35,10 @@ use crate::{
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use redquorum::{Election, FencingToken, Quorum};
+/// use redquorum::{FencingToken, Quorum};
 ///
 /// let quorum = Quorum::in_memory(5)?;
-/// let election = Election::new(&quorum, "scheduler", "host-7");
+/// let election = quorum.election("scheduler").value("host-7");
 /// loop {
 ///     let leader = election.campaign().await?; // waits while another leads
 ///     tokio::select! {
@@ -66,18 +66,26 @@ pub struct Election {
     value: Result<Value, ConfigError>,
 }
 
-impl Election {
-    /// A candidate of the election of this name, with the quorum's settings; nothing is sent yet.
-    /// `value` is what others see of it when it leads, such as its address: at most 64 KiB. One who
-    /// only observes needs none.
+impl Quorum {
+    /// The election of this name, with the quorum's settings: to campaign in, or only to observe;
+    /// nothing is sent yet.
     ///
-    /// The name is a resource like that of a lock: do not lock it otherwise. A name or a value that
-    /// cannot be one is an error of the first use.
-    pub fn new(quorum: &Quorum, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Self {
+    /// The name is a resource like that of a lock: do not lock it otherwise. A name that cannot be one
+    /// is an error of the first use.
+    pub fn election(&self, name: impl AsRef<[u8]>) -> Election {
         let resources = Resource::new(name).map(|name| Arc::new([name]) as _).map_err(ConfigError::from);
-        let mut request = LockRequest::new(Arc::clone(quorum.client()), resources);
+        let mut request = LockRequest::new(Arc::clone(self.client()), resources);
         request.reentrancy = Reentrancy::Never;
-        Self { request, value: Value::new(value.as_ref()) }
+        Election { request, value: Value::new(b"") }
+    }
+}
+
+impl Election {
+    /// What others see of this candidate when it leads, such as its address: at most 64 KiB (default:
+    /// nothing). A longer one is an error of the campaign.
+    pub fn value(mut self, value: impl AsRef<[u8]>) -> Self {
+        self.value = Value::new(value.as_ref());
+        self
     }
 
     /// Sets these options; what they leave open stays as it was. Nobody else leads for the ttl
@@ -153,9 +161,9 @@ impl Election {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use redquorum::{Election, Quorum};
+    /// # use redquorum::Quorum;
     /// # let quorum = Quorum::in_memory(3)?;
-    /// let election = Election::new(&quorum, "scheduler", "host-7");
+    /// let election = quorum.election("scheduler").value("host-7");
     /// assert_eq!(election.leader().await?, None);
     /// let leadership = election.campaign().await?;
     /// let leader = election.leader().await?.expect("somebody leads");

@@ -139,7 +139,7 @@ impl Leadership {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let quorum = redquorum::Quorum::in_memory(3)?;
-    /// let leadership = redquorum::Election::new(&quorum, "scheduler", "host-7").campaign().await?;
+    /// let leadership = quorum.election("scheduler").value("host-7").campaign().await?;
     /// let jobs = leadership.run(async |lease| {
     ///     // Every write of a leader carries its term.
     ///     lease.fencing_token().as_u64()

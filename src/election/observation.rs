@@ -49,9 +49,9 @@ use crate::{
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # use redquorum::{Election, Quorum};
+/// # use redquorum::Quorum;
 /// # let quorum = Quorum::in_memory(3)?;
-/// let election = Election::new(&quorum, "scheduler", "host-7");
+/// let election = quorum.election("scheduler").value("host-7");
 /// let leadership = election.campaign().await?;
 ///
 /// let mut leaders = election.observe()?;

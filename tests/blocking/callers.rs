@@ -44,7 +44,7 @@ fn everything() {
     assert!(group.is_valid() && group.verify().is_ok() && group.lost_within(Duration::ZERO).is_none());
     group.unlock().unwrap();
 
-    let election = Election::new(&quorum, "e", "v");
+    let election = quorum.election("e").value("v");
     let leadership = election.campaign().unwrap();
     assert!(election.try_campaign().unwrap().is_none() && leadership.is_leader());
     let mut leaders = election.observe().unwrap();

@@ -2,11 +2,7 @@
 
 use std::{sync::mpsc, thread, time::Duration};
 
-use redquorum::{
-    MemoryCluster,
-    blocking::{Election, Quorum},
-    error::LossReason,
-};
+use redquorum::{MemoryCluster, blocking::Quorum, error::LossReason};
 
 use super::patience::{DEADLINE, finishes};
 
@@ -15,11 +11,11 @@ fn a_candidate_on_another_thread_leads_when_the_leader_resigns() {
     finishes(|| {
         let cluster = MemoryCluster::new(3);
         let quorum = || Quorum::builder().in_memory(&cluster).unwrap();
-        let first = Election::new(&quorum(), "scheduler", "first").campaign().unwrap();
-        let mut leaders = Election::new(&quorum(), "scheduler", "").observe().unwrap();
+        let first = quorum().election("scheduler").value("first").campaign().unwrap();
+        let mut leaders = quorum().election("scheduler").observe().unwrap();
         assert_eq!(leaders.next().unwrap().value_str(), "first");
 
-        let second = Election::new(&quorum(), "scheduler", "second");
+        let second = quorum().election("scheduler").value("second");
         assert!(second.try_campaign().unwrap().is_none());
         let (elected, told) = mpsc::channel();
         let candidate = thread::spawn(move || elected.send(second.campaign().unwrap()).unwrap());
@@ -40,7 +36,7 @@ fn a_candidate_on_another_thread_leads_when_the_leader_resigns() {
 fn a_leader_that_is_removed_by_force_is_deposed() {
     finishes(|| {
         let quorum = Quorum::in_memory(3).unwrap();
-        let election = Election::new(&quorum, "scheduler", "v").ttl(Duration::from_millis(300));
+        let election = quorum.election("scheduler").value("v").ttl(Duration::from_millis(300));
         let leadership = election.campaign().unwrap();
         assert!(leadership.lost_within(Duration::from_millis(1)).is_none());
         quorum.red_lock("scheduler").force_unlock().unwrap();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use redis::{Value, cmd};
-use redquorum::{Election, LockOptions, Quorum, RedLock, inspection::LockState};
+use redquorum::{LockOptions, Quorum, RedLock, inspection::LockState};
 use redquorum_tests::{Cluster, Kind, Server, ServerOptions, eventually};
 
 use super::SOON;
@@ -154,13 +154,15 @@ async fn broken(server: &Server, url: &str) -> BTreeSet<&'static str> {
         },
     );
 
-    let election = Election::new(&quorum, "lock:6", "me")
+    let election = quorum
+        .election("lock:6")
+        .value("me")
         .options(LockOptions::new().quorum_timeout(Duration::from_millis(500)));
     note(
         "elect",
         match election.campaign().await {
             Ok(leadership) => {
-                let leader = Election::new(&other, "lock:6", "you").leader().await;
+                let leader = other.election("lock:6").value("you").leader().await;
                 let is_seen = leader.is_ok_and(|leader| leader.is_some_and(|leader| leader.value() == b"me"));
                 leadership.resign().await.is_ok() && is_seen
             }

@@ -22,7 +22,7 @@ const SLACK: Duration = Duration::from_millis(700);
 
 fn election(quorum: &Quorum, value: &str) -> Election {
     let polls = LockOptions::new().ttl(TTL).quorum_timeout(SOON).polls(POLL, POLL);
-    Election::new(quorum, "scheduler", value).options(polls)
+    quorum.election("scheduler").value(value).options(polls)
 }
 
 async fn candidate(cluster: &Cluster, value: &str) -> Election {
@@ -72,7 +72,7 @@ async fn a_leader_that_resigns_is_followed_within_some_round_trips() {
     let candidates = join_all([client(&cluster), client(&cluster)]).await;
     let candidates: Vec<_> = candidates
         .iter()
-        .map(|quorum| Election::new(quorum, "scheduler", "v").options(without_polls()))
+        .map(|quorum| quorum.election("scheduler").value("v").options(without_polls()))
         .collect();
     let mut leadership = candidates[0].campaign().await.unwrap();
     let mut vacancies = Vec::new();
@@ -206,7 +206,7 @@ async fn an_observer_catches_up_when_its_connections_are_back() {
     let cluster = Cluster::start(3).await;
     let (quorum, proxies) = client_behind_proxies(&cluster).await;
     let slow = |quorum: &Quorum, value: &str| {
-        Election::new(quorum, "scheduler", value).options(without_polls()).ttl(Duration::from_secs(60))
+        quorum.election("scheduler").value(value).options(without_polls()).ttl(Duration::from_secs(60))
     };
     let election = slow(&client(&cluster).await, "host-1");
     let first = election.campaign().await.unwrap();

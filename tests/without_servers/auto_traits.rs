@@ -59,7 +59,7 @@ async fn all_public_futures_are_send() {
     is_send(guard.renew());
     is_send(guard.verify());
     is_send(guard.unlock());
-    let election = Election::new(&quorum, "e", "v");
+    let election = quorum.election("e").value("v");
     is_send(election.campaign());
     is_send(election.try_campaign());
     is_send(election.leader());

@@ -4,7 +4,7 @@
 use std::{fmt::Debug, time::Duration};
 
 use redquorum::{
-    Election, LockOptions, MemoryCluster, MultiLock, Quorum, QuorumBuilder, RedLock,
+    LockOptions, MemoryCluster, MultiLock, Quorum, QuorumBuilder, RedLock,
     error::{ConfigError, ConnectError, LockError},
 };
 
@@ -113,7 +113,7 @@ fn options() -> impl Iterator<Item = (LockOptions, Duration)> {
 #[tokio::test(start_paused = true)]
 async fn no_time_of_an_election_panics() {
     let quorum = Quorum::in_memory(3).unwrap();
-    let election = || Election::new(&quorum, "e", "me");
+    let election = || quorum.election("e").value("me");
     for (candidate, given) in options().map(|(options, given)| (election().options(options), given)) {
         let leader = election().campaign().await.unwrap();
         fair(candidate.try_campaign().await, given);

@@ -120,7 +120,7 @@ impl Elect {
     }
 
     fn election(&self, quorum: &Quorum) -> Election {
-        let election = Election::new(quorum, self.name.as_bytes(), self.value.as_bytes());
+        let election = quorum.election(self.name.as_bytes()).value(self.value.as_bytes());
         election.options(super::lock_options(self.ttl, self.quorum_timeout))
     }
 

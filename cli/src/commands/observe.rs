@@ -3,7 +3,7 @@
 use std::{ffi::OsString, fmt, os::unix::ffi::OsStrExt};
 
 use clap::Args;
-use redquorum::{Election, Leader};
+use redquorum::Leader;
 use serde::Serialize;
 
 use crate::{app::App, exit::Exit, failure::Failure, name};
@@ -40,7 +40,7 @@ impl Observe {
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let settings = app.settings()?;
         app.with_quorum_of(&settings, settings.builder().read_only(), async |quorum| {
-            let election = Election::new(quorum, self.name.as_bytes(), "");
+            let election = quorum.election(self.name.as_bytes());
             if self.once {
                 let leader = election.leader().await?;
                 let nobody =

@@ -6,7 +6,7 @@ use futures::FutureExt;
 
 use super::{NONE, TTL, all_behave, candidate, client, leading, locked_nodes, pass, thaw_all};
 use crate::{
-    Election, LockOptions, MemoryCluster, Owner,
+    LockOptions, MemoryCluster, Owner,
     error::{ConfigError, InvalidResource, LockError, NodeError},
     node::{Operation, memory::Behaviour},
 };
@@ -158,16 +158,16 @@ async fn what_cannot_work_is_told_at_the_first_use() {
     let quorum = client(&cluster);
     let too_long = vec![0; 64 * 1024 + 1];
     let refused = ConfigError::LeaderValue { length: too_long.len(), most: 64 * 1024 };
-    let election = Election::new(&quorum, "e", &too_long);
+    let election = quorum.election("e").value(&too_long);
     assert_eq!(election.campaign().await.unwrap_err(), refused.clone().into());
     assert_eq!(election.try_campaign().await.unwrap_err(), refused.into());
     assert_eq!(election.leader().await.unwrap(), None, "a client that only looks has no value");
-    let nameless = Election::new(&quorum, "", "v");
+    let nameless = quorum.election("").value("v");
     let refused = LockError::from(ConfigError::Resource(InvalidResource::Length { length: 0 }));
     assert_eq!(nameless.leader().await.unwrap_err(), refused);
     assert_eq!(nameless.observe().unwrap_err(), refused);
     assert_eq!(nameless.campaign().await.unwrap_err(), refused);
-    let longest = Election::new(&quorum, [b'n'; 512], vec![0; 64 * 1024]);
+    let longest = quorum.election([b'n'; 512]).value(vec![0; 64 * 1024]);
     assert!(longest.try_campaign().await.unwrap().is_some());
 }
 
@@ -182,7 +182,7 @@ async fn without_a_quorum_there_is_an_error_and_never_nobody() {
     assert!(matches!(election.try_campaign().await, Err(LockError::NoQuorum { .. })));
     let quorum = client(&cluster);
     quorum.shutdown().await;
-    let election = Election::new(&quorum, "e", "v");
+    let election = quorum.election("e").value("v");
     assert_eq!(election.campaign().await.unwrap_err(), LockError::Closed);
     assert_eq!(election.leader().await.unwrap_err(), LockError::Closed);
     assert_eq!(election.observe().unwrap_err(), LockError::Closed);

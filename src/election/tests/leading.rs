@@ -6,7 +6,7 @@ use futures::FutureExt;
 
 use super::{NONE, TTL, all_behave, candidate, client, leading, locked_nodes, pass, server, thaw_all};
 use crate::{
-    Election, MemoryCluster,
+    MemoryCluster,
     error::{LossReason, NodeError, ProclaimError, UnlockError},
     mutation::{Mutation, break_rule},
     node::{Operation, memory::Behaviour},
@@ -158,8 +158,8 @@ async fn no_task_keeps_the_client_when_its_leader_is_gone() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     let environment = Arc::downgrade(&quorum.client().environment);
-    let leadership = Election::new(&quorum, "e", "host-1").campaign().await.unwrap();
-    let observation = Election::new(&quorum, "e", "").observe().unwrap();
+    let leadership = quorum.election("e").value("host-1").campaign().await.unwrap();
+    let observation = quorum.election("e").observe().unwrap();
     drop(quorum);
     pass(TTL).await;
     assert!(leadership.is_leader());
@@ -172,7 +172,7 @@ async fn no_task_keeps_the_client_when_its_leader_is_gone() {
 async fn a_shutdown_ends_a_leadership() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
-    let leadership = Election::new(&quorum, "e", "host-1").campaign().await.unwrap();
+    let leadership = quorum.election("e").value("host-1").campaign().await.unwrap();
     let mut lost = std::pin::pin!(leadership.lost());
     assert!(lost.as_mut().now_or_never().is_none());
     quorum.shutdown().await;

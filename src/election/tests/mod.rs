@@ -19,7 +19,7 @@ const TTL: Duration = Duration::from_secs(30);
 
 /// A candidate in a process of its own.
 fn candidate(cluster: &MemoryCluster, value: &str) -> Election {
-    Election::new(&client(cluster), "e", value)
+    client(cluster).election("e").value(value)
 }
 
 /// The leader's value.

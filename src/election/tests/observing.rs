@@ -6,7 +6,7 @@ use futures::{FutureExt, StreamExt};
 
 use super::{TTL, all_behave, candidate, client, server, thaw_all};
 use crate::{
-    Election, Leader, MemoryCluster, Observation,
+    Leader, MemoryCluster, Observation,
     error::{LockError, NodeError},
     mutation::{Mutation, break_rule},
     node::{Operation, memory::Behaviour},
@@ -65,7 +65,7 @@ async fn an_observation_that_is_dropped_unsubscribes() {
 async fn an_observation_ends_with_the_shutdown_and_with_nothing_else() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
-    let mut leaders = Election::new(&quorum, "e", "").observe().unwrap();
+    let mut leaders = quorum.election("e").observe().unwrap();
     for behaviour in [Behaviour::Hanging, Behaviour::Failing(NodeError::ReadOnly)] {
         all_behave(&cluster, &behaviour);
         is_quiet(&mut leaders).await;
@@ -77,7 +77,7 @@ async fn an_observation_ends_with_the_shutdown_and_with_nothing_else() {
     let (ended, _) = tokio::join!(leaders.next(), quorum.shutdown());
     assert_eq!(ended, None);
     assert_eq!(StreamExt::next(&mut leaders).now_or_never(), Some(None));
-    assert_eq!(Election::new(&quorum, "e", "").observe().unwrap_err(), LockError::Closed);
+    assert_eq!(quorum.election("e").observe().unwrap_err(), LockError::Closed);
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 
 use crate::{
-    Election, MemoryCluster, Quorum, Vote,
+    MemoryCluster, Quorum, Vote,
     admin::AdmissionError,
     client::surroundings::Surroundings,
     error::{ConfigError, LockError, NodeError},
@@ -120,7 +120,7 @@ async fn a_client_that_only_looks_changes_nothing() {
     is_refused(lock.try_lock_for(Duration::from_secs(1)).await.unwrap_err());
     is_refused(lock.force_unlock().await.unwrap_err());
     is_refused(looking.multi_lock(["a", "b"]).lock().await.unwrap_err());
-    let election = Election::new(&looking, "e", "");
+    let election = looking.election("e");
     is_refused(election.campaign().await.unwrap_err());
     is_refused(election.try_campaign().await.unwrap_err());
     assert_eq!(lock.inspect().await.unwrap().state(), LockState::Free);

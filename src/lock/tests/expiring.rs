@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::FutureExt;
 
 use super::{all_behave, client, pass, thaw_all};
-use crate::{Election, MemoryCluster, MultiLock, Quorum, node::memory::Behaviour};
+use crate::{MemoryCluster, MultiLock, Quorum, node::memory::Behaviour};
 
 const TTL: Duration = Duration::from_secs(30);
 /// 30 s less one percent and 2 ms.
@@ -85,7 +85,7 @@ async fn the_first_lease_of_a_group_to_expire_counts() {
 #[tokio::test(start_paused = true)]
 async fn a_leader_is_told_as_the_holder_of_a_lock_is() {
     let cluster = MemoryCluster::new(3);
-    let leadership = Election::new(&client(&cluster), "e", "me").ttl(TTL).campaign().await.unwrap();
+    let leadership = client(&cluster).election("e").value("me").ttl(TTL).campaign().await.unwrap();
     all_behave(&cluster, &Behaviour::Hanging);
     leadership.expiring_within(LEFT).await;
     assert!(leadership.is_leader() && leadership.remaining() <= LEFT);

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use redis::cmd;
 use redquorum::{
-    Election, LockOptions, Vote,
+    LockOptions, Vote,
     admin::{AdmissionError, Initialized},
     error::Refusal,
     inspection::LockState,
@@ -187,7 +187,7 @@ async fn a_client_that_only_looks_leaves_new_servers_untouched_and_they_can_be_m
     let cluster = Cluster::start(3).await;
     let looking = builder(cluster.urls()).read_only().connect().await.unwrap();
     assert_eq!(looking.red_lock("r").inspect().await.unwrap().state(), LockState::Free);
-    assert_eq!(Election::new(&looking, "e", "").leader().await.unwrap(), None);
+    assert_eq!(looking.election("e").leader().await.unwrap(), None);
     are_untouched(cluster.servers()).await;
     builder(cluster.urls()).init().await.unwrap();
     let quorum = builder(cluster.urls()).connect().await.unwrap();

@@ -135,7 +135,7 @@ impl Candidate {
         for (round, turn) in (0..).zip(turns) {
             self.client.sleep(turn.rest).await;
             let mut said = Said { candidate: self.client.index(), round, number: 1 };
-            let election = Election::new(&self.quorum, "e", self.story.say(said));
+            let election = self.quorum.election("e").value(self.story.say(said));
             let Ok(leadership) = election.campaign().await else { continue };
             let lease = leadership.lease();
             {
@@ -183,7 +183,7 @@ impl Candidate {
 
 /// Observes for so long.
 async fn observe(client: &Client, quorum: &Quorum, story: &Story, lasts: Duration) {
-    let mut leaders = Election::new(quorum, "e", "").observe().unwrap();
+    let mut leaders = quorum.election("e").observe().unwrap();
     let mut end = pin!(client.sleep(lasts));
     loop {
         let leader = match select(pin!(leaders.next()), end.as_mut()).await {
