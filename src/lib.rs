@@ -40,8 +40,8 @@
 //!
 //! # A guard, or a closure?
 //!
-//! A [`LockGuard`] leaves the flow to you: ask [`ensure`](LockGuard::ensure) where validity has to
-//! be there, or wait for [`lost`](LockGuard::lost) beside the work. Dropping it unlocks, without
+//! A [`LockGuard`] leaves the flow to you: ask [`ensure`](Lease::ensure) where validity has to
+//! be there, or wait for [`lost`](Lease::lost) beside the work. Dropping it unlocks, without
 //! waiting for the nodes. [`RedLock::run`] waits for the loss and unlocks round a closure, and
 //! returns its value whatever becomes of the unlock:
 //!
@@ -73,7 +73,7 @@
 //!   server, and nobody unlocks by force or deletes keys by hand.
 //! * *Order*: fencing tokens are unique and increase from lease to lease, whatever the clocks do,
 //!   as long as the nodes remember their counters.
-//! * *Honesty*: [`LockGuard::is_valid`] turns false, and [`LockGuard::lost`] is ready, no later
+//! * *Honesty*: [`Lease::is_valid`] turns false, and [`Lease::lost`] is ready, no later
 //!   than the end of validity, whatever happens to nodes and network. What this cannot cover is the
 //!   time between looking and acting: that is what tokens are for.
 //! * *No residue*: whatever is cancelled, dropped, refused or timed out is taken back. On a node

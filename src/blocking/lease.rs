@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use crate::{FencingToken, blocking::runtime::Runtime, error::LeaseLost};
+use crate::{FencingToken, OwnerId, Resource, Votes, blocking::runtime::Runtime, error::LeaseLost};
 
-/// A lease, to be looked at: by the closure of [`RedLock::run`](super::RedLock::run), or by another
-/// thread; see [`crate::Lease`].
+/// A lease, to be looked at: through the [`LockGuard`](super::LockGuard) that keeps it, by the
+/// closure of [`RedLock::run`](super::RedLock::run), or by another thread; see [`crate::Lease`].
 ///
 /// Cheap to clone and to send to other threads. It shows the lease and does not keep it.
 #[derive(Clone, Debug)]
 pub struct Lease {
     lease: crate::Lease,
-    runtime: Runtime,
+    pub(super) runtime: Runtime,
 }
 
 impl Lease {
@@ -19,10 +19,23 @@ impl Lease {
         Self { lease, runtime }
     }
 
-    /// The number that grows with every lease on the resource.
+    /// The number that grows with every lease on the resource, as long as the nodes remember their
+    /// counters.
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
         self.lease.fencing_token()
+    }
+
+    /// What is locked: of a group, the first resource.
+    #[must_use]
+    pub fn resource(&self) -> &Resource {
+        self.lease.resource()
+    }
+
+    /// What is locked: one resource, or those of a group, in order.
+    #[must_use]
+    pub fn resources(&self) -> &[Resource] {
+        self.lease.resources()
     }
 
     /// How long the lease is still certainly valid, unless it is renewed: zero from its end on.
@@ -48,15 +61,49 @@ impl Lease {
     }
 
     /// Blocks until the lease is over, and no longer than to the end of its validity; also once it
-    /// is unlocked. For a thread that has nothing else to do.
+    /// is unlocked. To do something meanwhile, send the lease to another thread.
     #[must_use]
     pub fn lost(&self) -> LeaseLost {
         self.runtime.wait(self.lease.lost())
     }
 
-    /// Blocks until the lease is over, at most for `wait`: `None` if it is not.
+    /// Blocks until the lease is over, at most for `wait`: `None` if it is not. A pause between two
+    /// steps of some work that ends early at a loss:
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # let quorum = redquorum::blocking::Quorum::in_memory(3)?;
+    /// let guard = quorum.red_lock("poller").lock()?;
+    /// for _ in 0..3 {
+    ///     // ... one step ...
+    ///     if let Some(lost) = guard.lost_within(Duration::from_millis(5)) {
+    ///         return Err(lost.into());
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn lost_within(&self, wait: Duration) -> Option<LeaseLost> {
         self.runtime.wait_for(wait, self.lease.lost())
+    }
+
+    /// Each node's last word on the lease: how many could fail before it is in danger.
+    #[must_use]
+    pub fn votes(&self) -> Votes {
+        self.lease.votes()
+    }
+
+    /// How many holds the lease has: more than 1 where its [`Owner`](crate::Owner) has re-entered.
+    #[must_use]
+    pub fn holds(&self) -> u32 {
+        self.lease.holds()
+    }
+
+    /// The owner of the lease on the wire, as inspection of the nodes shows it.
+    #[must_use]
+    pub fn owner(&self) -> &OwnerId {
+        self.lease.owner()
     }
 }

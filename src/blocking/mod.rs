@@ -34,14 +34,14 @@
 //! wait for ever; in async code the async API is better, or `spawn_blocking`.
 //!
 //! A call that blocks cannot be cancelled. One that must end has a deadline
-//! ([`try_lock_for`](RedLock::try_lock_for), [`LockGuard::lost_within`],
+//! ([`try_lock_for`](RedLock::try_lock_for), [`Lease::lost_within`],
 //! [`Observation::next_within`]), and [`Quorum::shutdown`] from another thread ends all calls that
 //! wait.
 //!
 //! # Hearing of a loss
 //!
 //! Code that runs is not stopped when its lease is lost: nothing can stop a thread. It asks
-//! [`ensure`](LockGuard::ensure), or [`is_valid`](LockGuard::is_valid), between two steps; both
+//! [`ensure`](Lease::ensure), or [`is_valid`](Lease::is_valid), between two steps; both
 //! read the clock on the spot and need nothing else to go on. A [`Lease`] can be sent to a thread
 //! that waits for the loss:
 //!

@@ -60,7 +60,7 @@ impl MultiLockGuard {
     }
 
     /// Blocks until the first of the leases is over; see
-    /// [`LockGuard::lost`](super::LockGuard::lost).
+    /// [`Lease::lost`](super::Lease::lost).
     #[must_use]
     pub fn lost(&self) -> LeaseLost {
         self.runtimes.wait(self.guard.lost())

@@ -100,7 +100,7 @@ impl Leadership {
     }
 
     /// Ready when this certainly leads for no longer than `left`, unless it is renewed: the time to
-    /// begin with what has to be stopped by the end. See [`LockGuard::expiring_within`].
+    /// begin with what has to be stopped by the end. See [`Lease::expiring_within`].
     ///
     /// # Cancel safety
     ///

@@ -1,21 +1,21 @@
 //! The guard of a lease.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, ops::Deref, sync::Arc};
 
 use crate::{
-    error::{LeaseLost, RenewError, UnlockError},
+    error::{RenewError, UnlockError},
     lease::{
         Unlocked,
         active_lease::{ActiveLease, UnlockOutcome},
         renewal::{Purpose, renew_now},
         unlock,
     },
-    lock::{client::Client, closure::Lease},
+    lock::{Lease, client::Client},
     observer::LeaseEnd,
-    values::{FencingToken, OwnerId, Resource, Votes},
 };
 
-/// A lease on a resource, for as long as it is valid and this guard lives.
+/// A lease on a resource, for as long as it is valid and this guard lives. What it shows of the lease
+/// are the methods of [`Lease`].
 ///
 /// Dropping it unlocks without waiting: the unlock is handed to the client's connections on the
 /// spot, and renewal stops at once. Where that cannot work (the process is killed, the runtime that
@@ -23,7 +23,7 @@ use crate::{
 /// [`unlock`](Self::unlock) does the same and tells how it went.
 ///
 /// A guard is a claim about time, not a wall: a process that is paused between looking at it and
-/// acting may act after its end. Give [`fencing_token`](Self::fencing_token) to whatever the lock
+/// acting may act after its end. Give its [`fencing_token`](Lease::fencing_token) to whatever the lock
 /// protects, and have it refuse smaller ones.
 #[must_use = "dropping a guard unlocks at once: bind it to a name, `_` is none"]
 pub struct LockGuard {
@@ -50,90 +50,10 @@ impl LockGuard {
         Self { lease: Lease { client, active }, is_given_back: false }
     }
 
-    /// The number that grows with every lease on the resource, as long as the nodes remember their
-    /// counters.
+    /// The lease, to be looked at by other tasks. It does not keep it.
     #[must_use]
-    pub fn fencing_token(&self) -> FencingToken {
-        self.lease.fencing_token()
-    }
-
-    /// What is locked: of a group, the first resource.
-    #[must_use]
-    pub fn resource(&self) -> &Resource {
-        &self.lease.active.resource
-    }
-
-    /// What is locked: one resource, or those of a group, in order.
-    #[must_use]
-    pub fn resources(&self) -> &[Resource] {
-        &self.lease.active.resources
-    }
-
-    /// How long the lease is still certainly valid, unless it is renewed: zero from its end on.
-    #[must_use]
-    pub fn remaining(&self) -> Duration {
-        self.lease.remaining()
-    }
-
-    /// Whether the lease is certainly valid at this instant. Once false, it stays false.
-    #[must_use]
-    pub fn is_valid(&self) -> bool {
-        self.lease.is_valid()
-    }
-
-    /// Asks for the validity where it has to be there.
-    ///
-    /// # Errors
-    ///
-    /// [`LeaseLost`] once the lease is over, with the reason.
-    pub fn ensure(&self) -> Result<(), LeaseLost> {
-        self.lease.ensure()
-    }
-
-    /// Ready when the lease is over, and no later than the end of its validity: on a timer of its
-    /// own, whatever happens to renewal, connections or nodes.
-    ///
-    /// A future sees that only when it is polled: code that blocks its thread is told late, and has
-    /// to ask [`ensure`](Self::ensure).
-    ///
-    /// # Cancel safety
-    ///
-    /// It only watches; dropping it changes nothing.
-    pub async fn lost(&self) -> LeaseLost {
-        self.lease.lost().await
-    }
-
-    /// Ready when no more than `left` of the validity is left: at once if it is so already, or the
-    /// lease is over. Every renewal puts it off, so while the nodes answer and `left` is well below
-    /// two thirds of the ttl, it never comes.
-    ///
-    /// It is for work that takes time to stop, and must have stopped by the end: begin with it when
-    /// this is ready. It comes as soon after that instant as the timer and the runtime allow,
-    /// usually within a millisecond or two: allow for that. The end itself is told by
-    /// [`lost`](Self::lost), and never late.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use std::time::Duration;
-    /// # let quorum = redquorum::Quorum::in_memory(3)?;
-    /// # async fn serve() {}
-    /// # async fn stop_serving() {}
-    /// let guard = quorum.red_lock("port:80").lock().await?;
-    /// tokio::select! {
-    ///     () = serve() => {}
-    ///     // Renewals have failed for a while.
-    ///     () = guard.expiring_within(Duration::from_secs(5)) => stop_serving().await,
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Cancel safety
-    ///
-    /// It only watches; dropping it changes nothing.
-    pub async fn expiring_within(&self, left: Duration) {
-        self.lease.expiring_within(left).await;
+    pub fn lease(&self) -> Lease {
+        self.lease.clone()
     }
 
     /// Renews the lease now, by the same rule as the watchdog: a quorum, inside the validity.
@@ -170,25 +90,6 @@ impl LockGuard {
         Ok(if is_proven { Verification::Proven } else { Verification::Unproven })
     }
 
-    /// Each node's last word on the lease: how many could fail before it is in danger.
-    #[must_use]
-    pub fn votes(&self) -> Votes {
-        self.lease.active.votes(&self.lease.client.environment)
-    }
-
-    /// How many holds the lease has, as the nodes store it: one for each guard, so more than 1
-    /// where its [`Owner`](crate::Owner) has re-entered.
-    #[must_use]
-    pub fn holds(&self) -> u32 {
-        self.lease.active.holds()
-    }
-
-    /// The owner of the lease on the wire, as inspection of the nodes shows it.
-    #[must_use]
-    pub fn owner(&self) -> &OwnerId {
-        &self.lease.active.owner
-    }
-
     /// Unlocks, and tells which nodes have confirmed. Returns at the quorum; the other nodes are
     /// told all the same.
     ///
@@ -211,12 +112,16 @@ impl LockGuard {
         unlock::unlock(&this.lease.client.leases, &this.lease.active).await
     }
 
-    pub(crate) fn lease(&self) -> Lease {
-        self.lease.clone()
-    }
-
     pub(crate) fn active_lease(&self) -> &Arc<ActiveLease> {
         &self.lease.active
+    }
+}
+
+impl Deref for LockGuard {
+    type Target = Lease;
+
+    fn deref(&self) -> &Lease {
+        &self.lease
     }
 }
 

@@ -73,7 +73,7 @@ impl Inspection {
         }
     }
 
-    /// The owner that a quorum names, as [`LockGuard::owner`](crate::LockGuard::owner) shows it to
+    /// The owner that a quorum names, as [`Lease::owner`](crate::Lease::owner) shows it to
     /// the holder. `None` also for a lock of some other kind.
     #[must_use]
     pub fn owner(&self) -> Option<&OwnerId> {

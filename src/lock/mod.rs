@@ -8,6 +8,7 @@ mod connecting;
 mod force_unlock;
 mod guard;
 mod inspection;
+mod lease;
 mod lock_call;
 pub(crate) mod lock_request;
 mod multi_guard;
@@ -23,9 +24,10 @@ pub(crate) mod tests;
 pub use self::{
     admin::Initialized,
     builder::QuorumBuilder,
-    closure::{Lease, RunOutput},
+    closure::RunOutput,
     guard::{LockGuard, Verification},
     inspection::{Inspection, LockState, NodeHolder},
+    lease::Lease,
     multi_guard::MultiLockGuard,
     multi_lock::MultiLock,
     node_inspection::NodeInspection,

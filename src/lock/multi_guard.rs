@@ -48,7 +48,7 @@ impl MultiLockGuard {
     pub fn token_of(&self, resource: impl AsRef<[u8]>) -> Option<FencingToken> {
         let is_of =
             |guard: &&LockGuard| guard.resources().iter().any(|name| name.as_bytes() == resource.as_ref());
-        self.guards.iter().find(is_of).map(LockGuard::fencing_token)
+        self.guards.iter().find(is_of).map(|guard| guard.fencing_token())
     }
 
     /// All resources, quorum by quorum in the order in which they were taken.
@@ -59,7 +59,7 @@ impl MultiLockGuard {
     /// How long all leases are still certainly valid: zero once one of them is over.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.guards.iter().map(LockGuard::remaining).min().unwrap_or_default()
+        self.guards.iter().map(|guard| guard.remaining()).min().unwrap_or_default()
     }
 
     /// Whether all leases are certainly valid at this instant. Once false, it stays false.
@@ -74,10 +74,10 @@ impl MultiLockGuard {
     ///
     /// [`LeaseLost`] for the first lease that is over.
     pub fn ensure(&self) -> Result<(), LeaseLost> {
-        self.guards.iter().try_for_each(LockGuard::ensure)
+        self.guards.iter().try_for_each(|guard| guard.ensure())
     }
 
-    /// Ready when the first of the leases is over; see [`LockGuard::lost`].
+    /// Ready when the first of the leases is over; see [`Lease::lost`](crate::Lease::lost).
     ///
     /// # Cancel safety
     ///
@@ -88,7 +88,7 @@ impl MultiLockGuard {
     }
 
     /// Ready when no more than `left` of the validity of any lease is left; see
-    /// [`LockGuard::expiring_within`].
+    /// [`Lease::expiring_within`](crate::Lease::expiring_within).
     ///
     /// # Cancel safety
     ///
@@ -135,7 +135,7 @@ impl MultiLockGuard {
     /// Each node's last word, quorum by quorum.
     #[must_use]
     pub fn votes(&self) -> Vec<Votes> {
-        self.guards.iter().map(LockGuard::votes).collect()
+        self.guards.iter().map(|guard| guard.votes()).collect()
     }
 
     /// Unlocks everything, and tells which nodes have confirmed, quorum by quorum.

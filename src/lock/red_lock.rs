@@ -8,10 +8,11 @@ use crate::{
     lease::Unlocked,
     lock::{
         client::Client,
-        closure::{self, Lease, RunOutput},
+        closure::{self, RunOutput},
         force_unlock::force_unlock,
         guard::LockGuard,
         inspection::{self, Inspection},
+        lease::Lease,
         lock_request::{LockRequest, Reentrancy},
         owner::Owner,
     },

@@ -77,7 +77,7 @@ async fn ours(effort: Effort, number: impl Fn(usize) -> usize) -> Result<(f64, S
     // from then on.
     tokio::time::sleep(effort.pick(Duration::from_millis(3500), Duration::from_secs(10))).await;
     let rate = rate(&servers, &OURS, effort.pick(4, 15)).await?;
-    if waiting.try_join_next().is_some() || !held.iter().all(LockGuard::is_valid) {
+    if waiting.try_join_next().is_some() || !held.iter().all(|guard| guard.is_valid()) {
         return Err("somebody got what is held".into());
     }
     held.into_iter().next().ok_or("nothing is held")?.unlock().await?;

@@ -97,7 +97,7 @@ async fn latest_renewal(guards: &[LockGuard], ttl: Duration) -> Duration {
     let mut least = ttl;
     let begin = Instant::now();
     while begin.elapsed() < ttl / 3 {
-        least = guards.iter().map(LockGuard::remaining).fold(least, Duration::min);
+        least = guards.iter().map(|guard| guard.remaining()).fold(least, Duration::min);
         tokio::time::sleep(GLANCE).await;
     }
     (fresh - ttl / 3).saturating_sub(least)
