@@ -70,8 +70,8 @@ fn lead(quorum: &Quorum) -> anyhow::Result<()> {
 }
 
 fn connect() -> Result<Quorum, ConnectError> {
-    match Quorum::builder().nodes_from_env() {
-        Ok(builder) => builder.admit_new_nodes().connect(),
+    match redquorum::Quorum::builder().nodes_from_env() {
+        Ok(builder) => Quorum::connect(builder.admit_new_nodes()),
         Err(_) => Quorum::in_memory(5),
     }
 }

@@ -4,7 +4,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use redquorum::blocking::Quorum;
 //!
-//! // In production: Quorum::builder().nodes(["redis://10.0.0.1", ...]).connect()?
+//! // In production: Quorum::connect(redquorum::Quorum::builder().nodes(["redis://10.0.0.1", ...]))?
 //! let quorum = Quorum::in_memory(5)?;
 //!
 //! let guard = quorum.red_lock("invoice:42").lock()?; // waits its turn; renewed while the guard lives
@@ -18,8 +18,8 @@
 //!
 //! Names, settings, errors and promises are those of the async API, over which this is a wrapper
 //! that decides nothing by itself; what a type or a call is stands there. What both have in common
-//! ([`Owner`](crate::Owner), tokens, errors, inspections, [`MemoryCluster`](crate::MemoryCluster))
-//! is the same type.
+//! ([`QuorumBuilder`](crate::QuorumBuilder), [`Owner`](crate::Owner), tokens, errors, inspections,
+//! [`MemoryCluster`](crate::MemoryCluster)) is the same type.
 //!
 //! # Threads
 //!
@@ -70,7 +70,6 @@
 //! may not have been sent: then the ttl ends those locks. [`Quorum::shutdown`] waits until a quorum
 //! has confirmed each of them; so does [`LockGuard::unlock`] for its own.
 
-mod builder;
 mod election;
 mod guard;
 mod leadership;
@@ -84,7 +83,6 @@ mod runtime;
 mod runtimes;
 
 pub use self::{
-    builder::QuorumBuilder, election::Election, guard::LockGuard, leadership::Leadership, lease::Lease,
-    multi_guard::MultiLockGuard, multi_lock::MultiLock, observation::Observation, quorum::Quorum,
-    red_lock::RedLock,
+    election::Election, guard::LockGuard, leadership::Leadership, lease::Lease, multi_guard::MultiLockGuard,
+    multi_lock::MultiLock, observation::Observation, quorum::Quorum, red_lock::RedLock,
 };

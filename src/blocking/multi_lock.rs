@@ -32,8 +32,9 @@ impl MultiLock {
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use redquorum::{MemoryCluster, blocking::{MultiLock, Quorum}};
-    /// let eu = Quorum::builder().name("eu").in_memory(&MemoryCluster::new(3))?;
-    /// let us = Quorum::builder().name("us").in_memory(&MemoryCluster::new(3))?;
+    /// let named = |name| redquorum::Quorum::builder().name(name);
+    /// let eu = Quorum::connect_in_memory(named("eu"), &MemoryCluster::new(3))?;
+    /// let us = Quorum::connect_in_memory(named("us"), &MemoryCluster::new(3))?;
     /// let guard = MultiLock::new([eu.red_lock("stock:7"), us.red_lock("order:9")]).lock()?;
     /// assert!(guard.token_of("stock:7").is_some());
     /// # Ok(())

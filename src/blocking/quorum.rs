@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use crate::{
-    MemoryCluster, Shutdown,
-    blocking::{Election, MultiLock, QuorumBuilder, RedLock, runtime::Runtime},
-    error::ConnectError,
+    MemoryCluster, QuorumBuilder, Shutdown,
+    blocking::{Election, MultiLock, RedLock, runtime::Runtime},
+    error::{AdmissionError, ConnectError},
+    lock::Initialized,
 };
 
 /// A client of a quorum of independent nodes, with a thread of its own; see [`crate::Quorum`].
@@ -17,23 +18,87 @@ pub struct Quorum {
 }
 
 impl Quorum {
-    /// Settings for a quorum, to be completed with its nodes.
-    pub fn builder() -> QuorumBuilder {
-        QuorumBuilder::new()
+    /// Starts the quorum's thread, connects to the nodes of this builder, and returns once a quorum of
+    /// them has answered; see [`QuorumBuilder::connect`].
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use redquorum::blocking::Quorum;
+    ///
+    /// let quorum = Quorum::connect(redquorum::Quorum::builder().nodes_from_env()?)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`QuorumBuilder::connect`]; [`ConfigError::NoThread`](crate::error::ConfigError::NoThread)
+    /// beside.
+    pub fn connect(builder: QuorumBuilder) -> Result<Self, ConnectError> {
+        let runtime = Runtime::start()?;
+        let quorum = runtime.wait(builder.connect())?;
+        Ok(Self::on(runtime, quorum))
     }
 
     /// A quorum of in-memory nodes of its own, for tests, examples and first steps; see
-    /// [`QuorumBuilder::in_memory`] for their time.
+    /// [`connect_in_memory`](Self::connect_in_memory) for their time.
     ///
     /// # Errors
     ///
     /// [`ConnectError::Config`] if `nodes` is 0 or more than 64, or if no thread can be started.
     pub fn in_memory(nodes: usize) -> Result<Self, ConnectError> {
-        Self::builder().in_memory(&MemoryCluster::new(nodes))
+        Self::connect_in_memory(crate::Quorum::builder(), &MemoryCluster::new(nodes))
+    }
+
+    /// A client of in-memory nodes, with the settings of this builder; its urls are not looked at.
+    ///
+    /// The nodes may be shared with clients of the async API. Time is real time: in a tokio runtime
+    /// whose time is paused, use the async API.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::Config`] if the settings cannot work, or no thread can be started.
+    pub fn connect_in_memory(builder: QuorumBuilder, cluster: &MemoryCluster) -> Result<Self, ConnectError> {
+        let runtime = Runtime::start()?;
+        let quorum = runtime.look(|| builder.in_memory(cluster))?;
+        Ok(Self::on(runtime, quorum))
+    }
+
+    /// Makes a new quorum of the nodes of this builder: an administrator's act, once; see
+    /// [`QuorumBuilder::init`].
+    ///
+    /// # Errors
+    ///
+    /// As [`QuorumBuilder::init`]; [`ConfigError::NoThread`](crate::error::ConfigError::NoThread)
+    /// beside.
+    pub fn init(builder: QuorumBuilder) -> Result<(), AdmissionError> {
+        Runtime::start()?.wait(builder.init())
+    }
+
+    /// As [`init`](Self::init), but nothing is wrong with nodes that are this quorum already; not for
+    /// the start of every service, see [`QuorumBuilder::init_if_needed`].
+    ///
+    /// # Errors
+    ///
+    /// As [`QuorumBuilder::init_if_needed`];
+    /// [`ConfigError::NoThread`](crate::error::ConfigError::NoThread) beside.
+    pub fn init_if_needed(builder: QuorumBuilder) -> Result<Initialized, AdmissionError> {
+        Runtime::start()?.wait(builder.init_if_needed())
+    }
+
+    /// Moves a quorum from the nodes and settings of `old` to those of `new`; see
+    /// [`QuorumBuilder::reconfigure`]. It takes a longest ttl.
+    ///
+    /// # Errors
+    ///
+    /// As [`QuorumBuilder::reconfigure`];
+    /// [`ConfigError::NoThread`](crate::error::ConfigError::NoThread) beside.
+    pub fn reconfigure(old: QuorumBuilder, new: QuorumBuilder) -> Result<(), AdmissionError> {
+        Runtime::start()?.wait(new.reconfigure(old))
     }
 
     /// What a runtime serves from now on.
-    pub(super) fn on(runtime: Runtime, quorum: crate::Quorum) -> Self {
+    fn on(runtime: Runtime, quorum: crate::Quorum) -> Self {
         runtime.serve(quorum.clone());
         Self { quorum, runtime }
     }

@@ -6,8 +6,7 @@ use futures::FutureExt;
 use redquorum::{
     MemoryCluster, Owner, Verification,
     blocking::{
-        Election, Leadership, Lease, LockGuard, MultiLock, MultiLockGuard, Observation, Quorum,
-        QuorumBuilder, RedLock,
+        Election, Leadership, Lease, LockGuard, MultiLock, MultiLockGuard, Observation, Quorum, RedLock,
     },
     error::{ConfigError, ConnectError, LockError},
 };
@@ -18,7 +17,7 @@ use super::patience::finishes;
 /// Every call that waits for something.
 fn everything() {
     let cluster = MemoryCluster::new(3);
-    let quorum = Quorum::builder().in_memory(&cluster).unwrap();
+    let quorum = Quorum::connect_in_memory(redquorum::Quorum::builder(), &cluster).unwrap();
     let lock = quorum.red_lock("r");
     let guard = lock.lock().unwrap();
     guard.renew().unwrap();
@@ -121,13 +120,14 @@ fn no_nodes_are_an_error_and_no_thread_is_left_waiting() {
     assert_eq!(none, ConnectError::Config(ConfigError::NoNodes));
     let empty = finishes(|| MultiLock::new([]).lock().unwrap_err());
     assert_eq!(empty, LockError::Config(ConfigError::EmptyGroup));
-    let url = finishes(|| Quorum::builder().nodes(["http://10.0.0.1"]).connect().unwrap_err());
+    let url =
+        finishes(|| Quorum::connect(redquorum::Quorum::builder().nodes(["http://10.0.0.1"])).unwrap_err());
     assert!(matches!(url, ConnectError::Config(ConfigError::Url { .. })), "{url}");
 }
 
 #[test]
 fn all_types_are_send_and_sync() {
     fn is_send_and_sync<T: Send + Sync + 'static>() {}
-    is_send_and_sync::<(Quorum, QuorumBuilder, RedLock, LockGuard, MultiLock, MultiLockGuard)>();
+    is_send_and_sync::<(Quorum, RedLock, LockGuard, MultiLock, MultiLockGuard)>();
     is_send_and_sync::<(Election, Leadership, Observation, Lease, Owner)>();
 }

@@ -10,7 +10,7 @@ use super::patience::{DEADLINE, finishes};
 fn a_candidate_on_another_thread_leads_when_the_leader_resigns() {
     finishes(|| {
         let cluster = MemoryCluster::new(3);
-        let quorum = || Quorum::builder().in_memory(&cluster).unwrap();
+        let quorum = || Quorum::connect_in_memory(redquorum::Quorum::builder(), &cluster).unwrap();
         let first = quorum().election("scheduler").value("first").campaign().unwrap();
         let mut leaders = quorum().election("scheduler").observe().unwrap();
         assert_eq!(leaders.next().unwrap().value_str(), "first");

@@ -16,12 +16,12 @@ use super::patience::{eventually, finishes};
 
 /// The only guard of a quorum of which nothing else is left.
 fn last_of(cluster: &MemoryCluster) -> LockGuard {
-    Quorum::builder().in_memory(cluster).unwrap().red_lock("r").lock().unwrap()
+    Quorum::connect_in_memory(redquorum::Quorum::builder(), cluster).unwrap().red_lock("r").lock().unwrap()
 }
 
 /// Whether somebody else can have it soon.
 fn is_unlocked(cluster: &MemoryCluster) {
-    let quorum = Quorum::builder().in_memory(cluster).unwrap();
+    let quorum = Quorum::connect_in_memory(redquorum::Quorum::builder(), cluster).unwrap();
     eventually("it is unlocked", || quorum.red_lock("r").try_lock().unwrap().is_some());
 }
 
@@ -80,7 +80,7 @@ fn a_guard_that_is_dropped_with_its_runtime_is_unlocked() {
 fn a_shutdown_ends_the_leases_and_the_calls_that_wait() {
     finishes(|| {
         let cluster = MemoryCluster::new(3);
-        let quorum = Quorum::builder().in_memory(&cluster).unwrap();
+        let quorum = Quorum::connect_in_memory(redquorum::Quorum::builder(), &cluster).unwrap();
         let guard = quorum.red_lock("r").lock().unwrap();
         let (waiting, lease) = (quorum.red_lock("r"), guard.lease());
         let waiter = thread::spawn(move || waiting.lock().map(drop));
@@ -99,7 +99,7 @@ fn try_lock_for_ends_and_leaves_its_place_to_others() {
     finishes(|| {
         let cluster = MemoryCluster::new(3);
         let guard = last_of(&cluster);
-        let quorum = Quorum::builder().in_memory(&cluster).unwrap();
+        let quorum = Quorum::connect_in_memory(redquorum::Quorum::builder(), &cluster).unwrap();
         let waited = quorum.red_lock("r").try_lock_for(Duration::from_millis(30));
         assert!(matches!(waited, Err(LockError::TimedOut { .. })), "{waited:?}");
         guard.unlock().unwrap();

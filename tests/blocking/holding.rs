@@ -26,7 +26,7 @@ fn threads_of_several_clients_exclude_each_other() {
         let count = AtomicU64::new(0);
         thread::scope(|scope| {
             for _ in 0..CLIENTS {
-                let quorum = Quorum::builder().in_memory(&cluster).unwrap();
+                let quorum = Quorum::connect_in_memory(redquorum::Quorum::builder(), &cluster).unwrap();
                 for _ in 0..THREADS {
                     let (lock, count) = (quorum.red_lock("counter"), &count);
                     scope.spawn(move || {
@@ -155,7 +155,10 @@ fn a_scope_of_async_code_holds_for_calls_that_block_in_it() {
 #[test]
 fn a_group_over_two_quorums_is_held_in_both_or_in_none() {
     finishes(|| {
-        let of = |name| Quorum::builder().name(name).in_memory(&MemoryCluster::new(3)).unwrap();
+        let of = |name| {
+            Quorum::connect_in_memory(redquorum::Quorum::builder().name(name), &MemoryCluster::new(3))
+                .unwrap()
+        };
         let (eu, us) = (of("eu"), of("us"));
         let both = MultiLock::new([eu.red_lock("a"), us.red_lock("b")]);
         let guard = both.lock().unwrap();
@@ -175,7 +178,9 @@ fn a_group_over_two_quorums_is_held_in_both_or_in_none() {
 fn a_group_keeps_the_quorums_that_it_lies_in() {
     finishes(|| {
         let clusters = [MemoryCluster::new(3), MemoryCluster::new(3)];
-        let of = |name, cluster| Quorum::builder().name(name).in_memory(cluster).unwrap();
+        let of = |name, cluster| {
+            Quorum::connect_in_memory(redquorum::Quorum::builder().name(name), cluster).unwrap()
+        };
         let both = MultiLock::new([
             of("eu", &clusters[0]).red_lock("a").ttl(SHORT),
             of("us", &clusters[1]).red_lock("b").ttl(SHORT),

@@ -20,7 +20,7 @@ async fn is_locked_anywhere(cluster: &Cluster) -> bool {
 }
 
 fn connected(cluster: &Cluster) -> Quorum {
-    Quorum::builder().nodes(cluster.urls()).admit_new_nodes().connect().unwrap()
+    Quorum::connect(redquorum::Quorum::builder().nodes(cluster.urls()).admit_new_nodes()).unwrap()
 }
 
 #[tokio::test]
@@ -105,7 +105,8 @@ async fn servers_that_are_gone_are_an_error_of_connect() {
     }
     let urls = cluster.urls();
     let connecting = thread::spawn(move || {
-        Quorum::builder().nodes(urls).connect_timeout(Duration::from_millis(300)).connect()
+        let builder = redquorum::Quorum::builder().nodes(urls);
+        Quorum::connect(builder.connect_timeout(Duration::from_millis(300)))
     });
     let error = connecting.join().unwrap().unwrap_err();
     assert!(matches!(error, ConnectError::NoQuorum { .. }), "{error}");
