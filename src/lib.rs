@@ -80,8 +80,7 @@
 //!   that cannot be reached, or does not let the client register, it ends one ttl after the node
 //!   last executed something of it.
 //!
-//! The arguments, and what to do where a lock cannot help, are in `docs/GUARANTEES.md` of the
-//! repository.
+//! The arguments, and what to do where a lock cannot help, are in [GUARANTEES.md].
 //!
 //! # New nodes, and nodes that forget
 //!
@@ -90,9 +89,34 @@
 //! it is on by default. Nobody but an administrator can tell such a node from a new one. So a
 //! quorum of new servers is made once, by [`QuorumBuilder::init`];
 //! [`QuorumBuilder::admit_new_nodes`] is for tests and first steps. How to restart, replace and add
-//! nodes is in `docs/OPERATIONS.md`.
+//! nodes is in [OPERATIONS.md].
 //!
+//! # Features
+//!
+//! None is on by default.
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `blocking` | the module `blocking`: the same locks and elections without async |
+//! | `metrics` | the module `metrics`: figures for the facade of that name |
+//! | `serde` | a [`FencingToken`] is a number wherever serde stores it |
+//! | `sim` | the module `sim`: tests of critical sections and elections on misbehaving quorums |
+//! | `tls` | nodes behind TLS: `rediss://`, `rediss+sentinel://` and `QuorumBuilder::tls` |
+//!
+//! # Pages of the repository
+//!
+//! [GUIDE.md] has programs to start from, [GUARANTEES.md] promises and assumptions, [OPERATIONS.md]
+//! what an administrator does, [REDIS.md] servers, their settings and permissions,
+//! [OBSERVABILITY.md] metrics and traces, and [SIMULATION.md] the simulator.
+//!
+//! [GUARANTEES.md]: https://github.com/redquorum/redquorum/blob/main/docs/GUARANTEES.md
+//! [GUIDE.md]: https://github.com/redquorum/redquorum/blob/main/docs/GUIDE.md
+//! [OBSERVABILITY.md]: https://github.com/redquorum/redquorum/blob/main/docs/OBSERVABILITY.md
+//! [OPERATIONS.md]: https://github.com/redquorum/redquorum/blob/main/docs/OPERATIONS.md
+//! [REDIS.md]: https://github.com/redquorum/redquorum/blob/main/docs/REDIS.md
+//! [SIMULATION.md]: https://github.com/redquorum/redquorum/blob/main/docs/SIMULATION.md
 //! [Redlock]: https://redis.io/docs/latest/develop/use/patterns/distributed-locks/
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod acquire;
 mod algorithm;

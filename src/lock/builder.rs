@@ -67,7 +67,9 @@ impl QuorumBuilder {
     ///
     /// The port is 6379, that of a Sentinel 26379, and the database 0 unless they say otherwise.
     /// What has a meaning in urls has to be escaped in names and passwords: `@` is `%40`. A
-    /// failover among Sentinels costs a quarantine, and `docs/REDIS.md` says what it needs.
+    /// failover among Sentinels costs a quarantine, and [REDIS.md] says what it needs.
+    ///
+    /// [REDIS.md]: https://github.com/redquorum/redquorum/blob/main/docs/REDIS.md#a-node-behind-sentinel
     pub fn nodes<S: Into<String>>(mut self, urls: impl IntoIterator<Item = S>) -> Self {
         self.nodes.extend(urls.into_iter().map(|url| NodeSource::Url(url.into())));
         self

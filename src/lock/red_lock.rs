@@ -70,8 +70,9 @@ impl RedLock {
     ///
     /// Those who wait are served in the order in which they came, and an unlock wakes one of them.
     /// The order is that of clients, each with one place for all its tasks. It holds while nodes
-    /// are well, and not beside other libraries; `docs/GUARANTEES.md` of the repository has every
-    /// exception.
+    /// are well, and not beside other libraries; [GUARANTEES.md] has every exception.
+    ///
+    /// [GUARANTEES.md]: https://github.com/redquorum/redquorum/blob/main/docs/GUARANTEES.md#order-among-waiters
     ///
     /// # Errors
     ///

@@ -14,20 +14,23 @@
 //!
 //! All clients of a process that have a quorum of the same name add to the same figures.
 //!
-//! ```ignore
-//! use metrics_exporter_prometheus::PrometheusBuilder;
-//!
-//! let figures = PrometheusBuilder::new().install_recorder()?; // or `install`, to serve them over HTTP
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # fn recorder() -> metrics::NoopRecorder { metrics::NoopRecorder }
+//! metrics::set_global_recorder(recorder())?; // of an exporter, which may do this itself
 //!
 //! let quorum = redquorum::Quorum::in_memory(3)?;
 //! quorum.red_lock("report").lock().await?.unlock().await?;
-//! let acquired = r#"redquorum_attempts_total{quorum="redquorum",outcome="acquired"} 1"#;
-//! assert!(figures.render().contains(acquired));
+//! // Prometheus is shown: redquorum_attempts_total{quorum="redquorum",outcome="acquired"} 1
+//! # Ok(())
+//! # }
 //! ```
 //!
-//! In the repository, `docs/OBSERVABILITY.md` says what to alert on, `docs/grafana-dashboard.json`
-//! is a dashboard, and `cargo run -p redquorum-recipes --bin metrics` serves the figures to
-//! Prometheus.
+//! [OBSERVABILITY.md] says what to alert on; in the repository, `docs/grafana-dashboard.json` is a
+//! dashboard, and `cargo run -p redquorum-recipes --bin metrics` serves the figures to Prometheus.
+//!
+//! [OBSERVABILITY.md]: https://github.com/redquorum/redquorum/blob/main/docs/OBSERVABILITY.md
 
 mod label;
 mod meter;
