@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use ::metrics::{counter, gauge, histogram};
 
 use super::{
-    ABANDONED, ATTEMPTS, CONNECTIONS, HOLD, LEASES, LOSSES, MARGIN, OWED, QUARANTINED, RECONNECTS, RENEWAL,
-    RENEWALS, VOTES, WAIT, WAITING, label,
+    ABANDONED, ATTEMPTS, CONNECTIONS, HOLD, LEASES, LOSSES, MARGIN, QUARANTINED, RECONNECTS, RENEWAL,
+    RENEWALS, UNDELIVERED, VOTES, WAIT, WAITING, label,
 };
 use crate::{
     error::LossReason,
@@ -72,7 +72,7 @@ impl Monitor for Meter {
         let (quorum, node) = (self.quorum(), Arc::clone(node));
         gauge!(CONNECTIONS, "quorum" => Arc::clone(&quorum), "node" => Arc::clone(&node)).increment(0.0);
         counter!(RECONNECTS, "quorum" => Arc::clone(&quorum), "node" => Arc::clone(&node)).increment(0);
-        gauge!(OWED, "quorum" => quorum, "node" => node).increment(0.0);
+        gauge!(UNDELIVERED, "quorum" => quorum, "node" => node).increment(0.0);
     }
 
     fn connected(&self, node: &Arc<str>, again: bool) {
@@ -94,7 +94,7 @@ impl Monitor for Meter {
     fn undelivered_changed(&self, node: &Arc<str>, change: i64) {
         #[expect(clippy::cast_precision_loss, reason = "nobody has so many undelivered unlocks")]
         let change = change as f64;
-        gauge!(OWED, "quorum" => self.quorum(), "node" => Arc::clone(node)).increment(change);
+        gauge!(UNDELIVERED, "quorum" => self.quorum(), "node" => Arc::clone(node)).increment(change);
     }
 }
 

@@ -3,8 +3,8 @@
 use ::metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 
 use super::{
-    ABANDONED, ATTEMPTS, CONNECTIONS, HOLD, LEASES, LOSSES, MARGIN, OWED, QUARANTINED, RECONNECTS, RENEWAL,
-    RENEWALS, VOTES, WAIT, WAITING,
+    ABANDONED, ATTEMPTS, CONNECTIONS, HOLD, LEASES, LOSSES, MARGIN, QUARANTINED, RECONNECTS, RENEWAL,
+    RENEWALS, UNDELIVERED, VOTES, WAIT, WAITING,
 };
 
 /// Something that is measured.
@@ -96,5 +96,5 @@ pub(super) const ALL: &[Metric] = &[
         "connections to a node at present, one for each client of the process",
     ),
     metric(RECONNECTS, Kind::Counter, &["quorum", "node"], "connections to a node that were made anew"),
-    metric(OWED, Kind::Gauge, &["quorum", "node"], "unlocks that a node has not confirmed yet"),
+    metric(UNDELIVERED, Kind::Gauge, &["quorum", "node"], "unlocks that a node has not confirmed yet"),
 ];

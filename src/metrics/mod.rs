@@ -82,7 +82,7 @@ pub const CONNECTIONS: &str = "redquorum_node_connections";
 pub const RECONNECTS: &str = "redquorum_node_reconnects_total";
 
 /// Unlocks that a node has not confirmed yet.
-pub const OWED: &str = "redquorum_unlocks_owed";
+pub const UNDELIVERED: &str = "redquorum_unlocks_undelivered";
 
 /// Everything that is measured.
 pub const ALL: &[Metric] = metric::ALL;

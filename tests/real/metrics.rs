@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use redquorum::{
     Quorum, QuorumBuilder,
-    metrics::{ALL, CONNECTIONS, Kind, OWED, QUARANTINED, RECONNECTS, VOTES},
+    metrics::{ALL, CONNECTIONS, Kind, QUARANTINED, RECONNECTS, UNDELIVERED, VOTES},
 };
 use redquorum_tests::{Cluster, Server, eventually};
 use tokio::runtime::{Builder, Runtime};
@@ -62,10 +62,10 @@ fn an_unlock_is_undelivered_until_the_server_has_confirmed_it() {
         let frozen = cluster.server(2);
         frozen.freeze().await;
         guard.unlock().await.unwrap();
-        becomes(&figures, OWED, frozen, 1.0).await;
+        becomes(&figures, UNDELIVERED, frozen, 1.0).await;
         frozen.thaw().await;
-        becomes(&figures, OWED, frozen, 0.0).await;
-        assert_eq!(figures.sum(OWED, &[]), 0.0);
+        becomes(&figures, UNDELIVERED, frozen, 0.0).await;
+        assert_eq!(figures.sum(UNDELIVERED, &[]), 0.0);
         quorum.shutdown().await;
     });
 }
