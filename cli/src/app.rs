@@ -6,7 +6,7 @@ use redquorum::{Quorum, QuorumBuilder};
 
 use crate::{
     arguments::General, exit::Exit, failure::Failure, messages::Messages, narration::narrate_connecting,
-    output::Output, settings::Settings,
+    output::Output, settings::Settings, shortage::Teller,
 };
 
 /// How long the process stays for nodes that do not confirm an unlock, and for a lease that no
@@ -62,11 +62,16 @@ impl App {
         work: impl AsyncFnOnce(&Quorum) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let nodes = builder.connectors()?;
+        let mut teller = Teller::default();
+        let needed = settings.votes_needed();
         let quorum = tokio::select! {
             biased;
             quorum = builder.connect() => quorum?,
-            never = narrate_connecting(&nodes, settings.votes_needed(), &self.messages) => match never {},
+            never = narrate_connecting(&nodes, needed, &mut teller, &self.messages) => match never {},
         };
+        if let Some(message) = teller.hear(None) {
+            self.messages.notice(&message);
+        }
         let done = work(&quorum).await;
         #[expect(clippy::disallowed_methods, reason = "no lease depends on it, and a suspend may prolong it")]
         let ended = tokio::time::timeout(END, quorum.shutdown_within(GRACE)).await;

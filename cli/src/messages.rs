@@ -70,6 +70,11 @@ impl Messages {
         (!self.is_json).then_some(&self.bars)
     }
 
+    /// Does something while no line that moves is shown; afterwards they are shown again.
+    pub(crate) fn without_bars(&self, act: impl FnOnce()) {
+        self.bars.suspend(act);
+    }
+
     /// Says something that is no error.
     pub(crate) fn notice(&self, message: &str) {
         self.say(&Said::Notice { message }, format!("redquorum: {message}"));

@@ -76,14 +76,14 @@ async fn look(
 }
 
 /// Says which nodes cannot be connected, if that are too many for a quorum, for as long as it is
-/// polled. It makes connections of its own, each for a moment, as long as there is no quorum that
+/// polled; that this is over, the connecting client knows first. It makes connections of its own, each for a moment, as long as there is no quorum that
 /// could be asked.
 pub(crate) async fn narrate_connecting(
     nodes: &[NodeConnector],
     needed: usize,
+    teller: &mut Teller,
     messages: &Messages,
 ) -> Infallible {
-    let mut teller = Teller::default();
     let mut at_least = AT_FIRST;
     loop {
         let attempts = nodes.iter().map(async |node| {
@@ -92,7 +92,6 @@ pub(crate) async fn narrate_connecting(
         });
         let (connected, ()) = tokio::join!(join_all(attempts), stopwatch::pause(at_least));
         let failed = connected.into_iter().flatten();
-        // The connecting client will say itself that it goes on.
         if let Some(shortage) = Shortage::of_connects(nodes.len(), needed, failed)
             && let Some(message) = teller.hear(Some(shortage))
         {

@@ -148,7 +148,7 @@ impl Teller {
             (None, None) => None,
             (Some(told), Some(seen)) if told.is_like(seen) => None,
             (_, Some(seen)) => Some(seen.to_string()),
-            (Some(_), None) => Some("there is a quorum again".to_owned()),
+            (Some(told), None) => Some(format!("there is a quorum again: enough nodes {}", told.verb)),
         };
         self.told = seen;
         message
@@ -193,7 +193,7 @@ mod tests {
         assert!(teller.hear(shortage(&more)).unwrap().starts_with("no quorum: 2 of 5"));
         let other = [silent(&NodeError::OutOfMemory), quarantined("b:2", 7000), quarantined("c:3", 9000)];
         assert!(teller.hear(shortage(&other)).unwrap().contains("(OOM)"));
-        assert_eq!(teller.hear(None).unwrap(), "there is a quorum again");
+        assert_eq!(teller.hear(None).unwrap(), "there is a quorum again: enough nodes vote");
         assert_eq!(teller.hear(None), None);
     }
 }

@@ -14,6 +14,7 @@ use crate::{
     duration,
     exit::Exit,
     failure::Failure,
+    messages::Messages,
     stopwatch,
     supervise::signals::Signals,
     waiting::Waiting,
@@ -62,7 +63,7 @@ impl Bench {
         let waiting = Waiting::show(&app.messages, format!("measuring for {seconds}"));
         let mut residue = Residue::new(settings.max_ttl());
         let done = app.with_quorum_of(&settings, builder, async |quorum| {
-            let (report, left) = self.measure(quorum, &resources, settings.max_ttl()).await?;
+            let (report, left) = self.measure(quorum, &resources, settings.max_ttl(), &app.messages).await?;
             residue.add(left);
             drop(waiting);
             app.output.print(&report)?;
@@ -88,12 +89,13 @@ impl Bench {
         quorum: &Quorum,
         resources: &[String],
         tombstones_last: Duration,
+        messages: &Messages,
     ) -> Result<(Report, Residue), Failure> {
         let (over, is_over) = watch::channel(false);
         let asked = resources.first().map_or("", String::as_str);
         let start = stopwatch::now();
         let ending = async {
-            let ended = end(self.duration).await;
+            let ended = end(self.duration, messages).await;
             over.send_replace(true);
             ended.map(|()| start.elapsed())
         };
@@ -107,11 +109,11 @@ impl Bench {
 }
 
 /// The end of the time, or a signal that asks for it.
-async fn end(lasts: Duration) -> Result<(), Failure> {
+async fn end(lasts: Duration, messages: &Messages) -> Result<(), Failure> {
     let mut signals = Signals::register()?;
     tokio::select! {
         biased;
-        _ = signals.end() => {}
+        _ = signals.end(messages) => {}
         () = stopwatch::pause(lasts) => {}
     }
     Ok(())

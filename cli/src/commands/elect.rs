@@ -84,7 +84,7 @@ impl Elect {
             loop {
                 let leadership = tokio::select! {
                     biased;
-                    signal = signals.end() => return Ok(Exit::Signal(signal as u8)),
+                    signal = signals.end(&app.messages) => return Ok(Exit::Signal(signal as u8)),
                     leadership = self.campaign(quorum, app) => leadership?,
                 };
                 let ended = self.lead(leadership, rule.clone(), &mut signals, app).await?;
@@ -96,7 +96,7 @@ impl Elect {
                     let rest = tokio::time::sleep(REST);
                     tokio::select! {
                         biased;
-                        signal = signals.end() => return Ok(Exit::Signal(signal as u8)),
+                        signal = signals.end(&app.messages) => return Ok(Exit::Signal(signal as u8)),
                         () = rest => {}
                     }
                 }

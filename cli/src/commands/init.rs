@@ -9,7 +9,7 @@ use redquorum::{
 };
 use serde::Serialize;
 
-use crate::{app::App, exit::Exit, failure::Failure, narration::narrate_connecting, table};
+use crate::{app::App, exit::Exit, failure::Failure, narration::narrate_connecting, shortage::Teller, table};
 
 /// Make a quorum of new nodes
 ///
@@ -64,11 +64,12 @@ impl Init {
             }
             builder.init().await.map(|()| Initialized::Now)
         };
+        let mut teller = Teller::default();
         let initialized = tokio::select! {
             biased;
-            initialized = init => initialized.map_err(explained)?,
+            initialized = init => initialized.map_err(|error| explained(error, &made.fingerprint))?,
             // Either waits for all of them.
-            never = narrate_connecting(&nodes, nodes.len(), &app.messages) => match never {},
+            never = narrate_connecting(&nodes, nodes.len(), &mut teller, &app.messages) => match never {},
         };
         if let Initialized::Before { votes } = initialized {
             made.was_made = false;
@@ -80,10 +81,14 @@ impl Init {
     }
 }
 
-/// The error, with what has become of the nodes.
-fn explained(error: AdmissionError) -> Failure {
+/// The error, with what has become of the nodes, or what to do with those of this configuration.
+fn explained(error: AdmissionError, ours: &str) -> Failure {
     let nodes = match &error {
         AdmissionError::Incomplete { votes } => incomplete(votes),
+        AdmissionError::NotNew { theirs, .. } if theirs.to_string() == ours => {
+            "no node was changed: with --if-needed, nodes that are this quorum already are a success"
+                .to_owned()
+        }
         AdmissionError::NotNew { .. } | AdmissionError::ClockOff { .. } => "no node was changed".to_owned(),
         _ => return error.into(),
     };

@@ -74,7 +74,7 @@ impl Run {
             let mut signals = Signals::register()?;
             let guard = tokio::select! {
                 biased;
-                signal = signals.end() => return Ok(Exit::Signal(signal as u8)),
+                signal = signals.end(&app.messages) => return Ok(Exit::Signal(signal as u8)),
                 guard = self.take(quorum, settings.votes_needed(), app) => guard?,
             };
             let job = Job { command: &self.command, variables: self.variables(&guard), rule };

@@ -6,7 +6,10 @@ use clap::builder::styling::{AnsiColor, Style};
 use serde::Serialize;
 
 use super::finding::{Finding, Level};
-use crate::counted::counted;
+use crate::{counted::counted, table};
+
+/// How a line of a finding begins that is not its first.
+const NEXT_LINE: &str = "\n      ";
 
 /// What comes of all findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -39,15 +42,37 @@ impl Level {
     }
 }
 
+impl Finding {
+    /// It in one line, or in lines of at most this width: broken between words, and indented after
+    /// the first.
+    fn in_lines(&self, width: Option<u16>) -> String {
+        let (style, name) = (self.level.style(), self.level.name());
+        let whose = format!("  {:11}  {}", self.check, self.node.as_deref().unwrap_or("all"));
+        let advice = self.advice.iter().map(|advice| format!("; to do: {advice}"));
+        let words: String = std::iter::once(self.found.clone()).chain(advice).collect();
+        let mut lines = format!("{style}{name:4}{style:#}{whose}");
+        let mut column = 4 + whose.chars().count();
+        let mut gap = "  ";
+        for word in words.split(' ') {
+            let length = word.chars().count();
+            if width.is_some_and(|width| column + gap.len() + length > usize::from(width)) {
+                lines.push_str(NEXT_LINE);
+                column = NEXT_LINE.len() - 1;
+            } else {
+                lines.push_str(gap);
+                column += gap.len();
+            }
+            lines.push_str(word);
+            column += length;
+            gap = " ";
+        }
+        lines
+    }
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let style = self.level.style();
-        write!(f, "{style}{:4}{style:#}  {:11}  ", self.level.name(), self.check)?;
-        write!(f, "{}  {}", self.node.as_deref().unwrap_or("all"), self.found)?;
-        match &self.advice {
-            Some(advice) => write!(f, "; to do: {advice}"),
-            None => Ok(()),
-        }
+        f.write_str(&self.in_lines(table::width()))
     }
 }
 
@@ -74,6 +99,26 @@ mod tests {
         assert!(!Summary::of(1, &[ok.clone(), warn], true).is_sound);
         assert!(Summary::of(1, &[ok], true).is_sound);
         assert!(!Summary::of(1, &[fail], false).is_sound);
+    }
+
+    #[test]
+    fn a_finding_is_one_line_or_as_many_as_fit_a_terminal() {
+        let found = "maxmemory-policy is allkeys-lru, which evicts locks and counters before their time";
+        let finding =
+            Finding::fail("memory", found, "CONFIG SET maxmemory-policy noeviction").at("10.0.0.1:6379");
+        let plain = |width| anstream::adapter::strip_str(&finding.in_lines(width)).to_string();
+        let whole = plain(None);
+        assert_eq!(
+            whole,
+            format!(
+                "fail  memory       10.0.0.1:6379  {found}; to do: CONFIG SET maxmemory-policy noeviction"
+            )
+        );
+        for width in [60, 80, 100] {
+            let lines = plain(Some(width));
+            assert!(lines.lines().all(|line| line.len() <= usize::from(width)), "{lines}");
+            assert_eq!(lines.replace("\n     ", ""), whole, "{width}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use nix::{
 };
 use tokio::signal::unix::{self, SignalKind, signal};
 
-use crate::failure::Failure;
+use crate::{failure::Failure, messages::Messages};
 
 /// Those that are passed on to the command. SIGKILL and SIGSTOP cannot be.
 const PASSED_ON: [Signal; 9] = [
@@ -62,16 +62,19 @@ impl Signals {
         .await
     }
 
-    /// The next signal that ends a process which has no command yet. One that stops it stops it.
+    /// The next signal that ends a process which has no command yet. One that stops it stops it, and
+    /// no line that moves stands on the terminal meanwhile.
     ///
     /// # Cancel safety
     ///
     /// Dropping it loses nothing.
-    pub(crate) async fn end(&mut self) -> Signal {
+    pub(crate) async fn end(&mut self, messages: &Messages) -> Signal {
         loop {
             match self.next().await {
                 signal if ends(signal) => return signal,
-                Signal::SIGTSTP => drop(kill(Pid::this(), Signal::SIGSTOP)),
+                Signal::SIGTSTP => messages.without_bars(|| {
+                    kill(Pid::this(), Signal::SIGSTOP).ok();
+                }),
                 _ => {}
             }
         }

@@ -85,7 +85,7 @@ async fn a_wait_says_when_the_quorum_is_lost_and_when_it_is_back() {
         // One of them is looked at before the other is back.
         back = next(&mut said).await;
     }
-    assert_eq!(back, "redquorum: there is a quorum again");
+    assert_eq!(back, "redquorum: there is a quorum again: enough nodes vote");
     drop(holder);
 }
 
@@ -118,4 +118,22 @@ async fn a_wait_for_connections_says_who_does_not_answer() {
     assert_eq!(said.len(), 2, "{said:?}");
     assert!(said[0].starts_with("redquorum: no quorum: 1 of 3 nodes answers, 2 needed; "), "{said:?}");
     assert!(said[0].contains(&format!("127.0.0.1:{frozen}: unreachable: no connection within ")), "{said:?}");
+}
+
+#[tokio::test]
+async fn a_wait_for_connections_says_when_enough_answer() {
+    let cluster = Cluster::start(3).await;
+    for server in cluster.some(0..2) {
+        server.freeze().await;
+    }
+    let job = ["run", "job", "--quorum-timeout", "50s", "--", "true"];
+    let mut waiter = on(&cluster, job).spawn().unwrap();
+    let mut said = lines(&mut waiter);
+    let first = next(&mut said).await;
+    assert!(first.starts_with("redquorum: no quorum: 1 of 3 nodes answers, 2 needed; "), "{first}");
+    for server in cluster.some(0..2) {
+        server.thaw().await;
+    }
+    assert_eq!(next(&mut said).await, "redquorum: there is a quorum again: enough nodes answer");
+    assert!(waiter.wait().await.unwrap().success());
 }

@@ -146,6 +146,41 @@ async fn a_job_that_is_stopped_on_its_terminal_stops_as_a_whole_and_goes_on() {
 }
 
 #[tokio::test]
+async fn a_wait_that_is_stopped_leaves_the_terminal_as_it_was_and_shows_itself_again() {
+    let cluster = Cluster::start(1).await;
+    let scratch = Scratch::new();
+    let holder = format!("echo $$ > {}; exec sleep 1000", scratch.file("ready"));
+    let holder = run(&cluster, &["held"], &holder).spawn().unwrap();
+    scratch.lines("ready", 1).await;
+    let script = r#"set -m; "$0" "$@"; echo it stands still; read -r line; fg"#;
+    let shell = in_a_shell(script, &run(&cluster, &["held"], "true"));
+    let mut waiter = on_a_terminal(&shell).spawn().unwrap();
+    let (mut keys, mut written) = (waiter.stdin.take().unwrap(), waiter.stdout.take().unwrap());
+    let mut said = Vec::new();
+    let mut shows = async |words: &str| {
+        let mut new = Vec::new();
+        let is_shown = async {
+            while !String::from_utf8_lossy(&new).contains(words) {
+                assert_ne!(written.read_buf(&mut new).await.unwrap(), 0, "{words:?} is shown");
+            }
+        };
+        tokio::time::timeout(SOON, is_shown).await.unwrap();
+        said.extend(new);
+        screen(100, &said)
+    };
+    shows("held by").await;
+    // Ctrl-Z.
+    keys.write_all(b"\x1a").await.unwrap();
+    let stopped = shows("it stands still").await;
+    assert!(!stopped.contains("held by"), "{stopped}");
+    keys.write_all(b"go on\n").await.unwrap();
+    shows("held by").await;
+    keys.write_all(b"\x03").await.unwrap();
+    assert_eq!(ended(waiter).await.status.code(), Some(128 + 2));
+    drop(holder);
+}
+
+#[tokio::test]
 async fn without_a_shell_that_would_continue_it_a_job_does_not_stop() {
     let cluster = Cluster::start(1).await;
     for script in [r#"exec "$0" "$@""#, r#""$0" "$@"; exit $?"#] {
