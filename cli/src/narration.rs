@@ -76,8 +76,8 @@ async fn look(
 }
 
 /// Says which nodes cannot be connected, if that are too many for a quorum, for as long as it is
-/// polled; that this is over, the connecting client knows first. It makes connections of its own, each for a moment, as long as there is no quorum that
-/// could be asked.
+/// polled; that this is over, the connecting client knows first. It makes connections of its own,
+/// each for a moment, as long as there is no quorum that could be asked.
 pub(crate) async fn narrate_connecting(
     nodes: &[NodeConnector],
     needed: usize,

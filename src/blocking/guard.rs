@@ -17,7 +17,8 @@ use crate::{
 #[derive(Debug)]
 #[must_use = "dropping a guard unlocks at once: bind it to a name, `_` is none"]
 pub struct LockGuard {
-    // Before the runtime in the lease, because fields are dropped in this order: the unlock needs it.
+    // Before the runtime in the lease, because fields are dropped in this order: the unlock needs
+    // it.
     guard: crate::LockGuard,
     lease: Lease,
 }

@@ -18,8 +18,8 @@ pub struct Quorum {
 }
 
 impl Quorum {
-    /// Starts the quorum's thread, connects to the nodes of this builder, and returns once a quorum of
-    /// them has answered; see [`QuorumBuilder::connect`].
+    /// Starts the quorum's thread, connects to the nodes of this builder, and returns once a quorum
+    /// of them has answered; see [`QuorumBuilder::connect`].
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -32,8 +32,8 @@ impl Quorum {
     ///
     /// # Errors
     ///
-    /// As [`QuorumBuilder::connect`]; [`ConfigError::NoThread`](crate::error::ConfigError::NoThread)
-    /// beside.
+    /// As [`QuorumBuilder::connect`];
+    /// [`ConfigError::NoThread`](crate::error::ConfigError::NoThread) beside.
     pub fn connect(builder: QuorumBuilder) -> Result<Self, ConnectError> {
         let runtime = Runtime::start()?;
         let quorum = runtime.wait(builder.connect())?;
@@ -75,8 +75,8 @@ impl Quorum {
         Runtime::start()?.wait(builder.init())
     }
 
-    /// As [`init`](Self::init), but nothing is wrong with nodes that are this quorum already; not for
-    /// the start of every service, see [`QuorumBuilder::init_if_needed`].
+    /// As [`init`](Self::init), but nothing is wrong with nodes that are this quorum already; not
+    /// for the start of every service, see [`QuorumBuilder::init_if_needed`].
     ///
     /// # Errors
     ///

@@ -70,8 +70,8 @@ impl Quorum {
     /// The election of this name, with the quorum's settings: to campaign in, or only to observe;
     /// nothing is sent yet.
     ///
-    /// The name is a resource like that of a lock: do not lock it otherwise. A name that cannot be one
-    /// is an error of the first use.
+    /// The name is a resource like that of a lock: do not lock it otherwise. A name that cannot be
+    /// one is an error of the first use.
     pub fn election(&self, name: impl AsRef<[u8]>) -> Election {
         let resources = Resource::new(name).map(|name| Arc::new([name]) as _).map_err(ConfigError::from);
         let mut request = LockRequest::new(Arc::clone(self.client()), resources);
@@ -81,8 +81,8 @@ impl Quorum {
 }
 
 impl Election {
-    /// What others see of this candidate when it leads, such as its address: at most 64 KiB (default:
-    /// nothing). A longer one is an error of the campaign.
+    /// What others see of this candidate when it leads, such as its address: at most 64 KiB
+    /// (default: nothing). A longer one is an error of the campaign.
     pub fn value(mut self, value: impl AsRef<[u8]>) -> Self {
         self.value = Value::new(value.as_ref());
         self
@@ -111,7 +111,8 @@ impl Election {
     ///
     /// [`LockError::Config`] if the settings or the value cannot work; [`LockError::NoQuorum`],
     /// [`LockError::Quarantined`] or [`LockError::Expired`] when no quorum could be asked, or none
-    /// took the value, for the quorum timeout of this election; [`LockError::Closed`] after a shutdown.
+    /// took the value, for the quorum timeout of this election; [`LockError::Closed`] after a
+    /// shutdown.
     ///
     /// # Cancel safety
     ///
@@ -205,8 +206,8 @@ impl Election {
     }
 
     /// Shows the leader to those who observe, trying again until it is deposed, or until no quorum
-    /// has taken the value for the quorum timeout of this election: then somebody else may do better.
-    /// Whether it was shown.
+    /// has taken the value for the quorum timeout of this election: then somebody else may do
+    /// better. Whether it was shown.
     async fn show(&self, leadership: &Leadership) -> Result<bool, LockError> {
         let CheckedRequest { settings, .. } = self.request.checked()?;
         let environment = self.environment();

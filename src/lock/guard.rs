@@ -14,8 +14,8 @@ use crate::{
     observer::LeaseEnd,
 };
 
-/// A lease on a resource, for as long as it is valid and this guard lives. What it shows of the lease
-/// are the methods of [`Lease`].
+/// A lease on a resource, for as long as it is valid and this guard lives. What it shows of the
+/// lease are the methods of [`Lease`].
 ///
 /// Dropping it unlocks without waiting: the unlock is handed to the client's connections on the
 /// spot, and renewal stops at once. Where that cannot work (the process is killed, the runtime that
@@ -23,8 +23,8 @@ use crate::{
 /// [`unlock`](Self::unlock) does the same and tells how it went.
 ///
 /// A guard is a claim about time, not a wall: a process that is paused between looking at it and
-/// acting may act after its end. Give its [`fencing_token`](Lease::fencing_token) to whatever the lock
-/// protects, and have it refuse smaller ones.
+/// acting may act after its end. Give its [`fencing_token`](Lease::fencing_token) to whatever the
+/// lock protects, and have it refuse smaller ones.
 #[must_use = "dropping a guard unlocks at once: bind it to a name, `_` is none"]
 pub struct LockGuard {
     /// What it shows of the lease; the guard is what keeps it.

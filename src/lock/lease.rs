@@ -13,8 +13,8 @@ use crate::{
 /// closure of [`RedLock::run`](crate::RedLock::run), or by other tasks.
 ///
 /// Cheap to clone and to send. It shows the lease and does not keep it: when the guard is gone, or
-/// `run` is done, the resource is unlocked even if clones are left (of several holds of an owner, one
-/// is given back).
+/// `run` is done, the resource is unlocked even if clones are left (of several holds of an owner,
+/// one is given back).
 #[derive(Clone, Debug)]
 pub struct Lease {
     pub(super) client: Arc<Client>,

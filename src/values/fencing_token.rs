@@ -12,8 +12,9 @@ const LARGEST: u64 = (1 << 53) - 1;
 /// clocks as long as the nodes remember their counters. Tokens of different resources, or of
 /// different quorums, are not comparable. It is from 1 to 2^53 - 1, so it survives JSON and `f64`.
 ///
-/// A store that keeps the largest token as a number or as text makes a token of it again, to compare
-/// it with that of a request. With the feature `serde`, a token is a number wherever it is stored.
+/// A store that keeps the largest token as a number or as text makes a token of it again, to
+/// compare it with that of a request. With the feature `serde`, a token is a number wherever it is
+/// stored.
 ///
 /// ```
 /// use redquorum::FencingToken;

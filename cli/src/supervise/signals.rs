@@ -62,8 +62,8 @@ impl Signals {
         .await
     }
 
-    /// The next signal that ends a process which has no command yet. One that stops it stops it, and
-    /// no line that moves stands on the terminal meanwhile.
+    /// The next signal that ends a process which has no command yet. One that stops it stops it,
+    /// and no line that moves stands on the terminal meanwhile.
     ///
     /// # Cancel safety
     ///

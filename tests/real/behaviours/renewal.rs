@@ -152,7 +152,8 @@ async fn loss_is_announced_by_the_end_of_validity_when_all_servers_freeze() {
     }
     let (_, mut end) = end_of(&guard);
     let mut lost = Box::pin(guard.lost());
-    // A renewal may have been answered just before the servers stood still, so its end is looked at again.
+    // A renewal may have been answered just before the servers stood still, so its end is looked at
+    // again.
     let lost = loop {
         match tokio::time::timeout(Duration::from_millis(10), &mut lost).await {
             Ok(lost) => break lost,
