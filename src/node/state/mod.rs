@@ -31,6 +31,8 @@ mod init;
 mod inspect;
 mod lock;
 mod observe;
+#[cfg(test)]
+mod probing;
 mod proclaim;
 mod reconfigure;
 mod register;
@@ -248,12 +250,6 @@ impl NodeState {
         self.locks.get(resource).filter(|held| !held.expires_at.is_past(now))
     }
 
-    /// The resources that are locked.
-    #[cfg(test)]
-    pub(crate) fn locks(&self, now: NodeTime) -> Vec<Resource> {
-        self.locks.keys().filter(|resource| self.held(resource, now).is_some()).cloned().collect()
-    }
-
     /// The fencing counter of a resource, unless it is over.
     pub(crate) fn counter(&self, resource: &Resource, now: NodeTime) -> Option<Counter> {
         let counter = self.counters.get(&names::shared_key_alias(resource)).copied();
@@ -274,45 +270,6 @@ impl NodeState {
     /// What the node knows about itself; `None` if nothing was written, or all was flushed.
     pub(crate) fn metadata(&self) -> Option<&NodeMetadata> {
         self.metadata.as_ref()
-    }
-
-    /// Until when newcomers let those go first who wait.
-    #[cfg(test)]
-    pub(crate) fn mark(&self, resource: &Resource, now: NodeTime) -> Option<NodeTime> {
-        self.marks.get(resource).copied().filter(|until| !until.is_past(now))
-    }
-
-    #[cfg(test)]
-    pub(crate) fn set_mark(&mut self, resource: &Resource, until: Option<NodeTime>) {
-        match until {
-            Some(until) => self.marks.insert(resource.clone(), until),
-            None => self.marks.remove(resource),
-        };
-    }
-
-    #[cfg(test)]
-    pub(crate) fn forget_leader(&mut self, resource: &Resource) {
-        self.leaders.remove(resource);
-    }
-
-    #[cfg(test)]
-    pub(crate) fn set_metadata(&mut self, metadata: Option<NodeMetadata>) {
-        self.metadata = metadata;
-    }
-
-    #[cfg(test)]
-    pub(crate) fn is_new(&self) -> Option<bool> {
-        self.is_new
-    }
-
-    #[cfg(test)]
-    pub(crate) fn set_new(&mut self, is_new: Option<bool>) {
-        self.is_new = is_new;
-    }
-
-    #[cfg(test)]
-    pub(crate) fn set_quarantine(&mut self, quarantine: Option<Quarantine>) {
-        self.quarantine = quarantine;
     }
 
     /// Sets a counter, as an administrator or another library may.

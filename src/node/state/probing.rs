@@ -1,0 +1,45 @@
+//! What tests look at in a node, and change behind its back.
+
+use crate::{
+    node::state::{NodeMetadata, NodeState, NodeTime, Quarantine},
+    values::Resource,
+};
+
+impl NodeState {
+    /// The resources that are locked.
+    pub(crate) fn locks(&self, now: NodeTime) -> Vec<Resource> {
+        self.locks.keys().filter(|resource| self.held(resource, now).is_some()).cloned().collect()
+    }
+
+    /// Until when newcomers let those go first who wait.
+    pub(crate) fn mark(&self, resource: &Resource, now: NodeTime) -> Option<NodeTime> {
+        self.marks.get(resource).copied().filter(|until| !until.is_past(now))
+    }
+
+    pub(crate) fn set_mark(&mut self, resource: &Resource, until: Option<NodeTime>) {
+        match until {
+            Some(until) => self.marks.insert(resource.clone(), until),
+            None => self.marks.remove(resource),
+        };
+    }
+
+    pub(crate) fn forget_leader(&mut self, resource: &Resource) {
+        self.leaders.remove(resource);
+    }
+
+    pub(crate) fn set_metadata(&mut self, metadata: Option<NodeMetadata>) {
+        self.metadata = metadata;
+    }
+
+    pub(crate) fn is_new(&self) -> Option<bool> {
+        self.is_new
+    }
+
+    pub(crate) fn set_new(&mut self, is_new: Option<bool>) {
+        self.is_new = is_new;
+    }
+
+    pub(crate) fn set_quarantine(&mut self, quarantine: Option<Quarantine>) {
+        self.quarantine = quarantine;
+    }
+}
