@@ -145,7 +145,7 @@ pub mod sim;
 mod spawner;
 mod values;
 
-/// What those need who make, move and watch over quorums: beside [`QuorumBuilder::init`],
+/// Types of the calls that make, move and watch over quorums: [`QuorumBuilder::init`],
 /// [`init_if_needed`](QuorumBuilder::init_if_needed), [`reconfigure`](QuorumBuilder::reconfigure),
 /// [`fingerprint`](QuorumBuilder::fingerprint) and [`connectors`](QuorumBuilder::connectors).
 pub mod admin {

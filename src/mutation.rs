@@ -6,8 +6,8 @@
 //!
 //! What is broken has to be what runs, so the hooks stand in production code. A hook is where it
 //! changes one thing: it wraps the result of a pure function ([`altered`]), or stands alone in a
-//! small function that is named after the rule. No function has two, and none is within the
-//! condition of a decision that rests on more than the rule.
+//! small function that is named after the rule, and no function has two. The rules of a node are
+//! free of them: `node/state/broken.rs` is a node that breaks one.
 
 /// One rule, broken.
 #[cfg_attr(not(test), allow(dead_code, reason = "only tests break rules"))]

@@ -172,11 +172,11 @@ impl<'a> AttemptPerformer<'a> {
             self.queue_node.is_passed_over(&self.environment.queues, node);
         }
         let lock = self.lock(true);
-        let (entry, asked) = match &mut self.entries {
+        let (operation, asked) = match &mut self.entries {
             Some(entries) => (entries.enqueue(node, lock), Asked::Enqueue),
             None => (Operation::Lock(lock), Asked::Take),
         };
-        self.fanout.send(&self.environment.nodes, node, asked, self.request(entry));
+        self.fanout.send(&self.environment.nodes, node, asked, self.request(operation));
         self.note(node, Vote::Pending);
     }
 

@@ -126,7 +126,7 @@ impl Environment {
         self.votes(self.nodes.iter().map(|_| Vote::NotAsked))
     }
 
-    /// No earlier than this, everything of a lease that a node may have is over.
+    /// By then, everything of a lease that a node may have now is over.
     pub(crate) fn must_deliver_until(&self) -> Instant {
         self.now() + self.settings.max_ttl
     }

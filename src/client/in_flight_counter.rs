@@ -1,4 +1,4 @@
-//! How many attempts are under way.
+//! How many attempts and entries in wait queues are under way.
 
 use std::sync::{
     Arc,

@@ -30,7 +30,7 @@ impl QueueNode {
         }
     }
 
-    /// The same where the process-wide memory of queues is not told. Whether it was the queue node.
+    /// The same where the client's memory of queues is not told. Whether it was the queue node.
     pub(crate) fn note(&mut self, node: usize, is_awaited: bool) -> bool {
         let is_queue_node = self.node == Some(node);
         if is_queue_node {

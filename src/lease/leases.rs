@@ -108,9 +108,14 @@ impl Leases {
         left
     }
 
-    /// What follows when a lease has left its active phase: it is told of, cared for no longer, and
-    /// unlocked everywhere.
+    /// What follows when a lease has left its active phase: it is cared for no longer, unlocked
+    /// everywhere, and told of. In this order, since the observer may be anybody's code: if that
+    /// panics, nothing is left on a node.
     fn end(&self, lease: &ActiveLease, end: LeaseEnd) -> Vec<(usize, Reply)> {
+        lock(&self.active).remove(&lease.id);
+        self.renewals.remove(lease.id);
+        self.expiries.remove(lease.id);
+        let replies = lease.submit_unlock(&self.environment.nodes, self.environment.must_deliver_until());
         if let LeaseEnd::Lost(reason) = end {
             tracing::warn!(
                 resource = %lease.resource, owner = %lease.owner, token = %lease.token, %reason,
@@ -119,9 +124,6 @@ impl Leases {
         }
         let lasted = self.environment.now().saturating_duration_since(lease.since);
         self.environment.observer.lease_ended(lease.attempt, end, lasted);
-        lock(&self.active).remove(&lease.id);
-        self.renewals.remove(lease.id);
-        self.expiries.remove(lease.id);
-        lease.submit_unlock(&self.environment.nodes, self.environment.must_deliver_until())
+        replies
     }
 }

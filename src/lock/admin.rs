@@ -47,7 +47,7 @@ pub(super) async fn init(client: &Client) -> Result<(), AdmissionError> {
     every_looked_at(environment, &said)?;
     // What another one like this has made meanwhile is told with the rest: some nodes may have been
     // changed.
-    every(environment, &ask_all_nodes(environment, init_entry(environment, false)).await)
+    every(environment, &ask_all_nodes(environment, init_operation(environment, false)).await)
 }
 
 /// Makes a quorum of nodes none of which belongs to one, unless they are this quorum already. Where
@@ -73,7 +73,7 @@ pub(super) async fn init_if_needed(client: &Client) -> Result<Initialized, Admis
     }
     every_looked_at(environment, &looked)?;
     every_looked_at(environment, &said)?;
-    let made = ask_all_nodes(environment, init_entry(environment, false)).await;
+    let made = ask_all_nodes(environment, init_operation(environment, false)).await;
     // Another one like this may go on at the same time.
     let is_ours = |answer: &Answer| is_done(answer) || fingerprint_in(answer) == Some(&ours);
     if made.iter().all(is_ours) { Ok(Initialized::Now) } else { Err(incomplete(environment, &made)) }
@@ -124,7 +124,7 @@ pub(super) async fn reconfigure(old: &Client, new: &Client) -> Result<(), Admiss
     // One that is silent may be open.
     let may_be_open = |answer: &Answer| !has_answered(answer) || fingerprint_in(answer) == Some(&to);
     let has_begun = inspect_all(after).await?.iter().any(may_be_open);
-    let admit = if has_begun { register(after) } else { init_entry(after, false) };
+    let admit = if has_begun { register(after) } else { init_operation(after, false) };
     let made = ask_all_nodes(after, admit).await;
     let open = Reconfigure { from: closed, to };
     let opened = ask_all_nodes(after, Operation::Reconfigure(open)).await;
@@ -166,14 +166,14 @@ fn register(environment: &Environment) -> Operation {
     Operation::Register(Register { new_nodes: NewNodes::Quarantine, time: environment.clock.time_of_day() })
 }
 
-fn init_entry(environment: &Environment, is_rehearsal: bool) -> Operation {
+fn init_operation(environment: &Environment, is_rehearsal: bool) -> Operation {
     Operation::Init(Init { is_rehearsal, time: environment.clock.time_of_day() })
 }
 
 /// What every node would say to be made one of the quorum; nothing is changed. Clocks are compared,
 /// as by a registration.
 async fn rehearse(environment: &Environment) -> Result<Vec<Answer>, AdmissionError> {
-    let answers = ask_all_nodes(environment, init_entry(environment, true)).await;
+    let answers = ask_all_nodes(environment, init_operation(environment, true)).await;
     for (node, answer) in environment.nodes.iter().zip(&answers) {
         if let Answer::Error(NodeError::ClockOff(by)) = answer {
             return Err(AdmissionError::ClockOff { node: Arc::clone(node.address()), by: *by });

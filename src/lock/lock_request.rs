@@ -148,8 +148,8 @@ impl LockRequest {
         let Some(owner) = owner else { return self.attempt(checked).await };
         let slot = owner.slot(self.environment(), &checked.resources);
         // While another task of the owner waits for the resource, others hold it.
-        let patience = self.environment().now() + checked.settings.rules.node_timeout;
-        let _turn = match slot.turn(self.environment(), checked, Some(patience)).await {
+        let deadline = self.environment().now() + checked.settings.rules.node_timeout;
+        let _turn = match slot.turn(self.environment(), checked, Some(deadline)).await {
             Err(LockError::TimedOut { .. }) => return Ok(None),
             turn => turn?,
         };

@@ -76,9 +76,11 @@ impl RedLock {
     ///
     /// # Errors
     ///
-    /// [`LockError::Config`] if the settings cannot work; [`LockError::NoQuorum`], or
+    /// [`LockError::Config`] if the settings cannot work; [`LockError::NoQuorum`],
+    /// [`LockError::Quarantined`] if nodes that may have forgotten votes are why, or
     /// [`LockError::Expired`] if the votes kept coming too late, when no quorum could be asked for
-    /// the quorum timeout of this lock; [`LockError::Closed`] after a shutdown.
+    /// the quorum timeout of this lock; [`LockError::LeaseLost`] if the lease of its owner that it
+    /// was to enter again is lost; [`LockError::Closed`] after a shutdown.
     ///
     /// # Cancel safety
     ///
@@ -113,8 +115,9 @@ impl RedLock {
     /// # Errors
     ///
     /// [`LockError::NoQuorum`] if fewer nodes than a quorum gave an answer, within a node timeout;
-    /// [`LockError::Expired`] if the votes came too late; [`LockError::Config`] and
-    /// [`LockError::Closed`] as for [`lock`](Self::lock).
+    /// [`LockError::Expired`] if the votes came too late; [`LockError::Config`],
+    /// [`LockError::Quarantined`], [`LockError::LeaseLost`] and [`LockError::Closed`] as for
+    /// [`lock`](Self::lock).
     ///
     /// # Cancel safety
     ///

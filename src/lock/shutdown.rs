@@ -29,7 +29,8 @@ pub struct Shutdown {
     /// Nodes that have not confirmed everything, by address, and the resources for which an unlock,
     /// or leaving a queue, is on its way to them.
     pub open: Vec<(Arc<str>, Vec<Resource>)>,
-    /// Attempts that could not be taken back, since nobody has polled or dropped their futures.
+    /// Attempts and places in wait queues that could not be taken back, since nobody has polled or
+    /// dropped the futures of their calls.
     pub attempts: usize,
 }
 

@@ -25,7 +25,6 @@ impl AttemptPerformer<'_> {
         if std::mem::replace(&mut self.is_settled, true) {
             return;
         }
-        self.environment.observer.attempt_lost(self.number);
         let rules = &self.checked.settings.rules;
         let keys_over = self.environment.now() + rules.validity.seen_by_any(rules.ttl);
         let unlock = |tombstone| {
@@ -45,12 +44,15 @@ impl AttemptPerformer<'_> {
             }
         }
         tracing::debug!(resource = %self.checked.resource, owner = %self.owner, ?nodes, "rollback");
+        // Last, since the observer may be anybody's code: if it panics, nothing is left on a node.
+        self.environment.observer.attempt_lost(self.number);
     }
 
     pub(super) fn acquired(&mut self, token: FencingToken) -> Acquired {
-        self.is_settled = true;
         self.decided(AttemptEnd::Acquired);
         self.close_votes();
+        // Not before the observer was told: if that panics, the attempt is rolled back.
+        self.is_settled = true;
         let settings = &self.checked.settings;
         let time = LeaseTime::granted(
             self.attempt.start(),

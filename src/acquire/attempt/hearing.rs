@@ -13,11 +13,11 @@ impl AttemptPerformer<'_> {
         tracing::trace!(%resource, owner = %self.owner, node, ?asked, ?answer, "vote");
         self.environment.observer.answered(node, asked.question(), &answer);
         let (answer, is_awaited) = match answer {
-            // A client that is not queued is told how many are.
+            // A refusal without an entry says how many are queued.
             Answer::Queued(Queued { ticket: 0, rank, .. }) => (answer, Some(rank > 0)),
             answer => answer.into_parts(),
         };
-        // A client that has its turn is not told of the queue.
+        // The answer to a waiter whose turn it is says nothing of the others.
         if let (Asked::Lock | Asked::Enqueue, Some(is_awaited)) = (asked, is_awaited) {
             self.queue_node.hear(&self.environment.queues, &self.checked.resources, node, is_awaited);
         }

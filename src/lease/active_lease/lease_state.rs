@@ -93,7 +93,7 @@ impl LeaseState {
         }
     }
 
-    /// Adopts the grants that came after the decision.
+    /// Hears what nodes have said since to the lock and to renewals that nobody waits for.
     pub(super) fn hear_late(&mut self) -> Late {
         let mut heard = Vec::new();
         self.late.retain_mut(|(node, question, reply)| match reply.now_or_never() {

@@ -57,7 +57,7 @@ impl Operate for Enqueue {
         let Self { lock, resource, waiter, ticket, entry_ttl, only_waits } = self;
         arguments.name("enqueue", lock.resources.len()).owner(&lock.owner).ttl(lock.ttl).number(lock.hint);
         arguments.owner(waiter).number(*ticket).number(entry_ttl.map_or(0, whole_milliseconds));
-        arguments.joined(format_args!("{resource}")).number(u8::from(*only_waits));
+        arguments.index(*resource).number(u8::from(*only_waits));
     }
 
     fn decode(&self, said: Said<'_>) -> Option<Answer> {

@@ -1,7 +1,9 @@
 //! The operations of a node: what a client can ask, one file each.
 //!
 //! `lock.rs` holds what a lock says, how it travels, and what its answers mean; beside it,
-//! `lock.lua` executes it on a server, and `node/state/lock.rs` in the pure node.
+//! `lock.lua` executes it on a server, and `node/state/lock.rs` in the pure node. What is asked for
+//! most, to lock, renew and unlock one resource, has a short way in
+//! `node/redis/scripts/dispatch.lua`, which leaves the unusual to those files.
 
 use std::sync::Arc;
 

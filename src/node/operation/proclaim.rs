@@ -51,7 +51,7 @@ impl Operate for Proclaim {
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
         let Proclamation { owner, term, number, value, since } = &self.said;
         arguments.name("proclaim", 1).owner(owner).number(*term).number(*number);
-        arguments.bytes(value).ttl(*since).ttl(self.ttl);
+        arguments.bytes(value).time(*since).ttl(self.ttl);
     }
 
     fn decode(&self, said: Said<'_>) -> Option<Answer> {

@@ -74,7 +74,7 @@ fn unlock_leaving(names: &str, by: &str, notify: bool, tombstone: Tombstone) -> 
     Operation::Unlock(Unlock { resources, owner, notify, tombstone, is_awaited: false })
 }
 
-/// Locks for ten seconds when it is the waiter's turn; a life of 0 milliseconds is none.
+/// Locks for ten seconds when it is the waiter's turn; an entry ttl of 0 milliseconds is none.
 pub(crate) fn enqueue(names: &str, by: &str, waiter: &str, ticket: u64, entry_ttl: u64) -> Operation {
     let (resources, ttl) = (resources(names), Duration::from_secs(10));
     let lock = Lock { resources, owner: owner(by), ttl, hint: 0, has_turn: true };

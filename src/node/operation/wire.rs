@@ -43,6 +43,12 @@ impl<'a> Arguments<'a> {
         self
     }
 
+    /// One of the resources that the operation names.
+    pub(super) fn index(&mut self, index: usize) -> &mut Self {
+        self.0.arg(index);
+        self
+    }
+
     /// A ttl in whole milliseconds.
     pub(crate) fn ttl(&mut self, ttl: Duration) -> &mut Self {
         self.number(whole_milliseconds(ttl))

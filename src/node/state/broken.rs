@@ -9,7 +9,9 @@ use crate::{
     mutation::Mutation,
     node::{
         names,
-        operation::{Answer, Lock, Operation, Proclaim, Renew, Resources, Unlock, WriteBack},
+        operation::{
+            Abstention, Answer, Enqueue, Lock, Operation, Proclaim, Renew, Resources, Unlock, WriteBack,
+        },
         parameters::QuorumParameters,
         state::{HeldKey, NodeState, NodeTime, Subscribers, counters::start, renew::are_below},
     },
@@ -41,15 +43,19 @@ impl NodeState {
             ) => self.renew_broken(rule, parameters, renew, now, subscribers),
             (M::HealOnlyBelowToken, Operation::Renew(renew)) => {
                 let Renew { resources, owner, token, .. } = renew;
+                let would_keep = self.would_keep(parameters, operation, now)?;
                 let (lookup, counters) =
                     (self.look_up(resources, owner, now), self.counters(resources, now)?);
-                if lookup.other.is_none() && !lookup.is_all_ours && counters.largest > *token {
+                if would_keep && !lookup.is_all_ours && counters.largest > *token {
                     return Ok(Answer::NotWrittenBack { counter: counters.largest });
                 }
                 self.execute(parameters, operation, now, subscribers)
             }
             (M::HoldsAsIncrements, Operation::Renew(renew)) if renew.holds == 0 => {
                 // What it would say, and one hold less, whatever is left.
+                if !self.would_keep(parameters, operation, now)? {
+                    return self.execute(parameters, operation, now, subscribers);
+                }
                 let answer = self.clone().execute(parameters, operation, now, subscribers)?;
                 for resource in renew.resources.iter() {
                     let stored = self.held(resource, now).filter(|held| held.holds > 1).cloned();
@@ -66,10 +72,14 @@ impl NodeState {
                 self.metadata = metadata;
                 result
             }
-            (M::ShortenTtl, Operation::Lock(Lock { resources, owner, ttl, .. }))
-            | (M::ShortenTtl, Operation::Renew(Renew { resources, owner, ttl, .. })) => {
+            (
+                M::ShortenTtl,
+                Operation::Lock(Lock { resources, owner, ttl, .. })
+                | Operation::Enqueue(Enqueue { lock: Lock { resources, owner, ttl, .. }, .. })
+                | Operation::Renew(Renew { resources, owner, ttl, .. }),
+            ) => {
                 let answer = self.execute(parameters, operation, now, subscribers)?;
-                if matches!(answer.told(), Answer::Granted { .. } | Answer::Renewed { .. }) {
+                if matches!(answer.told(), Answer::Granted { .. }) || is_kept(&answer) {
                     self.end_at(resources, owner, now + *ttl, now);
                 }
                 Ok(answer)
@@ -80,7 +90,8 @@ impl NodeState {
             }
             (M::GrantOutOfTurn, Operation::Enqueue(enqueue)) if !enqueue.only_waits => {
                 let Lock { resources, owner, .. } = &enqueue.lock;
-                if self.look_up(resources, owner, now).other.is_some() {
+                let is_refused = self.is_gone(resources, owner, now);
+                if is_refused || self.look_up(resources, owner, now).other.is_some() {
                     return self.execute(parameters, operation, now, subscribers);
                 }
                 self.may_vote(parameters, now)?;
@@ -162,10 +173,18 @@ impl NodeState {
         let counters = self.counters(resources, now)?;
         let operation = Operation::Renew(renew.clone());
         let answer = self.execute(parameters, &operation, now, subscribers)?;
-        let is_kept = matches!(answer.told(), Answer::Renewed { .. } | Answer::RenewedInQuarantine(_));
-        let is_counted = matches!(answer.told(), Answer::Renewed { .. })
-            || matches!(rule, Mutation::CountInQuarantine | Mutation::CountWithoutMetadata);
-        if !is_kept || !is_counted {
+        for (resource, _) in resources.iter().zip(&counters.found).filter(|(_, found)| found.is_none()) {
+            if rule == Mutation::VerifyForgetful && is_kept(&answer) {
+                self.count(parameters, resource, start(now).max(*token), now);
+            }
+        }
+        let is_counted = match answer.told() {
+            Answer::Renewed { .. } => true,
+            Answer::RenewedInQuarantine(Abstention::Quarantined(_)) => rule == Mutation::CountInQuarantine,
+            Answer::RenewedInQuarantine(Abstention::NotRegistered) => rule == Mutation::CountWithoutMetadata,
+            _ => false,
+        };
+        if !is_counted {
             return Ok(answer);
         }
         let is_provable = match rule {
@@ -174,12 +193,18 @@ impl NodeState {
             _ => are_below(&counters, *token),
         };
         let proves = is_provable && self.minimum_token()? <= *token;
-        for (resource, _) in resources.iter().zip(&counters.found).filter(|(_, found)| found.is_none()) {
-            if rule == Mutation::VerifyForgetful {
-                self.count(parameters, resource, start(now).max(*token), now);
-            }
-        }
         Ok(Answer::Renewed { proves }.awaited(self.is_any_queued(resources, now)))
+    }
+
+    /// Whether the node would keep what is to be renewed.
+    fn would_keep(
+        &self,
+        parameters: &QuorumParameters,
+        operation: &Operation,
+        now: NodeTime,
+    ) -> Result<bool, Answer> {
+        let mut subscribers = Subscribers::new(&|_| 1);
+        self.clone().execute(parameters, operation, now, &mut subscribers).map(|answer| is_kept(&answer))
     }
 
     fn end_at(&mut self, resources: &Resources, owner: &OwnerId, expires_at: NodeTime, now: NodeTime) {
@@ -190,4 +215,8 @@ impl NodeState {
             }
         }
     }
+}
+
+fn is_kept(answer: &Answer) -> bool {
+    matches!(answer.told(), Answer::Renewed { .. } | Answer::RenewedInQuarantine(_))
 }

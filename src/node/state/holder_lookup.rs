@@ -1,4 +1,4 @@
-//! Who holds the resources of an operation, and how they become an owner's.
+//! Who holds the resources of an operation, and how they become its owner's.
 
 use std::time::Duration;
 
