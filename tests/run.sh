@@ -4,7 +4,7 @@
 #
 #   tests/run.sh
 #
-# On two cores: build 5 minutes, tests 8, all the rest 1. The time of each stage is on stderr.
+# On two cores: build 3 minutes, tests 8, all the rest 1. The time of each stage is on stderr.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
