@@ -105,7 +105,7 @@ async fn an_observer_is_quiet_while_nothing_changes() {
     is_quiet(&mut leaders).await;
     cluster.servers().iter().for_each(|server| drop(server.take_log()));
     is_quiet(&mut leaders).await;
-    let asked = |entry: &Operation| matches!(entry, Operation::Observe(_));
+    let asked = |operation: &Operation| matches!(operation, Operation::Observe(_));
     let log = cluster.servers().iter().flat_map(|server| server.take_log());
     let asked = u32::try_from(log.filter(asked).count()).unwrap();
     let per_second = f64::from(asked) / (10 * TTL).as_secs_f64();

@@ -7,7 +7,7 @@ use crate::values::{FencingToken, Resource};
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Operation {
+pub struct Entry {
     /// When, in global time: since the beginning.
     pub at: Duration,
     /// Which client it happened to.

@@ -4,7 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use super::{
     History,
-    event::{Attempt, Event, Operation},
+    event::{Attempt, Entry, Event},
     evidence::Grant,
     violation::Violation,
 };
@@ -162,8 +162,8 @@ impl<'h> HistoryIndex<'h> {
         })
     }
 
-    fn take(&mut self, index: usize, at: Duration, entry: &'h Operation) {
-        let Operation { client, ref event, .. } = *entry;
+    fn take(&mut self, index: usize, at: Duration, entry: &'h Entry) {
+        let Entry { client, ref event, .. } = *entry;
         match self.attempt_of(index, at, client, event) {
             Ok(record) => self.steps.push(Ok(Noted { entry: index, at, client, event, record })),
             Err(reason) => self.malformed(index, entry, reason),
@@ -198,8 +198,8 @@ impl<'h> HistoryIndex<'h> {
         }
     }
 
-    fn malformed(&mut self, index: usize, entry: &Operation, reason: &'static str) {
-        let Operation { at, client, .. } = *entry;
+    fn malformed(&mut self, index: usize, entry: &Entry, reason: &'static str) {
+        let Entry { at, client, .. } = *entry;
         self.steps.push(Err(Violation::Malformed { entry: index, client, at, reason }));
     }
 }

@@ -43,7 +43,7 @@ use self::promise::{Promise, Promises};
 
 pub(crate) use self::index::{AttemptRecord, HistoryIndex, IndexStep, IndexedEvent};
 pub use self::{
-    event::{Attempt, Event, Operation},
+    event::{Attempt, Entry, Event},
     evidence::{Access, Grant},
     violation::Violation,
     violations::Violations,
@@ -52,7 +52,7 @@ pub use self::{
 /// What happened to the leases and the stores of a quorum, in the order in which it happened.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    entries: Vec<Operation>,
+    entries: Vec<Entry>,
 }
 
 impl History {
@@ -64,12 +64,12 @@ impl History {
 
     /// Notes what happened. `at` must not be before what was noted last.
     pub fn note(&mut self, at: Duration, client: usize, event: Event) {
-        self.entries.push(Operation { at, client, event });
+        self.entries.push(Entry { at, client, event });
     }
 
     /// All of it, in order.
     #[must_use]
-    pub fn entries(&self) -> &[Operation] {
+    pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 

@@ -134,7 +134,8 @@ fn labels_do_not_overlap_and_few_are_left_out() {
         let history = history(leases, held);
         let mut lines: BTreeMap<String, Vec<(f64, usize)>> = BTreeMap::new();
         let texts = written(&Timeline::new(&history).to_svg());
-        let tokens = texts.iter().filter(|(_, _, text)| text.starts_with(['…', '1']) && !text.contains("ms"));
+        let is_token = |text: &str| text.starts_with(['…', '1']) && !text.contains("ms");
+        let tokens = texts.iter().filter(|(_, _, text)| is_token(text));
         assert!(tokens.count() as u64 >= leases, "of {leases} leases of {held} ms");
         for (x, y, text) in texts.into_iter().filter(|(_, _, text)| !text.ends_with('s')) {
             lines.entry(y).or_default().push((x, text.replace("&lt;", "<").chars().count()));

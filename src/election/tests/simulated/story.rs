@@ -60,7 +60,7 @@ impl Story {
     }
 }
 
-fn election(entry: &history::Operation) -> Option<(FencingToken, usize)> {
+fn election(entry: &history::Entry) -> Option<(FencingToken, usize)> {
     match entry.event {
         Event::Granted { token, .. } => Some((token, entry.client)),
         _ => None,
