@@ -51,7 +51,8 @@ impl AttemptPerformer<'_> {
     pub(super) fn acquired(&mut self, token: FencingToken) -> Acquired {
         self.decided(AttemptEnd::Acquired);
         self.close_votes();
-        // Not before the observer was told: if that panics, the attempt is rolled back.
+        tracing::debug!(resource = %self.checked.resource, owner = %self.owner, %token, "acquired");
+        // Not before all were told: if anybody's code panics there, the attempt is rolled back.
         self.is_settled = true;
         let settings = &self.checked.settings;
         let time = LeaseTime::granted(
@@ -60,7 +61,6 @@ impl AttemptPerformer<'_> {
             settings.rules.validity,
             settings.max_hold,
         );
-        tracing::debug!(resource = %self.checked.resource, owner = %self.owner, %token, "acquired");
         Acquired {
             attempt: self.number,
             resource: self.checked.resource.clone(),

@@ -55,13 +55,9 @@ end
 
 node.arity.enqueue = 8
 function node.enqueue(resources, owner, ttl, hint, waiter, ticket, entry_ttl, index, only_waits)
-  node.may_vote()
-  if node.is_any_gone(resources, owner) then
-    return { 'gone' }
-  end
+  local seen = node.look_up_to_lock(resources, owner)
   index = tonumber(index)
   local resource = resources[index + 1]
-  local seen = node.look_up(resources, owner)
   local is_free, head = not seen.other and only_waits == '0', nil
   if is_free and not seen.is_all_ours and node.signs().has_any then
     head = node.next_in_queue(resource, waiter, ticket)

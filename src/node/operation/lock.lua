@@ -53,11 +53,7 @@ end
 -- A lock of a newcomer, who lets those go first who wait.
 node.arity.lock_any = 3
 function node.lock_any(resources, owner, ttl, hint)
-  node.may_vote()
-  if node.is_any_gone(resources, owner) then
-    return { 'gone' }
-  end
-  local seen = node.look_up(resources, owner)
+  local seen = node.look_up_to_lock(resources, owner)
   if seen.is_all_ours then
     return node.grant(resources, owner, ttl, hint, seen)
   end
@@ -80,10 +76,6 @@ end
 -- The lock of a waiter at its turn, as the queue node says.
 node.arity.take = 3
 function node.take(resources, owner, ttl, hint)
-  node.may_vote()
-  if node.is_any_gone(resources, owner) then
-    return { 'gone' }
-  end
-  local seen = node.look_up(resources, owner)
+  local seen = node.look_up_to_lock(resources, owner)
   return seen.other and node.held_by_another(seen) or node.grant(resources, owner, ttl, hint, seen)
 end

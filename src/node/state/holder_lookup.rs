@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::{
     node::{
-        operation::Holder,
-        state::{HeldKey, NodeState, NodeTime},
+        operation::{Answer, Holder},
+        state::{HeldKey, NodeState, NodeTime, counters::Counters},
     },
     values::{OwnerId, Resource},
 };
@@ -32,6 +32,25 @@ impl NodeState {
             }
         }
         lookup
+    }
+
+    /// Whether all resources are the owner's already, and their counters. The refusal if somebody
+    /// else has one of them, or the owner was unlocked here before.
+    pub(super) fn look_up_free(
+        &self,
+        resources: &[Resource],
+        owner: &OwnerId,
+        now: NodeTime,
+    ) -> Result<(bool, Counters), Answer> {
+        if self.is_gone(resources, owner, now) {
+            return Err(Answer::Gone);
+        }
+        let HolderLookup { other, is_all_ours } = self.look_up(resources, owner, now);
+        let counters = self.counters(resources, now)?;
+        match other {
+            Some(holder) => Err(Answer::Held(Holder { counter: counters.largest, ..holder })),
+            None => Ok((is_all_ours, counters)),
+        }
     }
 
     /// Makes a resource the owner's; a ttl that ends later stays.

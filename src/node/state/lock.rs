@@ -55,18 +55,11 @@ impl NodeState {
         now: NodeTime,
     ) -> Result<Answer, Answer> {
         let Lock { resources, owner, ttl, hint, .. } = lock;
-        if self.is_gone(resources, owner, now) {
-            return Ok(Answer::Gone);
-        }
-        let lookup = self.look_up(resources, owner, now);
-        let counters = self.counters(resources, now)?;
-        if let Some(holder) = lookup.other {
-            return Ok(Answer::Held(Holder { counter: counters.largest, ..holder }));
-        }
+        let (is_all_ours, counters) = self.look_up_free(resources, owner, now)?;
         // A lock that arrives twice gets the same vote twice. But one that the node does not
         // remember, or that is below the minimum token, is no vote to repeat.
         let minimum_token = self.minimum_token()?;
-        let is_resend = lookup.is_all_ours && !counters.is_any_missing() && counters.largest >= minimum_token;
+        let is_resend = is_all_ours && !counters.is_any_missing() && counters.largest >= minimum_token;
         let vote = if is_resend {
             counters.largest
         } else {

@@ -1,7 +1,7 @@
 //! Renew: what a node keeps, or takes again, for a lease.
 
 use crate::node::{
-    operation::{Answer, Holder, Renew},
+    operation::{Answer, Renew},
     parameters::QuorumParameters,
     state::{
         NodeState, NodeTime,
@@ -18,14 +18,7 @@ impl NodeState {
     ) -> Result<Answer, Answer> {
         let Renew { resources, owner, holds, ttl, token } = renew;
         let token = usable(*token)?;
-        if self.is_gone(resources, owner, now) {
-            return Ok(Answer::Gone);
-        }
-        let lookup = self.look_up(resources, owner, now);
-        let counters = self.counters(resources, now)?;
-        if let Some(holder) = lookup.other {
-            return Ok(Answer::Held(Holder { counter: counters.largest, ..holder }));
-        }
+        let (_, counters) = self.look_up_free(resources, owner, now)?;
         self.note_quorum(parameters, now);
         let abstention = self.abstention_from_renewals(parameters, now);
         // The node may have forgotten a counter that was above the token, hence the minimum token.

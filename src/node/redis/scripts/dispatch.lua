@@ -147,7 +147,6 @@ while at <= last do
       arguments = { unpack(words, first, first + arity - 1) }
       name = (name == 'unlock' or name == 'renew') and name .. '_any' or name
     end
-    node.need(name)
     -- Not by `unpack`, which fails at 8,000: that would end the call, and the operations before
     -- and behind this one with it.
     local resources = {}

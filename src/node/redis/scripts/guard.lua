@@ -61,3 +61,13 @@ function node.may_vote()
     node.refuse(abstains)
   end
 end
+
+-- All that has to be known of the resources before they are locked, or why they are not, whatever is
+-- there: the node must not vote, or the owner was unlocked here before.
+function node.look_up_to_lock(resources, owner)
+  node.may_vote()
+  if node.is_any_gone(resources, owner) then
+    node.refuse({ 'gone' })
+  end
+  return node.look_up(resources, owner)
+end
