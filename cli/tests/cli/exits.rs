@@ -77,7 +77,8 @@ async fn what_others_hold_is_told_in_a_line_and_on_a_terminal_node_by_node() {
     let shown = stdout(&output(in_terminal).await);
     let of_nodes = shown.lines().filter(|line| line.starts_with("  127.0.0.1:"));
     assert_eq!(of_nodes.count(), 3, "{shown}");
-    assert!(shown.lines().any(|line| line.ends_with("redquorum: Grüße was not free within 1.0s")), "{shown}");
+    let is_told = |line: &str| line.ends_with("redquorum: Grüße was not free within 1.0s");
+    assert!(shown.lines().any(is_told), "{shown}");
     let inspected = stdout(&output(on(&cluster, ["inspect", "Grüße"])).await);
     assert!(inspected.contains("Grüße is held by "), "{inspected}");
     drop(holder);

@@ -93,7 +93,10 @@ pub(crate) trait Operate {
 
 /// Lists the operations by type and file: the enum of them all, and their scripts.
 macro_rules! operations {
-    (usual { $($usual:ident in $usual_file:literal,)* } others { $($other:ident in $other_file:literal,)* }) => {
+    (
+        usual { $($usual:ident in $usual_file:literal,)* }
+        others { $($other:ident in $other_file:literal,)* }
+    ) => {
         /// One question to a node. Ttls are whole milliseconds once on the wire, rounded up.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub(crate) enum Operation {

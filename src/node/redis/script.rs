@@ -61,10 +61,10 @@ pub(crate) fn sha() -> &'static str {
 ///
 /// ```text
 /// EVALSHA sha | EVAL text  numkeys  resources of all operations ...
-///         fingerprint incarnation counter_ttl guard+max_ttl+hand_over  { lock | unlock | release | release_late | renew arguments ... |
-///         operation resources-count arguments ... } ...
+///         fingerprint incarnation counter_ttl guard+max_ttl+hand_over
+///         { lock | unlock | release | release_late | renew  arguments ...
+///         | operation resources-count arguments ... } ...
 /// ```
-///
 pub(crate) fn command(parameters: &QuorumParameters, operations: &[Operation]) -> Cmd {
     // Room for what is asked for most, so that it need not grow.
     let mut command = Cmd::with_capacity(7 + 8 * operations.len(), 256 + 128 * operations.len());

@@ -285,7 +285,10 @@ fn renewal_proves_nothing_below_the_minimum_token() {
     server.run(&format!("SET redisson_lock_token:{{a}} 60 PX {}", 2 * counter_ttl.as_millis()));
     for (minimum_token, proves) in [(61, false), (60, true)] {
         let incarnation = incarnation.as_deref().unwrap();
-        server.run(&format!("HSET redquorum:node incarnation {incarnation} minimum_token {minimum_token} fingerprint {fingerprint}"));
+        server.run(&format!(
+            "HSET redquorum:node incarnation {incarnation} minimum_token {minimum_token} \
+             fingerprint {fingerprint}"
+        ));
         assert_eq!(server.one(&parameters(), &renew("a", "me", 1, 5000, 60)), Answer::Renewed { proves });
     }
 }

@@ -1,0 +1,219 @@
+//! What is tried on both: calls, and what befalls a node between them, drawn at random.
+
+use super::*;
+
+/// A number that is known only when the step is executed.
+#[derive(Clone, Debug)]
+pub(super) enum Number {
+    Exactly(u64),
+    /// The vote given last, plus 2, less this.
+    NearLast(u64),
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Question {
+    Lock { hint: Number, has_turn: bool },
+    WriteBack { token: Number },
+    Renew { holds: u32, token: Number },
+    Unlock { notify: bool, tombstone: Tombstone, is_awaited: bool },
+    Enqueue { waiter: &'static str, ticket: Number, enters: bool, only_waits: bool, index: usize },
+    Withdraw { waiter: &'static str },
+    ForceUnlock,
+    Inspect,
+    Proclaim { number: u64 },
+    Observe,
+    Register { new_nodes: NewNodes, is_off: bool },
+    Init { is_rehearsal: bool, is_off: bool },
+    Reconfigure { from: &'static str, to: &'static str },
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Draft {
+    pub(super) question: Question,
+    pub(super) resources: Vec<&'static str>,
+    pub(super) owner: &'static str,
+    /// In steps of 20 s.
+    pub(super) ttl: u64,
+}
+
+/// What is told on a channel that somebody may listen to.
+#[derive(Clone, Debug)]
+pub(super) enum Topic {
+    Release(&'static str),
+    Turn(&'static str, &'static str),
+    Next(&'static str, &'static str),
+}
+
+impl Topic {
+    pub(super) fn all() -> impl Iterator<Item = Self> {
+        let of_waiter = |name, waiter| [Self::Turn(name, waiter), Self::Next(name, waiter)];
+        let of = move |name| WAITERS.into_iter().flat_map(move |waiter| of_waiter(name, waiter));
+        RESOURCES.into_iter().flat_map(move |name| of(name).chain([Self::Release(name)]))
+    }
+
+    pub(super) fn channel(&self) -> Vec<u8> {
+        names::notice_channel(&match self {
+            Self::Release(name) => resource(name),
+            Self::Turn(name, waiter) => names::turn(&resource(name), &owner(waiter)),
+            Self::Next(name, waiter) => names::next(&resource(name), &owner(waiter)),
+        })
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum TestStep {
+    Call {
+        guard: RestartGuard,
+        /// Whether the connection has registered in the server's incarnation, or in an earlier one.
+        knows_incarnation: bool,
+        drafts: Vec<Draft>,
+    },
+    LoseLock(&'static str),
+    LoseCounter(&'static str),
+    LoseLeader(&'static str),
+    SetCounter(&'static str, Number),
+    SetMetadata {
+        minimum_token: Number,
+        is_ours: bool,
+    },
+    LoseMetadata,
+    LoseQuarantine,
+    /// A topic has listeners from now on, or has none.
+    Listen(Topic, bool),
+    /// The time is long past at which a waiter was woken.
+    WakeLongAgo(&'static str),
+    /// The time of an entry in the queue is over.
+    EndEntry(&'static str, &'static str),
+    /// The server goes on as if it were another incarnation.
+    Restart,
+}
+
+const NUMBERS: [u64; 7] = [0, 1, 7, LARGEST_COUNTER - 1, LARGEST_COUNTER, LARGEST_COUNTER + 1, u64::MAX];
+
+fn number() -> impl Strategy<Value = Number> {
+    prop_oneof![
+        6 => (0..5_u64).prop_map(Number::NearLast),
+        1 => sample::select(NUMBERS.to_vec()).prop_map(Number::Exactly),
+    ]
+}
+
+/// Mostly nothing.
+const TOMBSTONES: [Tombstone; 4] =
+    [Tombstone::Never, Tombstone::Never, Tombstone::IfMissing, Tombstone::Always];
+
+fn question() -> impl Strategy<Value = Question> {
+    prop_oneof![
+        8 => (prop_oneof![3 => Just(Number::Exactly(0)), 1 => number()], prop::bool::weighted(0.2))
+            .prop_map(|(hint, has_turn)| Question::Lock { hint, has_turn }),
+        3 => number().prop_map(|token| Question::WriteBack { token }),
+        4 => (1..3_u32, number()).prop_map(|(holds, token)| Question::Renew { holds, token }),
+        6 => (any::<bool>(), sample::select(&TOMBSTONES[..]), prop::bool::weighted(0.3))
+            .prop_map(|(notify, tombstone, is_awaited)| Question::Unlock { notify, tombstone, is_awaited }),
+        10 => (waiter(), ticket(), prop::bool::weighted(0.8), prop::bool::weighted(0.2), 0..2_usize)
+            .prop_map(|(waiter, ticket, enters, only_waits, index)| {
+                Question::Enqueue { waiter, ticket, enters, only_waits, index }
+            }),
+        2 => waiter().prop_map(|waiter| Question::Withdraw { waiter }),
+        1 => Just(Question::ForceUnlock),
+        1 => Just(Question::Inspect),
+        3 => (0..4_u64).prop_map(|number| Question::Proclaim { number }),
+        1 => Just(Question::Observe),
+    ]
+}
+
+fn waiter() -> impl Strategy<Value = &'static str> {
+    sample::select(&WAITERS[..])
+}
+
+/// Tickets that are given have another order on the server and in the pure node if one in between
+/// is asked for, so it is not.
+fn ticket() -> impl Strategy<Value = Number> {
+    prop_oneof![
+        4 => Just(0),
+        1 => sample::select(vec![1, 2, 7, LARGEST_COUNTER, u64::MAX]),
+    ]
+    .prop_map(Number::Exactly)
+}
+
+fn draft() -> impl Strategy<Value = Draft> {
+    let resources = prop_oneof![
+        3 => sample::subsequence(&RESOURCES[..3], 1..=2),
+        1 => sample::subsequence(&RESOURCES[..], 1..=3),
+    ];
+    (question(), resources, sample::select(&OWNERS[..]), 1..4_u64)
+        .prop_map(|(question, resources, owner, ttl)| Draft { question, resources, owner, ttl })
+}
+
+fn guard() -> impl Strategy<Value = RestartGuard> {
+    prop_oneof![
+        3 => Just(RestartGuard::PerConnection),
+        1 => Just(RestartGuard::PerVote),
+        2 => Just(RestartGuard::Off),
+    ]
+}
+
+pub(super) fn registration() -> Draft {
+    let question = Question::Register { new_nodes: NewNodes::Admit, is_off: false };
+    Draft { question, resources: vec!["a"], owner: "u:1", ttl: 1 }
+}
+
+/// One client holds a resource, all others enqueue, and the first is woken, perhaps long ago. By
+/// chance a queue is rarely as long as that.
+pub(super) fn crowd() -> impl Strategy<Value = Vec<TestStep>> {
+    let draft = |question| Draft { question, resources: vec!["a"], owner: "u:1", ttl: 3 };
+    let zero = || Number::Exactly(0);
+    let mut drafts = vec![Question::Lock { hint: zero(), has_turn: false }];
+    let queued =
+        |waiter| Question::Enqueue { waiter, ticket: zero(), enters: true, only_waits: true, index: 0 };
+    drafts.extend(WAITERS.map(queued));
+    drafts.push(Question::Unlock { notify: true, tombstone: Tombstone::Never, is_awaited: true });
+    let one = move |question| {
+        let drafts = vec![draft(question)];
+        TestStep::Call { guard: RestartGuard::Off, knows_incarnation: true, drafts }
+    };
+    let steps: Vec<TestStep> = drafts.into_iter().map(one).collect();
+    any::<bool>().prop_map(move |is_long_ago| {
+        let mut steps = steps.clone();
+        steps.extend(is_long_ago.then_some(TestStep::WakeLongAgo("a")));
+        steps
+    })
+}
+
+fn administration() -> impl Strategy<Value = Draft> {
+    let fingerprint = || sample::select(vec!["test", "other", "closed"]);
+    let new_nodes = sample::select(vec![NewNodes::Admit, NewNodes::Quarantine, NewNodes::Leave]);
+    let question = prop_oneof![
+        4 => (new_nodes, prop::bool::weighted(0.2))
+            .prop_map(|(new_nodes, is_off)| Question::Register { new_nodes, is_off }),
+        2 => (any::<bool>(), prop::bool::weighted(0.2))
+            .prop_map(|(is_rehearsal, is_off)| Question::Init { is_rehearsal, is_off }),
+        1 => (fingerprint(), fingerprint()).prop_map(|(from, to)| Question::Reconfigure { from, to }),
+    ];
+    question.prop_map(|question| Draft { question, resources: vec!["a"], owner: "u:1", ttl: 1 })
+}
+
+fn call(drafts: impl Strategy<Value = Vec<Draft>>) -> impl Strategy<Value = TestStep> {
+    (guard(), prop::bool::weighted(0.9), drafts)
+        .prop_map(|(guard, knows_incarnation, drafts)| TestStep::Call { guard, knows_incarnation, drafts })
+}
+
+pub(super) fn step() -> impl Strategy<Value = TestStep> {
+    let name = || sample::select(&RESOURCES[..]);
+    prop_oneof![
+        20 => call(vec(draft(), 1..4)),
+        4 => call(administration().prop_map(|draft| vec![draft])),
+        2 => name().prop_map(TestStep::LoseLock),
+        2 => name().prop_map(TestStep::LoseCounter),
+        1 => name().prop_map(TestStep::LoseLeader),
+        1 => (name(), number()).prop_map(|(name, number)| TestStep::SetCounter(name, number)),
+        1 => (number(), prop::bool::weighted(0.8))
+            .prop_map(|(minimum_token, is_ours)| TestStep::SetMetadata { minimum_token, is_ours }),
+        1 => Just(TestStep::LoseMetadata),
+        1 => Just(TestStep::LoseQuarantine),
+        1 => Just(TestStep::Restart),
+        2 => (name(), waiter()).prop_map(|(name, waiter)| TestStep::EndEntry(name, waiter)),
+        2 => (sample::select(Topic::all().collect::<Vec<_>>()), any::<bool>())
+            .prop_map(|(topic, listens)| TestStep::Listen(topic, listens)),
+        3 => name().prop_map(TestStep::WakeLongAgo),
+    ]
+}
