@@ -82,7 +82,14 @@ impl Scene {
 
     /// What node 1 says to others who ask for something that is free.
     async fn vote_of_node_1(&self) -> Vote {
-        let guard = self.others.red_lock("free").try_lock().await.unwrap().unwrap();
+        let guard = match self.others.red_lock("free").try_lock().await {
+            Ok(guard) => guard.expect("nobody else asks for it"),
+            // Another node was slow, on a machine that starts dozens of servers.
+            Err(LockError::NoQuorum { votes, .. } | LockError::Quarantined { votes, .. }) => {
+                return in_order(&votes)[1].clone();
+            }
+            Err(error) => panic!("{error}"),
+        };
         let vote = || in_order(&guard.votes())[1].clone();
         eventually(SOON, "node 1 has answered", async || vote() != Vote::Pending).await;
         vote()
