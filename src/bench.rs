@@ -1,7 +1,7 @@
 //! The inside of the crate, as its micro-benchmarks see it, with `--cfg redquorum_bench` alone. It
 //! is no part of the API: it changes with any version.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use crate::{
     algorithm::{
@@ -139,7 +139,7 @@ impl Calls {
         let mut parameters = QuorumSettings::default().check(5)?.parameters;
         // As long as a real one: the server's run_id and its replication id.
         parameters.incarnation = Some(format!("{0:040x}/{0:040x}", 7).into());
-        let resources = Arc::new([Resource::new("invoice:42")?]);
+        let resources = Resources::from([Resource::new("invoice:42")?]);
         Ok(Self { parameters, resources, owners: OwnerIds::new(uuid::Uuid::from_u128(7)) })
     }
 
@@ -147,7 +147,7 @@ impl Calls {
     #[must_use]
     pub fn lock(&self, operations: usize) -> usize {
         self.encode(operations, |owner| {
-            let resources = Arc::clone(&self.resources);
+            let resources = self.resources.clone();
             Operation::Lock(Lock { resources, owner, ttl: Duration::from_secs(30), hint: 0, has_turn: false })
         })
     }
@@ -156,7 +156,7 @@ impl Calls {
     #[must_use]
     pub fn unlock(&self, operations: usize) -> usize {
         self.encode(operations, |owner| {
-            let resources = Arc::clone(&self.resources);
+            let resources = self.resources.clone();
             Operation::Unlock(Unlock {
                 resources,
                 owner,

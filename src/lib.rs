@@ -29,6 +29,7 @@
 //! | do it unless somebody else does | [`RedLock::try_lock`] | `Ok(None)` |
 //! | do it soon or not at all | [`RedLock::try_lock_for`] | waits, then [`TimedOut`](error::LockError::TimedOut) |
 //! | run a piece of code that has to stop when the lease is lost | [`RedLock::run`] | waits |
+//! | read together with others, and write alone | [`Quorum::rw_lock`] | waits |
 //! | lock several resources, all or none | [`Quorum::multi_lock`] | waits for all of them |
 //! | lock resources of several quorums | [`MultiLock::new`] | waits, quorum by quorum |
 //! | lock again what your caller may hold already | an [`Owner`], with [`RedLock::owned_by`] | re-enters if it is held by that owner |
@@ -175,7 +176,7 @@ pub use crate::{
     lease::Unlocked,
     lock::{
         Lease, LockGuard, MultiLock, MultiLockGuard, Owner, Quorum, QuorumBuilder, RedLock, RunOutput,
-        Shutdown, Verification,
+        RwLock, Shutdown, Verification,
     },
     node::{RestartGuard, memory::MemoryCluster},
     values::{FencingToken, OwnerId, Resource, Vote, Votes},

@@ -82,6 +82,32 @@ pub(crate) enum Mutation {
     CountInQuarantine,
     /// A node without metadata counts for renewals.
     CountWithoutMetadata,
+    /// The first reader gets a vote that was given before.
+    FirstReaderRepeats,
+    /// A write-back of a reader does not ask whether that is one here.
+    WriteBackOfNoReader,
+    /// A write-back of a reader does not ask when the first of those was who are here.
+    WriteBackBelowPhase,
+    /// When a reader leaves, the key ends when its own ttl would.
+    OneEndForReaders,
+    /// A reader that leaves deletes the key, whoever has it.
+    UnshareAnyKey,
+    /// A reader that leaves deletes the key of those who stay.
+    UnshareForAll,
+    /// Readers are counted from those before a writer.
+    KeepPhase,
+    /// A node that restarted repeats the vote of readers that is below its minimum token.
+    RepeatBelowMinimum,
+    /// The write-back of a reader is confirmed, and nothing of it is kept.
+    ReadersWriteNothingBack,
+    /// A renewal of a reader asks for the resource alone.
+    RenewAsWriter,
+    /// A waiter that shares the resource when it is its turn does not wake the next.
+    WakeNoReader,
+    /// Renewals of readers do not prolong the mark of a writer.
+    MarkRunsOut,
+    /// A downgrade may be won after the write lease is over.
+    DowngradeTooLate,
 }
 
 #[cfg(test)]

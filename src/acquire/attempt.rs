@@ -15,7 +15,8 @@ use crate::{
         in_flight_counter::InFlight,
         queue_node::QueueNode,
     },
-    node::{Lock, Operation, Request, WriteBack},
+    clock::Instant,
+    node::{Downgrade, Lock, Operation, Request, WriteBack},
     observer::Question,
     values::{OwnerId, Vote},
 };
@@ -56,7 +57,28 @@ pub(super) async fn attempt(
     hint: u64,
     entries: Option<&mut QueueEntries>,
 ) -> AttemptOutcome {
-    let mut performer = AttemptPerformer::new(environment, checked, plan, hint, entries);
+    perform(AttemptPerformer::new(environment, checked, plan, hint, entries)).await
+}
+
+/// Makes the attempt of a writer that is to read what it has, before this instant: later, others may
+/// have had it.
+///
+/// # Cancel safety
+///
+/// As [`attempt`]; what the writer has is not taken back by it.
+pub(crate) async fn attempt_to_downgrade(
+    environment: &Environment,
+    checked: &CheckedRequest,
+    writer: &OwnerId,
+    until: Instant,
+) -> AttemptOutcome {
+    let mut performer = AttemptPerformer::new(environment, checked, Plan::Downgrade(until), 0, None);
+    performer.writer = Some(writer.clone());
+    perform(performer).await
+}
+
+async fn perform(mut performer: AttemptPerformer<'_>) -> AttemptOutcome {
+    let environment = performer.environment;
     if environment.is_closed() {
         return AttemptOutcome::Failed(performer.failed(FailureReason::NoQuorum));
     }
@@ -89,8 +111,7 @@ pub(crate) async fn attempt_once(environment: &Environment, checked: &CheckedReq
         return attempt(environment, checked, checked.first_contact(environment), 0, None).await;
     };
     // It asks for a turn, and does not wait for one: it listens to nobody, so it enters no queue.
-    let resource = checked.resource_at(index);
-    let mut entries = QueueEntries::new(environment, resource, index, &checked.settings, &Arc::default());
+    let mut entries = QueueEntries::new(environment, checked, index, &Arc::default());
     let plan = Plan::Queued(checked.queue_nodes(environment, index).to_vec());
     attempt(environment, checked, plan, 0, Some(&mut entries)).await
 }
@@ -112,6 +133,8 @@ struct AttemptPerformer<'a> {
     deferral: Option<Deferral>,
     blocked: Option<usize>,
     queue_node: QueueNode,
+    /// The owner that has the resource, and is to read it as another.
+    writer: Option<OwnerId>,
     is_first: bool,
     /// Whether there is nothing to roll back (any more).
     is_settled: bool,
@@ -146,6 +169,7 @@ impl<'a> AttemptPerformer<'a> {
             deferral: None,
             blocked: None,
             queue_node: QueueNode::new(checked.queue_node(environment, index), index),
+            writer: None,
             is_first,
             is_settled: false,
             is_decided: false,
@@ -154,7 +178,12 @@ impl<'a> AttemptPerformer<'a> {
 
     fn send_lock(&mut self, nodes: NodeSet, has_turn: bool) {
         let asked = if has_turn { Asked::Take } else { Asked::Lock };
-        let request = self.request(Operation::Lock(self.lock(has_turn)));
+        let lock = self.lock(has_turn);
+        let operation = match self.writer.clone() {
+            Some(writer) => Operation::Downgrade(Downgrade { lock, writer }),
+            None => Operation::Lock(lock),
+        };
+        let request = self.request(operation);
         for node in nodes.iter() {
             self.fanout.send(&self.environment.nodes, node, asked, request.clone());
             self.note(node, Vote::Pending);
@@ -182,7 +211,7 @@ impl<'a> AttemptPerformer<'a> {
 
     fn lock(&self, has_turn: bool) -> Lock {
         Lock {
-            resources: Arc::clone(&self.checked.resources),
+            resources: self.checked.resources.clone(),
             owner: self.owner.clone(),
             ttl: self.checked.settings.rules.ttl,
             hint: self.hint,
@@ -192,7 +221,7 @@ impl<'a> AttemptPerformer<'a> {
 
     fn send_write_back(&mut self, token: u64, nodes: NodeSet) {
         let request = self.request(Operation::WriteBack(WriteBack {
-            resources: Arc::clone(&self.checked.resources),
+            resources: self.checked.resources.clone(),
             owner: self.owner.clone(),
             token,
         }));

@@ -78,7 +78,7 @@ pub(crate) async fn oversee<T: Send + 'static>(
 ) -> Option<T> {
     let call = Arc::new(Kept {
         waiters: Arc::clone(waiters),
-        resources: Arc::clone(resources),
+        resources: resources.clone(),
         work: Mutex::new(Some(work.boxed())),
         caller: AtomicWaker::new(),
         due: AtomicU32::new(0),

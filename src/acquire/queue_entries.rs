@@ -3,11 +3,13 @@
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use crate::{
-    acquire::notifier::{NodeNotifier, NotificationKind, Notifier},
+    acquire::{
+        checked_request::CheckedRequest,
+        notifier::{NodeNotifier, NotificationKind, Notifier},
+    },
     algorithm::node_set::NodeSet,
     client::{environment::Environment, in_flight_counter::InFlight},
     clock::Clock,
-    config::CheckedLock,
     node::{Enqueue, Lock, Node, Operation, Queued, Request, Subscription, Withdraw, names},
     values::{OwnerId, Resource},
 };
@@ -18,6 +20,8 @@ use crate::{
 /// listen when a node has put it off once.
 pub(super) struct QueueEntries {
     waiter: OwnerId,
+    /// Whether it waits to share the resource.
+    is_shared: bool,
     /// The resource in whose queue it waits, and which of those that are to be locked it is.
     resource: Resource,
     index: usize,
@@ -41,16 +45,17 @@ pub(super) struct QueueEntries {
 impl QueueEntries {
     pub(super) fn new(
         environment: &Environment,
-        resource: &Resource,
+        checked: &CheckedRequest,
         index: usize,
-        settings: &CheckedLock,
         notifier: &Arc<Notifier>,
     ) -> Self {
+        let is_shared = checked.resources.is_shared(index);
         Self {
-            waiter: environment.owners.fresh(),
-            resource: resource.clone(),
+            waiter: fresh_waiter(environment, is_shared),
+            is_shared,
+            resource: checked.resource_at(index).clone(),
             index,
-            entry_ttl: settings.entry_ttl,
+            entry_ttl: checked.settings.entry_ttl,
             ticket: 0,
             only_waits: false,
             entered: NodeSet::EMPTY,
@@ -104,7 +109,7 @@ impl QueueEntries {
         self.releases.clear();
         if self.leave() {
             // A withdrawal that is late must not end the next entry.
-            self.waiter = environment.owners.fresh();
+            self.waiter = fresh_waiter(environment, self.is_shared);
             self.listens.clear();
         }
     }
@@ -164,6 +169,11 @@ impl QueueEntries {
         }
         !entered.is_empty()
     }
+}
+
+fn fresh_waiter(environment: &Environment, is_shared: bool) -> OwnerId {
+    let waiter = environment.owners.fresh();
+    if is_shared { names::reader(&waiter) } else { waiter }
 }
 
 impl Drop for QueueEntries {

@@ -184,14 +184,14 @@ impl Waiting {
         index: usize,
         notifier: &Arc<Notifier>,
     ) -> Self {
-        let (resource, settings) = (checked.resource_at(index), &checked.settings);
+        let settings = &checked.settings;
         let (electorate, now) = (environment.settings.electorate, environment.now());
         let order = checked.queue_nodes(environment, index).to_vec();
         let (entry_ttl, hand_over) = (settings.entry_ttl, environment.settings.parameters.hand_over);
         let mut queueing =
             Queueing::new(electorate, settings.pacing, entry_ttl, hand_over, order.clone(), now);
         queueing.ask_again(now);
-        Self { queueing, entries: QueueEntries::new(environment, resource, index, settings, notifier), order }
+        Self { queueing, entries: QueueEntries::new(environment, checked, index, notifier), order }
     }
 
     fn hear(&mut self, notifications: Notifications, now: Instant) {

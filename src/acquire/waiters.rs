@@ -47,11 +47,11 @@ impl Waiters {
 
     pub(super) fn enter(&self, resources: &Resources) -> Place<'_> {
         let mut queues = lock(&self.queues);
-        let (places, queue) = queues.entry(Arc::clone(resources)).or_default();
+        let (places, queue) = queues.entry(resources.clone()).or_default();
         *places += 1;
         let queue = Arc::clone(queue);
         drop(queues);
-        Place { waiters: self, waited: Arc::clone(resources), queue }
+        Place { waiters: self, waited: resources.clone(), queue }
     }
 
     /// Whether more than one task of this client wants these resources.

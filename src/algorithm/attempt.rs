@@ -332,7 +332,8 @@ impl Attempt {
 
     /// When the attempt is over whatever is heard.
     fn end(&self) -> Instant {
-        self.end_of_validity().min(self.start + self.rules.attempt_timeout)
+        let end = self.end_of_validity().min(self.start + self.rules.attempt_timeout);
+        self.plan.too_late_from().map_or(end, |from| end.min(from))
     }
 
     fn end_of_validity(&self) -> Instant {

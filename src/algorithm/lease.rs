@@ -44,6 +44,16 @@ impl LeaseTime {
         self.valid_until
     }
 
+    /// What is left at `now` of the longest that it may last, if that has an end.
+    pub(crate) fn hold_left(&self, now: Instant) -> Option<Duration> {
+        self.hold_until.map(|end| end.saturating_duration_since(now))
+    }
+
+    /// When the round began that made it valid.
+    pub(crate) fn renewed_at(&self) -> Instant {
+        self.renewed_at
+    }
+
     pub(crate) fn is_valid(&self, now: Instant) -> bool {
         now < self.valid_until
     }

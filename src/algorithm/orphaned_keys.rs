@@ -44,7 +44,8 @@ impl OrphanedKeys {
             if is_unknown(vote) {
                 continue;
             }
-            let owner = named(vote).and_then(|(owner, _)| owner);
+            // Readers are many, and come and go.
+            let owner = named(vote).and_then(|(owner, _)| owner).filter(|owner| !owner.is_of_readers());
             if owner.is_some() && owner == before.as_ref() {
                 self.nodes.insert(node);
             } else {

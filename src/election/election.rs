@@ -73,7 +73,7 @@ impl Quorum {
     /// The name is a resource like that of a lock: do not lock it otherwise. A name that cannot be
     /// one is an error of the first use.
     pub fn election(&self, name: impl AsRef<[u8]>) -> Election {
-        let resources = Resource::new(name).map(|name| Arc::new([name]) as _).map_err(ConfigError::from);
+        let resources = Resource::new(name).map(|name| [name].into()).map_err(ConfigError::from);
         let mut request = LockRequest::new(Arc::clone(self.client()), resources);
         request.reentrancy = Reentrancy::Never;
         Election { request, value: Value::new(b"") }

@@ -67,6 +67,22 @@ pub enum LockError {
         /// What each node said.
         votes: Votes,
     },
+    /// The owner of the call reads the resource, and would wait for itself: it has to give up its
+    /// read lease before it writes.
+    #[error("{resource} is read by the same owner, which would wait for itself to write it")]
+    WouldDeadlock {
+        /// What was to be locked.
+        resource: Resource,
+    },
+    /// A write lease was to be downgraded that its owner has entered more than once: the other guards
+    /// would write on. It stays as it is, but for the hold of this guard.
+    #[error("{resource} is held {holds} times by its owner, and only the last hold can be downgraded")]
+    OtherHolds {
+        /// What is locked.
+        resource: Resource,
+        /// How many holds there were.
+        holds: u32,
+    },
     /// A lease that the call builds on was lost: the one that its owner has on the resource (until
     /// all of its guards are gone, since re-entering it would hide the loss), or one of a group
     /// while the rest was waited for.

@@ -48,6 +48,9 @@ pub(crate) struct ActiveLease {
     pub(crate) node_timeout: Duration,
     /// Since when it is in care.
     pub(crate) since: Instant,
+    /// Until when other tasks may join it that come to read what it reads: as long again as it took
+    /// to acquire it. So they keep a writer waiting no longer than a lease of their own would.
+    pub(crate) joinable_until: Instant,
     observer: Arc<dyn Observer>,
     state: Mutex<LeaseState>,
     /// Told whenever the phase or the validity changes.
@@ -102,6 +105,7 @@ impl ActiveLease {
             ..
         } = acquired;
         let late = late.into_iter().map(|(node, reply)| (node, Question::Lock, reply)).collect();
+        let joinable_until = since + since.saturating_duration_since(time.renewed_at());
         let state =
             Mutex::new(LeaseState { phase: LeasePhase::Active, time, holds: 1, nodes, late, queue_node });
         Self {
@@ -114,6 +118,7 @@ impl ActiveLease {
             is_renewed,
             node_timeout,
             since,
+            joinable_until,
             observer,
             state,
             changed: Notify::new(),
@@ -130,6 +135,11 @@ impl ActiveLease {
 
     pub(crate) fn ttl(&self) -> Duration {
         lock(&self.state).time.ttl()
+    }
+
+    /// Whether nodes keep the number of holds: readers have none.
+    pub(crate) fn counts_holds(&self) -> bool {
+        !self.resources.are_all_shared()
     }
 
     pub(crate) fn holds(&self) -> u32 {
@@ -153,6 +163,11 @@ impl ActiveLease {
             Some(_) => Duration::ZERO,
             None => state.time.valid_until().saturating_duration_since(now),
         }
+    }
+
+    /// What is left at `now` of the longest that it may last, if that has an end.
+    pub(crate) fn hold_left(&self, now: Instant) -> Option<Duration> {
+        lock(&self.state).time.hold_left(now)
     }
 
     /// How the lease is lost, if it is at `now`.

@@ -10,7 +10,7 @@ use std::{
 
 use crate::{
     client::environment::Environment,
-    error::LossReason,
+    error::{LeaseLost, LossReason},
     lease::{
         active_lease::{Acquired, ActiveLease, UnlockOutcome},
         schedule::{LeaseId, Schedule},
@@ -112,10 +112,40 @@ impl Leases {
     /// everywhere, and told of. In this order, since the observer may be anybody's code: if that
     /// panics, nothing is left on a node.
     fn end(&self, lease: &ActiveLease, end: LeaseEnd) -> Vec<(usize, Reply)> {
+        self.care_no_longer(lease);
+        let replies = self.submit_unlock(lease);
+        self.tell_end(lease, end);
+        replies
+    }
+
+    /// The one hold of a lease goes over to another lease. Its unlock is submitted when what is
+    /// returned is dropped.
+    pub(crate) fn hand_on(&self, lease: &Arc<ActiveLease>) -> Result<HandedOn<'_>, LeaseLost> {
+        match lease.leave(self.environment.now()) {
+            UnlockOutcome::Lost(reason) => {
+                drop(self.end(lease, LeaseEnd::Lost(reason)));
+                return Err(lease.lost(reason));
+            }
+            UnlockOutcome::Over(reason) => return Err(lease.lost(reason)),
+            UnlockOutcome::Unlocked | UnlockOutcome::Active => {}
+        }
+        let handed_on = HandedOn { leases: self, lease: Arc::clone(lease) };
+        self.care_no_longer(lease);
+        self.tell_end(lease, LeaseEnd::Unlocked);
+        Ok(handed_on)
+    }
+
+    fn care_no_longer(&self, lease: &ActiveLease) {
         lock(&self.active).remove(&lease.id);
         self.renewals.remove(lease.id);
         self.expiries.remove(lease.id);
-        let replies = lease.submit_unlock(&self.environment.nodes, self.environment.must_deliver_until());
+    }
+
+    fn submit_unlock(&self, lease: &ActiveLease) -> Vec<(usize, Reply)> {
+        lease.submit_unlock(&self.environment.nodes, self.environment.must_deliver_until())
+    }
+
+    fn tell_end(&self, lease: &ActiveLease, end: LeaseEnd) {
         if let LeaseEnd::Lost(reason) = end {
             tracing::warn!(
                 resource = %lease.resource, owner = %lease.owner, token = %lease.token, %reason,
@@ -124,6 +154,18 @@ impl Leases {
         }
         let lasted = self.environment.now().saturating_duration_since(lease.since);
         self.environment.observer.lease_ended(lease.attempt, end, lasted);
-        replies
+    }
+}
+
+/// A lease whose holder goes on with another one.
+#[derive(Debug)]
+pub(crate) struct HandedOn<'a> {
+    leases: &'a Leases,
+    lease: Arc<ActiveLease>,
+}
+
+impl Drop for HandedOn<'_> {
+    fn drop(&mut self) {
+        drop(self.leases.submit_unlock(&self.lease));
     }
 }

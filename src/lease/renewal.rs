@@ -83,7 +83,10 @@ impl Renewal {
                 self.tally.vote(node, false);
             }
             Answer::Held(holder) => {
-                self.taken.push(holder.owner.clone());
+                // Readers need not be the same at two nodes.
+                if !holder.owner.as_ref().is_some_and(OwnerId::is_of_readers) {
+                    self.taken.push(holder.owner.clone());
+                }
                 self.tally.vote(node, false);
             }
             _ => self.tally.vote(node, false),

@@ -64,7 +64,10 @@ async fn hear_unlock(
 
 /// Tells the nodes that there is one hold less, and waits for a quorum.
 async fn tell_holds(leases: &Leases, lease: &Arc<ActiveLease>) -> Result<Unlocked, UnlockError> {
-    let told = renew_now(leases, lease, Purpose::Holds).await;
+    let told = match lease.counts_holds() {
+        true => renew_now(leases, lease, Purpose::Holds).await,
+        false => Ok(false),
+    };
     let votes = lease.votes(&leases.environment);
     let addresses = |is_wanted: fn(&Vote) -> bool| {
         votes.iter().filter(|(_, vote)| is_wanted(vote)).map(|(node, _)| node.into()).collect()
@@ -83,6 +86,9 @@ async fn tell_holds(leases: &Leases, lease: &Arc<ActiveLease>) -> Result<Unlocke
 
 /// Tells the nodes that there is one hold less, without waiting.
 pub(crate) fn submit_holds(environment: &Environment, lease: &ActiveLease) {
+    if !lease.counts_holds() {
+        return;
+    }
     let now = environment.now();
     lease.submit_holds(&environment.nodes, lease.valid_until().saturating_duration_since(now), now);
 }

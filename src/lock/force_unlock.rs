@@ -1,6 +1,6 @@
 //! Unlocking for any holder.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
 
 use crate::{
     acquire::checked_request::CheckedRequest,
@@ -26,11 +26,11 @@ pub(crate) async fn force_unlock(
 ) -> Result<Unlocked, LockError> {
     let deadline = environment.now() + checked.settings.rules.node_timeout;
     let asked = ask(environment, &checked.resource, deadline);
-    let resources = Arc::clone(&checked.resources);
+    let resources = checked.resources.clone();
     let force = Request::one(Operation::ForceUnlock(ForceUnlock { resources }), deadline);
     let replies = environment.nodes.iter().map(|node| node.call(force.clone())).enumerate().collect();
     for owner in named_owners(hear_all(environment, asked, deadline).await) {
-        let resources = Arc::clone(&checked.resources);
+        let resources = checked.resources.clone();
         let unlock =
             Unlock { resources, owner, notify: false, tombstone: Tombstone::Always, is_awaited: false };
         let unlock = Request::one(Operation::Unlock(unlock), environment.must_deliver_until());

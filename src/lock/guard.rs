@@ -3,14 +3,14 @@
 use std::{fmt, ops::Deref, sync::Arc};
 
 use crate::{
-    error::{RenewError, UnlockError},
+    error::{LockError, RenewError, UnlockError},
     lease::{
         Unlocked,
         active_lease::{ActiveLease, UnlockOutcome},
         renewal::{Purpose, renew_now},
         unlock,
     },
-    lock::{Lease, client::Client},
+    lock::{Lease, client::Client, downgrade::downgrade, owner::Slot},
     observer::LeaseEnd,
 };
 
@@ -29,8 +29,10 @@ use crate::{
 pub struct LockGuard {
     /// What it shows of the lease; the guard is what keeps it.
     lease: Lease,
-    /// Whether its hold has been given back by [`unlock`](Self::unlock).
+    /// Whether its hold has been given back by [`unlock`](Self::unlock), or is another guard's.
     is_given_back: bool,
+    /// Where its owner finds it.
+    slot: Option<Arc<Slot>>,
 }
 
 /// What [`LockGuard::verify`] has found.
@@ -47,7 +49,7 @@ pub enum Verification {
 
 impl LockGuard {
     pub(crate) fn new(client: Arc<Client>, active: Arc<ActiveLease>) -> Self {
-        Self { lease: Lease { client, active }, is_given_back: false }
+        Self { lease: Lease { client, active }, is_given_back: false, slot: None }
     }
 
     /// The lease, to be looked at by other tasks. It does not keep it.
@@ -110,6 +112,53 @@ impl LockGuard {
         let mut this = self;
         this.is_given_back = true;
         unlock::unlock(&this.lease.client.leases, &this.lease.active).await
+    }
+
+    /// Goes on as a reader, so that others can read, and no writer comes between: what was written
+    /// is what is read. The write lease ends at the call, and the lease of the guard that comes back
+    /// has a token of its own.
+    ///
+    /// It takes one round trip to a quorum, as long as the write lease lasts. A guard that reads
+    /// already comes back as it is. There is no way from a reader to a writer but to unlock first:
+    /// two readers would wait for each other.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::OtherHolds`] if its owner has entered the lease more than once; this guard's
+    /// hold is given back. After any other error nothing is locked any more:
+    /// [`LockError::LeaseLost`] if the lease was over before, [`LockError::NoQuorum`],
+    /// [`LockError::Quarantined`] or [`LockError::Expired`] if no quorum could be asked in time.
+    ///
+    /// # Cancel safety
+    ///
+    /// Once polled, dropping it unlocks; so it does before, as dropping the guard would.
+    pub async fn downgrade(self) -> Result<Self, LockError> {
+        downgrade(self).await
+    }
+
+    /// Whether it shares its resources with others: whether all of them are only read.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.lease.active.resources.are_all_shared()
+    }
+
+    /// Its hold is another guard's from now on.
+    pub(super) fn is_handed_on(&mut self) {
+        self.is_given_back = true;
+    }
+
+    pub(super) fn client(&self) -> &Arc<Client> {
+        &self.lease.client
+    }
+
+    pub(super) fn slot(&self) -> Option<Arc<Slot>> {
+        self.slot.clone()
+    }
+
+    pub(super) fn kept_in(self, slot: Arc<Slot>) -> Self {
+        let mut this = self;
+        this.slot = Some(slot);
+        this
     }
 
     pub(crate) fn active_lease(&self) -> &Arc<ActiveLease> {

@@ -33,9 +33,9 @@ pub enum NodeHolder {
     Free,
     /// Somebody holds it there.
     Held {
-        /// Who; `None` for a lock of some other kind.
+        /// Who: `redquorum:shared` for readers, `None` for a lock of some other kind.
         owner: Option<OwnerId>,
-        /// How many holds.
+        /// How many holds, or readers.
         holds: u32,
         /// For how long, unless it is renewed; `None` for a key that somebody left without a ttl.
         remaining: Option<Duration>,
@@ -50,6 +50,8 @@ pub enum NodeHolder {
 pub enum LockState {
     /// A quorum names the same owner.
     Held,
+    /// A quorum has readers, who share it.
+    Shared,
     /// Nobody has a quorum, even if all nodes that did not say, or may have forgotten, were on one
     /// side. Some nodes may be held all the same, by others whose attempts are under way.
     Free,
@@ -65,7 +67,7 @@ impl Inspection {
         let silent = self.nodes.iter().filter(|node| node.may_be_held()).count();
         let most = self.seen().map(|seen| self.supporters(seen).count()).max().unwrap_or(0);
         if most >= self.needed {
-            LockState::Held
+            if self.owner().is_some_and(OwnerId::is_of_readers) { LockState::Shared } else { LockState::Held }
         } else if most + silent >= self.needed {
             LockState::Unclear
         } else {
@@ -74,7 +76,7 @@ impl Inspection {
     }
 
     /// The owner that a quorum names, as [`Lease::owner`](crate::Lease::owner) shows it to
-    /// the holder. `None` also for a lock of some other kind.
+    /// the holder; `redquorum:shared` for readers. `None` also for a lock of some other kind.
     #[must_use]
     pub fn owner(&self) -> Option<&OwnerId> {
         match self.holder()? {
@@ -83,7 +85,8 @@ impl Inspection {
         }
     }
 
-    /// How many holds the owner has: the most that a quorum agrees on; 0 if nobody is named.
+    /// How many holds the owner has, or how many readers there are: the most that a quorum agrees
+    /// on; 0 if nobody is named.
     #[must_use]
     pub fn holds(&self) -> u32 {
         let holds = |seen: &NodeHolder| if let NodeHolder::Held { holds, .. } = seen { *holds } else { 0 };
@@ -161,6 +164,9 @@ impl fmt::Display for NodeHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Free => f.write_str("free"),
+            Self::Held { owner: Some(owner), holds, remaining } if owner.is_of_readers() => {
+                write!(f, "read {holds} times, {}", Remaining(*remaining))
+            }
             Self::Held { owner: Some(owner), holds, remaining } => {
                 write!(f, "held by {owner}, {holds} times, {}", Remaining(*remaining))
             }
@@ -224,6 +230,7 @@ mod tests {
                 incarnation: None,
                 fingerprint: None,
                 abstention,
+                readers: Vec::new(),
             })
         };
         let quarantined = Abstention::Quarantined(Duration::from_secs(60));

@@ -30,7 +30,9 @@ impl<'a> LockCall<'a> {
             Err(LockError::Expired { .. }) => CallEnd::Expired,
             Err(LockError::LeaseLost(_)) => CallEnd::LeaseLost,
             Err(LockError::Closed) => CallEnd::Closed,
-            Err(LockError::Config(_)) => CallEnd::Refused,
+            Err(LockError::Config(_) | LockError::WouldDeadlock { .. } | LockError::OtherHolds { .. }) => {
+                CallEnd::Refused
+            }
         };
     }
 }

@@ -17,8 +17,13 @@ use crate::{
     config::LockOptions,
     error::{ConfigError, LockError},
     lease::active_lease::Acquired,
-    lock::{client::Client, guard::LockGuard, lock_call::LockCall, owner::Owner},
-    values::Resource,
+    lock::{
+        client::Client,
+        guard::LockGuard,
+        lock_call::LockCall,
+        owner::{Owner, Slot},
+    },
+    node::Resources,
 };
 
 /// A lock request to one quorum. [`RedLock`](super::RedLock) is one,
@@ -27,7 +32,7 @@ use crate::{
 pub(crate) struct LockRequest {
     pub(crate) client: Arc<Client>,
     /// Sorted and without repetition.
-    pub(crate) resources: Result<Arc<[Resource]>, ConfigError>,
+    pub(crate) resources: Result<Resources, ConfigError>,
     pub(crate) settings: LockOptions,
     pub(crate) reentrancy: Reentrancy,
 }
@@ -52,8 +57,15 @@ pub(super) struct Locked {
     pub(super) is_reentered: bool,
 }
 
+impl Locked {
+    /// The same, where the owner finds it.
+    fn kept_in(self, slot: &Arc<Slot>) -> Self {
+        Self { guard: slot.keep(self.guard), ..self }
+    }
+}
+
 impl LockRequest {
-    pub(crate) fn new(client: Arc<Client>, resources: Result<Arc<[Resource]>, ConfigError>) -> Self {
+    pub(crate) fn new(client: Arc<Client>, resources: Result<Resources, ConfigError>) -> Self {
         Self { client, resources, settings: LockOptions::new(), reentrancy: Reentrancy::default() }
     }
 
@@ -115,17 +127,18 @@ impl LockRequest {
         checked: &CheckedRequest,
         deadline: Option<Instant>,
     ) -> Result<Locked, LockError> {
+        let start = self.environment().now();
         let Some(owner) = owner else {
-            return lock_waiting(&self.client.waiters, checked, deadline)
-                .await
-                .map(|acquired| self.locked(acquired));
+            return match self.client.shared_leases.of(self, checked) {
+                Some(shared) => shared.lock(self, checked, deadline).await,
+                None => self.lock_waiting(checked, deadline).await,
+            };
         };
         let slot = owner.slot(self.environment(), &checked.resources);
-        let start = self.environment().now();
         let _turn = slot.turn(self.environment(), checked, deadline).await?;
         let reentered = tokio::select! {
             biased;
-            reentered = slot.reenter(&self.client) => reentered?,
+            reentered = slot.reenter(&self.client, &checked.resources) => reentered?,
             () = self.environment().until(deadline) => {
                 let votes = self.environment().no_votes();
                 let waited = self.environment().now().saturating_duration_since(start);
@@ -135,9 +148,7 @@ impl LockRequest {
         if let Some(guard) = reentered {
             return Ok(Locked { guard, is_reentered: true });
         }
-        let locked = self.locked(lock_waiting(&self.client.waiters, checked, deadline).await?);
-        slot.keep(&locked.guard);
-        Ok(locked)
+        self.lock_waiting(checked, deadline).await.map(|locked| locked.kept_in(&slot))
     }
 
     async fn try_lock_as(
@@ -145,7 +156,12 @@ impl LockRequest {
         owner: Option<Owner>,
         checked: &CheckedRequest,
     ) -> Result<Option<Locked>, LockError> {
-        let Some(owner) = owner else { return self.attempt(checked).await };
+        let Some(owner) = owner else {
+            return match self.client.shared_leases.of(self, checked) {
+                Some(shared) => shared.try_lock(self, checked).await,
+                None => self.attempt(checked).await,
+            };
+        };
         let slot = owner.slot(self.environment(), &checked.resources);
         // While another task of the owner waits for the resource, others hold it.
         let deadline = self.environment().now() + checked.settings.rules.node_timeout;
@@ -153,14 +169,11 @@ impl LockRequest {
             Err(LockError::TimedOut { .. }) => return Ok(None),
             turn => turn?,
         };
-        if let Some(guard) = slot.reenter(&self.client).await? {
+        if let Some(guard) = slot.reenter(&self.client, &checked.resources).await? {
             return Ok(Some(Locked { guard, is_reentered: true }));
         }
         let locked = self.attempt(checked).await?;
-        if let Some(locked) = &locked {
-            slot.keep(&locked.guard);
-        }
-        Ok(locked)
+        Ok(locked.map(|locked| locked.kept_in(&slot)))
     }
 
     /// The checked request, ready to be sent.
@@ -181,7 +194,7 @@ impl LockRequest {
         Ok(CheckedRequest::new(resources, settings)?)
     }
 
-    async fn attempt(&self, checked: &CheckedRequest) -> Result<Option<Locked>, LockError> {
+    pub(super) async fn attempt(&self, checked: &CheckedRequest) -> Result<Option<Locked>, LockError> {
         let outcome = tokio::select! {
             biased;
             () = self.environment().closed() => return Err(LockError::Closed),
@@ -192,6 +205,14 @@ impl LockRequest {
             AttemptOutcome::Failed(failed) if failed.reason == FailureReason::Contended => Ok(None),
             AttemptOutcome::Failed(failed) => Err(failed.into_error(self.environment(), checked)),
         }
+    }
+
+    pub(super) async fn lock_waiting(
+        &self,
+        checked: &CheckedRequest,
+        deadline: Option<Instant>,
+    ) -> Result<Locked, LockError> {
+        lock_waiting(&self.client.waiters, checked, deadline).await.map(|acquired| self.locked(acquired))
     }
 
     fn owner(&self) -> Option<Owner> {

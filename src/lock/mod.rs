@@ -5,6 +5,7 @@ pub(crate) mod builder;
 pub(crate) mod client;
 mod closure;
 mod connecting;
+mod downgrade;
 mod force_unlock;
 mod guard;
 mod inspection;
@@ -17,6 +18,8 @@ mod node_inspection;
 mod owner;
 mod quorum;
 mod red_lock;
+mod rw_lock;
+mod shared_lease;
 pub(crate) mod shutdown;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -34,5 +37,6 @@ pub use self::{
     owner::Owner,
     quorum::Quorum,
     red_lock::RedLock,
+    rw_lock::RwLock,
     shutdown::Shutdown,
 };

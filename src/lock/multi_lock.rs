@@ -15,7 +15,7 @@ use crate::{
         owner::Owner,
         red_lock::RedLock,
     },
-    node::request::LARGEST_GROUP,
+    node::{Resources, request::LARGEST_GROUP},
     values::Resource,
 };
 
@@ -95,6 +95,12 @@ impl MultiLock {
     /// As [`LockOptions::ttl`].
     pub fn ttl(self, ttl: Duration) -> Self {
         self.each(|request| request.settings.ttl = Some(ttl))
+    }
+
+    /// As [`RedLock::shared`], for all resources of the group. To share some of them, make the group
+    /// of their locks with [`new`](Self::new).
+    pub fn shared(self) -> Self {
+        self.each(|request| request.resources = request.resources.clone().map(Resources::shared))
     }
 
     /// As [`RedLock::owned_by`], for the group: the owner re-enters the same group. A group of
@@ -194,13 +200,13 @@ async fn next(
 
 /// One request for each client, in the order of their quorums, each with its resources in order.
 fn grouped(requests: impl Iterator<Item = LockRequest>) -> Result<Vec<LockRequest>, ConfigError> {
-    let mut groups: Vec<(LockRequest, Vec<Resource>)> = Vec::new();
+    let mut groups: Vec<(LockRequest, Vec<(Resource, bool)>)> = Vec::new();
     for request in requests {
         let resources = request.resources.clone()?;
         let known = groups.iter_mut().find(|(group, _)| Arc::ptr_eq(&group.client, &request.client));
         match known {
-            Some((_, group)) => group.extend(resources.iter().cloned()),
-            None => groups.push((request, resources.to_vec())),
+            Some((_, group)) => group.extend(with_modes(&resources)),
+            None => groups.push((request, with_modes(&resources).collect())),
         }
     }
     if groups.is_empty() {
@@ -218,13 +224,18 @@ fn grouped(requests: impl Iterator<Item = LockRequest>) -> Result<Vec<LockReques
         .collect()
 }
 
-fn sorted(mut resources: Vec<Resource>) -> Result<Arc<[Resource]>, ConfigError> {
+/// Each resource, and whether it is shared.
+fn with_modes(resources: &Resources) -> impl Iterator<Item = (Resource, bool)> {
+    resources.each().map(|(resource, is_shared)| (resource.clone(), is_shared))
+}
+
+fn sorted(mut resources: Vec<(Resource, bool)>) -> Result<Resources, ConfigError> {
     if resources.len() > LARGEST_GROUP {
         return Err(ConfigError::GroupTooLarge { given: resources.len(), most: LARGEST_GROUP });
     }
     resources.sort_unstable();
-    match resources.iter().zip(resources.iter().skip(1)).find(|(one, next)| one == next) {
-        Some((resource, _)) => Err(ConfigError::DuplicateResource { resource: resource.clone() }),
-        None => Ok(resources.into()),
+    match resources.iter().zip(resources.iter().skip(1)).find(|((one, _), (next, _))| one == next) {
+        Some(((resource, _), _)) => Err(ConfigError::DuplicateResource { resource: resource.clone() }),
+        None => Ok(resources.into_iter().collect()),
     }
 }

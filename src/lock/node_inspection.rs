@@ -108,8 +108,14 @@ mod tests {
 
     #[test]
     fn only_what_a_node_itself_said_took_it_time() {
-        let inspection =
-            Inspection { held: None, counter: 7, incarnation: None, fingerprint: None, abstention: None };
+        let inspection = Inspection {
+            held: None,
+            counter: 7,
+            incarnation: None,
+            fingerprint: None,
+            abstention: None,
+            readers: Vec::new(),
+        };
         let answered = of(Answer::Inspected(inspection));
         assert_eq!((answered.counter(), answered.latency()), (Some(7), Some(Duration::from_millis(3))));
         let refused = of(Answer::Error(NodeError::Busy));

@@ -62,7 +62,7 @@ pub struct Owner {
     slots: Arc<Mutex<HashMap<Key, Arc<Slot>>>>,
 }
 
-/// Which lease: of which client, on what.
+/// Which lease: of which client, on what, however that is locked.
 type Key = (Uuid, Resources);
 
 /// The lease that an owner has on some resources, if it has one.
@@ -107,7 +107,8 @@ impl Owner {
         let mut slots = lock(&self.slots);
         // What nobody holds or asks for any more is of no use.
         slots.retain(|_, slot| Arc::strong_count(slot) > 1 || lock(&slot.lease).strong_count() > 0);
-        Arc::clone(slots.entry((environment.owners.client(), Arc::clone(resources))).or_default())
+        let key = (environment.owners.client(), resources.clone().exclusive());
+        Arc::clone(slots.entry(key).or_default())
     }
 }
 
@@ -119,39 +120,72 @@ impl Slot {
         checked: &CheckedRequest,
         deadline: Option<Instant>,
     ) -> Result<MutexGuard<'_, ()>, LockError> {
-        let start = environment.now();
-        tokio::select! {
-            biased;
-            turn = self.turn.lock() => Ok(turn),
-            () = environment.closed() => Err(LockError::Closed),
-            () = environment.until(deadline) => {
-                let waited = environment.now().saturating_duration_since(start);
-                let (resource, votes) = (checked.resource.clone(), environment.no_votes());
-                Err(LockError::TimedOut { resource, waited, votes })
-            }
-        }
+        take_turn(&self.turn, environment, checked, deadline).await
     }
 
     /// One more hold of the lease that is there: a renewal with the new number of holds that
-    /// reaches its quorum.
+    /// reaches its quorum, or of readers, nothing that the nodes are told.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::WouldDeadlock`] if the lease reads what is to be written.
     ///
     /// # Cancel safety
     ///
     /// Dropped, the hold is given back.
-    pub(crate) async fn reenter(&self, client: &Arc<Client>) -> Result<Option<LockGuard>, LockError> {
+    pub(crate) async fn reenter(
+        self: &Arc<Self>,
+        client: &Arc<Client>,
+        wanted: &Resources,
+    ) -> Result<Option<LockGuard>, LockError> {
         let lease = lock(&self.lease).upgrade();
-        let Some(lease) = lease.filter(|lease| lease.enter()) else { return Ok(None) };
+        let Some(lease) = lease.filter(|lease| lease.holds() > 0) else { return Ok(None) };
+        if !lease.resources.cover(wanted) {
+            return Err(LockError::WouldDeadlock { resource: lease.resource.clone() });
+        }
+        if !lease.enter() {
+            return Ok(None);
+        }
         // Gives the hold back, whatever happens from here on.
-        let guard = LockGuard::new(Arc::clone(client), Arc::clone(&lease));
+        let guard = LockGuard::new(Arc::clone(client), Arc::clone(&lease)).kept_in(Arc::clone(self));
         guard.ensure()?;
+        if !lease.counts_holds() {
+            return Ok(Some(guard));
+        }
         let needed = client.environment.settings.electorate.needed();
         let renewed = renew_now(&client.leases, &lease, Purpose::Holds).await;
         renewed.map_err(|error| error.into_lock_error(needed))?;
         Ok(Some(guard))
     }
 
+    /// Waits for the owner's other tasks, for as long as it takes.
+    pub(super) async fn turn_to_change(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().await
+    }
+
     /// Remembers the lease of a first hold.
-    pub(crate) fn keep(&self, guard: &LockGuard) {
+    pub(crate) fn keep(self: &Arc<Self>, guard: LockGuard) -> LockGuard {
         *lock(&self.lease) = Arc::downgrade(guard.active_lease());
+        guard.kept_in(Arc::clone(self))
+    }
+}
+
+/// Waits for the turn among tasks that lock the same.
+pub(super) async fn take_turn<'a>(
+    turn: &'a tokio::sync::Mutex<()>,
+    environment: &Environment,
+    checked: &CheckedRequest,
+    deadline: Option<Instant>,
+) -> Result<MutexGuard<'a, ()>, LockError> {
+    let start = environment.now();
+    tokio::select! {
+        biased;
+        turn = turn.lock() => Ok(turn),
+        () = environment.closed() => Err(LockError::Closed),
+        () = environment.until(deadline) => {
+            let waited = environment.now().saturating_duration_since(start);
+            let (resource, votes) = (checked.resource.clone(), environment.no_votes());
+            Err(LockError::TimedOut { resource, waited, votes })
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     error::{ConfigError, ConnectError},
     lock::{
-        MultiLock, QuorumBuilder, RedLock, Shutdown,
+        MultiLock, QuorumBuilder, RedLock, RwLock, Shutdown,
         client::Client,
         shutdown::{self, GRACE},
     },
@@ -48,6 +48,14 @@ impl Quorum {
     /// A resource that cannot be one is an error of the first use.
     pub fn red_lock(&self, resource: impl AsRef<[u8]>) -> RedLock {
         RedLock::new(Arc::clone(&self.client), Resource::new(resource).map_err(ConfigError::from))
+    }
+
+    /// The lock of one resource that has many readers or one writer, with the quorum's settings;
+    /// nothing is sent yet.
+    ///
+    /// A resource that cannot be one is an error of the first use.
+    pub fn rw_lock(&self, resource: impl AsRef<[u8]>) -> RwLock {
+        RwLock::new(Arc::clone(&self.client), Resource::new(resource).map_err(ConfigError::from))
     }
 
     /// The lock of several resources, all or none, with the quorum's settings; nothing is sent yet.

@@ -16,6 +16,7 @@ use crate::{
         lock_request::{LockRequest, Reentrancy},
         owner::Owner,
     },
+    node::Resources,
     values::Resource,
 };
 
@@ -34,7 +35,7 @@ pub struct RedLock {
 
 impl RedLock {
     pub(crate) fn new(client: Arc<Client>, resource: Result<Resource, ConfigError>) -> Self {
-        Self { request: LockRequest::new(client, resource.map(|resource| Arc::new([resource]) as _)) }
+        Self { request: LockRequest::new(client, resource.map(|resource| [resource].into())) }
     }
 
     pub(crate) fn into_request(self) -> LockRequest {
@@ -56,6 +57,15 @@ impl RedLock {
     /// As [`LockOptions::without_renewal`].
     pub fn without_renewal(mut self) -> Self {
         self.request.settings.is_fixed = true;
+        self
+    }
+
+    /// Shares the resource with others that do: it is held as long as anybody reads it, and whoever
+    /// locks it without this waits for all of them (default: exclusively). As [`RwLock::read`].
+    ///
+    /// [`RwLock::read`]: crate::RwLock::read
+    pub fn shared(mut self) -> Self {
+        self.request.resources = self.request.resources.map(Resources::shared);
         self
     }
 

@@ -84,7 +84,7 @@ pub(super) struct Reply {
 impl Request {
     /// As a node gets it, from an owner that need not be the attempt's own.
     pub(super) fn operation(self, owned_by: Attempt, ttl: Duration) -> Operation {
-        let resources = Resources::clone(&RESOURCES);
+        let resources = RESOURCES.clone();
         let owner = OWNERS[owned_by.client][usize::from(owned_by.number) - 1].clone();
         match self.ask {
             Ask::Lock { hint, has_turn } => Operation::Lock(Lock { resources, owner, ttl, hint, has_turn }),
@@ -99,7 +99,7 @@ impl Request {
 
 /// Somebody else comes into the queue of a node, and waits.
 pub(super) fn stranger(ttl: Duration) -> Operation {
-    let resources = Resources::clone(&RESOURCES);
+    let resources = RESOURCES.clone();
     let lock = Lock { resources, owner: owner("s1"), ttl, hint: 0, has_turn: true };
     let entry_ttl = Some(Duration::from_secs(3_600));
     Operation::Enqueue(Enqueue {

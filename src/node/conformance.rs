@@ -17,7 +17,7 @@ use crate::{
             write_back,
         },
     },
-    values::NodeError,
+    values::{NodeError, OwnerId},
 };
 
 /// An empty node, and a way to let its time pass.
@@ -78,6 +78,8 @@ pub(crate) async fn conforms(subject: &Subject) {
     a_listener_hears_real_releases_until_it_unsubscribes(subject).await;
     a_listener_hears_of_a_leader_and_of_its_values_once_each(subject).await;
     a_release_wakes_the_first_in_the_queue_that_listens_and_nobody_else(subject).await;
+    readers_share_until_the_last_of_them_leaves(subject).await;
+    a_reader_wakes_the_readers_behind_it_and_no_writer(subject).await;
     a_closed_node_takes_no_locks(subject).await;
 }
 
@@ -196,6 +198,71 @@ async fn a_release_wakes_the_first_in_the_queue_that_listens_and_nobody_else(sub
     ears[1].hears(subject, &[Notice::Subscribed, Notice::Released]).await;
     assert_eq!(subject.ask(withdraw("queue", "third")).await, Answer::Withdrawn);
     assert!(matches!(subject.ask(enqueue("queue", "4", "4", 0, 0)).await, Answer::Granted { .. }));
+    drop(subscriptions);
+}
+
+async fn readers_share_until_the_last_of_them_leaves(subject: &Subject) {
+    let ear = Arc::new(Ear::default());
+    let subscription = subject.node.subscribe(&resource("shared"), Arc::clone(&ear) as Arc<dyn Listener>);
+    ear.hears(subject, &[Notice::Subscribed]).await;
+    let Answer::Granted { vote } = subject.ask(lock("*shared", "1", 30_000, 0)).await else {
+        panic!("not granted")
+    };
+    assert_eq!(subject.ask(lock("*shared", "2", 30_000, 0)).await, Answer::Granted { vote });
+    assert_eq!(subject.ask(write_back("*shared", "1", vote + 1)).await, Answer::WrittenBack);
+    let Answer::Held(holder) = subject.ask(lock("shared", "3", 30_000, 0)).await else { panic!("not held") };
+    assert_eq!((holder.owner, holder.counter), (Some(OwnerId::of_readers()), vote + 1));
+    let renewed = subject.ask(renew("*shared", "2", 1, 30_000, vote)).await;
+    assert_eq!(renewed, Answer::Renewed { proves: true }, "no writer came after it");
+    // A writer was refused, who goes first.
+    assert!(matches!(subject.ask(lock("*shared", "4", 30_000, 0)).await, Answer::Queued(_)));
+    let Answer::Inspected(seen) = subject.ask(inspect("shared")).await else { panic!("not told") };
+    assert_eq!(seen.held.map(|held| held.holds), Some(2));
+    assert_eq!(seen.readers.len(), 2);
+    for reader in ["1", "2"] {
+        assert_eq!(ear.heard(), [Notice::Subscribed], "others read on");
+        let unlocked = subject.ask(unlock("*shared", reader, true, false)).await;
+        assert_eq!(unlocked, Answer::Unlocked { deleted: 1 });
+    }
+    ear.hears(subject, &[Notice::Subscribed, Notice::Released]).await;
+    assert_eq!(subject.ask(take("shared", "3", 30_000)).await, Answer::Granted { vote: vote + 2 });
+    drop(subscription);
+}
+
+async fn a_reader_wakes_the_readers_behind_it_and_no_writer(subject: &Subject) {
+    let resources =
+        [("a:shared", "*crowd"), ("b:shared", "*crowd"), ("writer", "crowd"), ("c:shared", "*crowd")];
+    subject.ask(lock("crowd", "1", 30_000, 0)).await;
+    let ears = resources.map(|_| Arc::new(Ear::default()));
+    let mut subscriptions = Vec::new();
+    for ((waiter, _), ear) in resources.iter().zip(&ears) {
+        let topic = names::turn(&resource("crowd"), &owner(waiter));
+        subscriptions.push(subject.node.subscribe(&topic, Arc::clone(ear) as Arc<dyn Listener>));
+        ear.hears(subject, &[Notice::Subscribed]).await;
+    }
+    let enter = async |index: usize| {
+        let (waiter, name) = resources[index];
+        subject.ask(enqueue(name, waiter, waiter, 0, 30_000)).await.into_parts().0
+    };
+    for index in 0..4 {
+        assert!(matches!(enter(index).await, Answer::Queued(_)));
+    }
+    let woken = [Notice::Subscribed, Notice::Released];
+    subject.ask(unlock("crowd", "1", true, false)).await;
+    for (index, ear) in ears.iter().take(2).enumerate() {
+        ear.hears(subject, &woken).await;
+        assert!(matches!(enter(index).await, Answer::Granted { .. }));
+    }
+    // The writer is woken by the last of the readers, and the reader behind it waits for it.
+    assert!(matches!(enter(3).await, Answer::Queued(_)));
+    subject.ask(unlock("*crowd", "a:shared", true, false)).await;
+    subject.wait(Duration::from_millis(20)).await;
+    assert_eq!([ears[2].heard(), ears[3].heard()], [[Notice::Subscribed], [Notice::Subscribed]]);
+    subject.ask(unlock("*crowd", "b:shared", true, false)).await;
+    ears[2].hears(subject, &woken).await;
+    assert!(matches!(enter(2).await, Answer::Granted { .. }));
+    subject.ask(unlock("crowd", "writer", true, false)).await;
+    ears[3].hears(subject, &woken).await;
     drop(subscriptions);
 }
 

@@ -27,9 +27,9 @@ pub(crate) use self::operation::{Abstention, HeldBy};
 pub use self::parameters::RestartGuard;
 pub(crate) use self::{
     operation::{
-        Answer, Enqueue, ForceUnlock, Holder, Init, Inspect, Inspection, LONGEST_VALUE, Lock, NewNodes,
-        Observation, Observe, Operation, Proclaim, Proclamation, Queued, Reconfigure, Register, Registration,
-        Renew, Resources, Tombstone, Unlock, Withdraw, WriteBack,
+        Answer, Downgrade, Enqueue, ForceUnlock, Holder, Init, Inspect, Inspection, LONGEST_VALUE, Lock,
+        NewNodes, Observation, Observe, Operation, Proclaim, Proclamation, Queued, Reconfigure, Register,
+        Registration, Renew, Resources, Tombstone, Unlock, Withdraw, WriteBack,
     },
     parameters::{Incarnation, QuarantineParameters, QuorumParameters},
     reply::{Reply, Responder},

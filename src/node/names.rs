@@ -4,7 +4,7 @@
 //! Redisson's or follow its rule: `{...}` round the resource, so that a cluster keeps them
 //! together, unless the resource has a `{` already.
 
-use crate::values::{OwnerId, Resource};
+use crate::values::{OwnerId, READERS as READERS_OWNER, Resource};
 
 /// The key of the node metadata.
 pub(crate) const METADATA: &str = "redquorum:node";
@@ -13,6 +13,9 @@ pub(crate) const QUARANTINE: &str = "redquorum:quarantine";
 /// The key that is there while there is any tombstone, wait queue or mark.
 pub(crate) const ANY: &str = "redquorum:any";
 
+/// What ends the name of a waiter that waits to share a resource.
+const READER_SUFFIX: &str = ":shared";
+
 // What goes before the name of a resource: in braces unless it has a brace, as Redisson does it.
 const CHANNEL: &str = "redisson_lock__channel:";
 const COUNTER: &str = "redisson_lock_token:";
@@ -20,6 +23,7 @@ const TOMBSTONE: &str = "redquorum:gone:";
 
 // Always in braces: `a` and `{a}` are two elections, and have two queues and two marks. A waiter for
 // one must not keep the other from anybody.
+const READERS: &str = "redquorum:readers:{";
 const LEADER: &str = "redquorum:leader:{";
 const QUEUE: &str = "redquorum:queue:{";
 const ENTRY_TTL: &str = "redquorum:entry_ttl:{";
@@ -37,6 +41,9 @@ pub(crate) fn spell_out(script: &str) -> String {
         ("$CHANNEL", CHANNEL),
         ("$COUNTER", COUNTER),
         ("$TOMBSTONE", TOMBSTONE),
+        ("$SHARED", READERS_OWNER),
+        ("$READERS", READERS),
+        ("$READER_SUFFIX", READER_SUFFIX),
         ("$LEADER", LEADER),
         ("$QUEUE", QUEUE),
         ("$ENTRY_TTL", ENTRY_TTL),
@@ -46,6 +53,16 @@ pub(crate) fn spell_out(script: &str) -> String {
         ("$NEXT", NEXT),
     ];
     names.iter().fold(script.to_owned(), |text, (name, value)| text.replace(name, &format!("'{value}'")))
+}
+
+/// The name of a waiter that waits to share a resource.
+pub(crate) fn reader(waiter: &OwnerId) -> OwnerId {
+    OwnerId::from_wire(&[waiter.as_bytes(), READER_SUFFIX.as_bytes()].concat())
+}
+
+/// Whether a waiter waits to share a resource: its name says so.
+pub(crate) fn is_reader(waiter: &OwnerId) -> bool {
+    waiter.as_bytes().ends_with(READER_SUFFIX.as_bytes())
 }
 
 /// The channel on which the release of a resource is told, as Redisson names it.
@@ -83,6 +100,12 @@ pub(crate) fn turn(resource: &Resource, waiter: &OwnerId) -> Resource {
 /// for releases, too.
 pub(crate) fn next(resource: &Resource, waiter: &OwnerId) -> Resource {
     of_waiter(NEXT, resource, waiter)
+}
+
+/// The key that says until when each of those who share a resource does.
+#[cfg(test)]
+pub(crate) fn readers(resource: &Resource) -> Vec<u8> {
+    in_braces(READERS, resource)
 }
 
 /// Whether a topic is one waiter's own.
@@ -175,6 +198,7 @@ mod tests {
                 entry_ttls(&other),
                 woken(&other),
                 mark(&other),
+                readers(&other),
             ];
             let marks = [METADATA, QUARANTINE, ANY].map(|name| name.as_bytes().to_vec());
             for name in

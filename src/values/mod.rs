@@ -16,4 +16,7 @@ pub use self::{
     resource::{InvalidResource, Resource},
     vote::{Refusal, Vote, Votes},
 };
-pub(crate) use self::{owner_id::OwnerIds, resource::readable};
+pub(crate) use self::{
+    owner_id::{OwnerIds, READERS},
+    resource::readable,
+};

@@ -15,6 +15,9 @@ use crate::{
     values::readable,
 };
 
+/// Stands in the key of a resource for whoever reads it.
+pub(crate) const READERS: &str = "redquorum:shared";
+
 /// The owner of a lock on the wire: `<client uuid>:<number>`, as in Redisson's `RLock`.
 ///
 /// Foreign owners are any bytes. Ours are made by `OwnerIds` and never used for a second attempt:
@@ -26,6 +29,16 @@ pub struct OwnerId(Arc<[u8]>);
 impl OwnerId {
     pub(crate) fn from_wire(bytes: &[u8]) -> Self {
         Self(bytes.into())
+    }
+
+    /// The owner that stands in the key of a resource for all its readers.
+    pub(crate) fn of_readers() -> Self {
+        Self::from_wire(READERS.as_bytes())
+    }
+
+    /// Whether it stands for readers, so that two of the name need not be the same.
+    pub(crate) fn is_of_readers(&self) -> bool {
+        self.as_bytes() == READERS.as_bytes()
     }
 
     /// The owner as it stands on the wire.

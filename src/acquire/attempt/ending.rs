@@ -1,7 +1,5 @@
 //! How an attempt ends: rolled back, as a lease, or with what it has seen.
 
-use std::sync::Arc;
-
 use super::{Asked, AttemptPerformer};
 use crate::{
     algorithm::{
@@ -28,7 +26,7 @@ impl AttemptPerformer<'_> {
         let rules = &self.checked.settings.rules;
         let keys_over = self.environment.now() + rules.validity.seen_by_any(rules.ttl);
         let unlock = |tombstone| {
-            let (resources, owner) = (Arc::clone(&self.checked.resources), self.owner.clone());
+            let (resources, owner) = (self.checked.resources.clone(), self.owner.clone());
             let operation =
                 Operation::Unlock(Unlock { resources, owner, notify: false, tombstone, is_awaited: false });
             Request::one(operation, self.environment.must_deliver_until()).blocks_until(keys_over)
@@ -64,7 +62,7 @@ impl AttemptPerformer<'_> {
         Acquired {
             attempt: self.number,
             resource: self.checked.resource.clone(),
-            resources: Arc::clone(&self.checked.resources),
+            resources: self.checked.resources.clone(),
             owner: self.owner.clone(),
             token,
             time,

@@ -90,6 +90,7 @@ impl Attempt {
         match &self.plan {
             Plan::First(queue_node) | Plan::Woken(queue_node) => *queue_node == node,
             Plan::Queued(_) => self.lock.granted().is_empty(),
+            Plan::Downgrade(_) => false,
         }
     }
 

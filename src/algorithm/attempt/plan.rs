@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::{
     algorithm::{tally::Electorate, validity::Validity},
+    clock::Instant,
     mutation::{self, Mutation},
 };
 
@@ -19,6 +20,9 @@ pub(crate) enum Plan {
     /// All nodes at once, for this one has said that it is our turn: it is asked for it, and the
     /// others to lock. Its refusal counts for all.
     Woken(usize),
+    /// All nodes at once, by one who has the resource already, and waits for no turn: before this
+    /// instant, from which on others may have it.
+    Downgrade(Instant),
 }
 
 impl Plan {
@@ -26,8 +30,14 @@ impl Plan {
     pub(super) fn queue_nodes(&self) -> Option<&[usize]> {
         match self {
             Self::Queued(order) => Some(order),
-            Self::First(_) | Self::Woken(_) => None,
+            Self::First(_) | Self::Woken(_) | Self::Downgrade(_) => None,
         }
+    }
+
+    /// From when on it is too late, whatever else the attempt goes by.
+    pub(super) fn too_late_from(&self) -> Option<Instant> {
+        let until = if let Self::Downgrade(until) = self { Some(*until) } else { None };
+        mutation::altered(Mutation::DowngradeTooLate, until, |_| None)
     }
 
     /// Whether the client goes behind those that are queued.

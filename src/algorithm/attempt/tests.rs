@@ -76,6 +76,20 @@ fn a_late_larger_vote_does_not_confirm() {
 }
 
 #[test]
+fn a_downgrade_is_won_before_the_write_lease_is_over_or_never() {
+    for (now, is_won) in [(4, true), (5, false)] {
+        let mut attempt = attempt(3, Plan::Downgrade(at(5)));
+        attempt.step(at(0));
+        assert_eq!(attempt.step(at(0)), AttemptStep::Wait(at(5)));
+        for node in [0, 1] {
+            attempt.on_lock(node, LockVote::Granted(7));
+        }
+        let step = attempt.step(at(now));
+        assert_eq!(matches!(step, AttemptStep::Acquired { .. }), is_won, "{step:?}");
+    }
+}
+
+#[test]
 fn votes_that_come_after_the_validity_are_not_enough() {
     let mut rules = attempt(1, Plan::First(0)).rules;
     rules.node_timeout = TTL;

@@ -29,7 +29,7 @@ impl ActiveLease {
             if let Some((_, request)) = requests.iter().find(|(known, _)| *known == kind) {
                 return request.clone();
             }
-            let (resources, owner) = (Arc::clone(&self.resources), self.owner.clone());
+            let (resources, owner) = (self.resources.clone(), self.owner.clone());
             let unlock = Unlock { resources, owner, notify: true, tombstone, is_awaited };
             let executed_by = renewed_at.unwrap_or(self.since) + self.node_timeout;
             let request = Request::one(Operation::Unlock(unlock), until);
@@ -69,7 +69,7 @@ impl ActiveLease {
         let holds = state.holds;
         drop(state);
         heard.tell(&*self.observer);
-        let (resources, owner) = (Arc::clone(&self.resources), self.owner.clone());
+        let (resources, owner) = (self.resources.clone(), self.owner.clone());
         Some(Renew { resources, owner, holds, ttl, token: self.token.as_u64() })
     }
 

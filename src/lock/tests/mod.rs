@@ -12,10 +12,12 @@ use crate::{
 mod admin;
 mod cancellation;
 mod connecting;
+mod downgrade;
 mod expiring;
 mod fair;
 mod loss;
 mod masks;
+mod readers;
 mod reentrancy;
 mod residue;
 pub(crate) mod traces;

@@ -60,14 +60,17 @@ function node.enqueue(resources, owner, ttl, hint, waiter, ticket, entry_ttl, in
   local resource = resources[index + 1]
   local is_free, head = not seen.other and only_waits == '0', nil
   if is_free and not seen.is_all_ours and node.signs().has_any then
-    head = node.next_in_queue(resource, waiter, ticket)
+    head = node.next_in_queue(resource, seen.ttls[index + 1], waiter, ticket)
   end
   if is_free and (not head or head == waiter) then
     local vote = node.grant(resources, owner, ttl, hint, seen)
     if head then
       node.leave_queue(resource, waiter)
     end
-    return node.awaited(vote, node.has_queue(resource))
+    -- Readers behind a reader need not wait for it.
+    local is_shared = resources.is_shared and resources.is_shared[index + 1]
+    local is_awaited = is_shared and node.is_awaited or node.has_queue
+    return node.awaited(vote, is_awaited(resource))
   end
   local held = seen.other and node.held_by_another(seen)
   local own_ticket = entry_ttl == '0' and 0 or node.enter_queue(resource, waiter, ticket, entry_ttl)

@@ -55,7 +55,7 @@ impl Operate for Enqueue {
 
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
         let Self { lock, resource, waiter, ticket, entry_ttl, only_waits } = self;
-        arguments.name("enqueue", lock.resources.len()).owner(&lock.owner).ttl(lock.ttl).number(lock.hint);
+        arguments.name_for("enqueue", &lock.resources).owner(&lock.owner).ttl(lock.ttl).number(lock.hint);
         arguments.owner(waiter).number(*ticket).number(entry_ttl.map_or(0, whole_milliseconds));
         arguments.index(*resource).number(u8::from(*only_waits));
     }

@@ -9,13 +9,18 @@ function node.force_unlock(resources)
     local is_done, result = pcall(function()
       local held = node.holder(resource)
       if held then
-        redis.call('DEL', resource)
+        local readers = $READERS .. resource .. '}'
+        local owners = held.owner and { held.owner } or {}
+        if held.owner == $SHARED then
+          owners = redis.call('ZRANGE', readers, node.text_of(node.milliseconds()), '+inf', 'BYSCORE')
+        end
+        redis.call('DEL', resource, readers)
         deleted = deleted + 1
         pcall(node.unmark, resource)
         -- Before the notice, which may be forbidden: without the tombstone, the holder's next
         -- renewal would take it again.
-        if held.owner then
-          node.write_tombstone(resource, held.owner)
+        for _, owner in ipairs(owners) do
+          node.write_tombstone(resource, owner)
         end
         redis.call('PUBLISH', $CHANNEL .. braced(resource), '0')
         pcall(node.next_in_queue, resource)

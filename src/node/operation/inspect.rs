@@ -30,12 +30,19 @@ pub(crate) struct Inspection {
     pub(crate) fingerprint: Option<Fingerprint>,
     /// Why it would not vote for this client now, if it would not.
     pub(crate) abstention: Option<Abstention>,
+    /// Who shares it, and how long each of them still does: those who do for the shortest time, up
+    /// to [`READERS_SHOWN`] of them.
+    pub(crate) readers: Vec<(OwnerId, Duration)>,
 }
+
+/// So many readers of a resource are told.
+pub(crate) const READERS_SHOWN: usize = 16;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HeldBy {
     /// `None` if the key has more than one field: a lock of some other kind.
     pub(crate) owner: Option<OwnerId>,
+    /// Of a resource that is shared, how many share it.
     pub(crate) holds: u32,
     /// `None`: a key without a ttl, which no lock of ours ever is.
     pub(crate) remaining: Option<Duration>,
@@ -55,27 +62,34 @@ impl Operate for Inspect {
         else {
             return None;
         };
+        let (held, readers) = held_by(holder)?;
         Some(Answer::Inspected(Inspection {
-            held: held_by(holder)?,
+            held,
             counter: wire::number(counter)?,
             incarnation: wire::incarnation(incarnation),
             fingerprint: wire::fingerprint(fingerprint),
             abstention: abstention(abstains),
+            readers,
         }))
     }
 }
 
-/// The holder, or nobody. What others write may be no number, and a ttl that is negative is none.
-fn held_by(fields: &[Value]) -> Option<Option<HeldBy>> {
-    match fields {
-        [] => Some(None),
-        [owner, holds, remaining] => Some(Some(HeldBy {
-            owner: wire::owner(owner)?,
-            holds: wire::number(holds).and_then(|holds| u32::try_from(holds).ok()).unwrap_or(0),
-            remaining: wire::milliseconds(remaining),
-        })),
-        _ => None,
-    }
+type Readers = Vec<(OwnerId, Duration)>;
+
+/// The holder, or nobody, and who shares the resource. What others write may be no number, and a
+/// ttl that is negative is none.
+fn held_by(fields: &[Value]) -> Option<(Option<HeldBy>, Readers)> {
+    let [owner, holds, remaining, readers @ ..] = fields else {
+        return fields.is_empty().then_some((None, Vec::new()));
+    };
+    let held = HeldBy {
+        owner: wire::owner(owner)?,
+        holds: wire::number(holds).and_then(|holds| u32::try_from(holds).ok()).unwrap_or(0),
+        remaining: wire::milliseconds(remaining),
+    };
+    let (readers, []) = readers.as_chunks() else { return None };
+    let reader = |[owner, left]: &[Value; 2]| Some((wire::owner(owner)??, wire::milliseconds(left)?));
+    Some((Some(held), readers.iter().map(reader).collect::<Option<_>>()?))
 }
 
 /// Why the node would not vote: for so many milliseconds, or for a negative number, until it has

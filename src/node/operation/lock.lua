@@ -4,13 +4,16 @@
 -- Locks what nobody else has, even if others wait: the vote. Where it is known that there is no
 -- mark, none is deleted.
 function node.grant(resources, owner, ttl, hint, seen, is_unmarked)
-  -- A lock that arrives twice gets the same vote twice. But one that the node does not remember, or
-  -- that is below the minimum token, is no vote to repeat.
+  -- A lock that arrives twice gets the same vote twice, and who joins readers gets theirs. But one
+  -- that the node does not remember, or that is below the minimum token, is no vote to repeat.
   local minimum_token = node.integer(node.metadata().minimum_token)
-  local is_resend = seen.is_all_ours and not seen.is_any_missing and seen.largest >= minimum_token
-  local vote = seen.largest
-  if not is_resend then
-    local below = math.max(node.largest_or_start(seen), minimum_token)
+  local vote, is_given = seen.largest, seen.is_all_ours
+  if seen.readers then
+    vote, is_given = node.given_vote(resources, seen)
+  end
+  local is_repeated = is_given and not seen.is_any_missing and vote >= minimum_token
+  if not is_repeated then
+    local below = math.max(node.largest_or_start(seen), vote, minimum_token)
     if hint ~= '0' then
       -- At most an hour ahead.
       below = math.max(below, math.min(tonumber(hint) - 1, node.start() + 3600 * 1000000))
@@ -20,13 +23,17 @@ function node.grant(resources, owner, ttl, hint, seen, is_unmarked)
     end
     vote = below + 1
   end
-  local values = {}
+  local values, is_shared = {}, resources.is_shared
   for i = 1, #resources do
-    values[i] = vote
+    values[i] = is_shared and math.max(seen.found[i] or 0, vote) or vote
   end
-  node.own(resources, owner, seen, values, not is_resend and '1' or nil, ttl)
-  for i = 1, is_unmarked and 0 or #resources do
-    node.unmark(resources[i])
+  node.own(resources, owner, seen, values, not is_repeated and '1' or nil, ttl)
+  for i = 1, (is_shared or not is_unmarked) and #resources or 0 do
+    if is_shared and is_shared[i] then
+      node.share(resources[i], owner, seen.readers[i], vote, ttl)
+    elseif not is_unmarked then
+      node.unmark(resources[i])
+    end
   end
   return vote
 end

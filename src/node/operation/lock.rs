@@ -45,10 +45,11 @@ impl Operate for Lock {
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
         let Self { resources, owner, ttl, hint, has_turn } = self;
         if !has_turn && *hint == 0 && resources.len() == 1 {
-            arguments.short_name("lock").owner(owner).ttl(*ttl);
+            let name = if resources.is_shared(0) { "share" } else { "lock" };
+            arguments.short_name(name).owner(owner).ttl(*ttl);
         } else {
             let name = if *has_turn { "take" } else { "lock_any" };
-            arguments.name(name, resources.len()).owner(owner).ttl(*ttl).number(*hint);
+            arguments.name_for(name, resources).owner(owner).ttl(*ttl).number(*hint);
         }
     }
 

@@ -2,10 +2,8 @@
 //!
 //! `lock.rs` holds what a lock says, how it travels, and what its answers mean; beside it,
 //! `lock.lua` executes it on a server, and `node/state/lock.rs` in the pure node. What is asked for
-//! most, to lock, renew and unlock one resource, has a short way in
+//! most, to lock, renew and unlock one resource, or to share it, has a short way in
 //! `node/redis/scripts/dispatch.lua`, which leaves the unusual to those files.
-
-use std::sync::Arc;
 
 use crate::{
     clock::Instant,
@@ -14,6 +12,7 @@ use crate::{
 };
 
 mod answer;
+mod downgrade;
 mod enqueue;
 mod force_unlock;
 mod init;
@@ -24,6 +23,7 @@ mod proclaim;
 mod reconfigure;
 mod register;
 mod renew;
+mod resources;
 #[cfg(test)]
 pub(crate) mod samples;
 mod unlock;
@@ -33,24 +33,23 @@ mod write_back;
 
 pub(crate) use self::{
     answer::{Abstention, Answer},
+    downgrade::Downgrade,
     enqueue::{Enqueue, Queued},
     force_unlock::ForceUnlock,
     init::Init,
-    inspect::{HeldBy, Inspect, Inspection},
+    inspect::{HeldBy, Inspect, Inspection, READERS_SHOWN},
     lock::{Holder, Lock},
     observe::{Observation, Observe},
     proclaim::{LONGEST_VALUE, Proclaim, Proclamation},
     reconfigure::Reconfigure,
     register::{NewNodes, Register, Registration},
     renew::Renew,
+    resources::Resources,
     unlock::{Tombstone, Unlock},
     wire::{Arguments, Said, fingerprint, text},
     withdraw::Withdraw,
     write_back::WriteBack,
 };
-
-/// Resources that are taken all or none: sorted, without repetition, never empty.
-pub(crate) type Resources = Arc<[Resource]>;
 
 /// What every operation says of itself.
 pub(crate) trait Operate {
@@ -130,6 +129,7 @@ operations! {
         Unlock in "unlock.lua",
     }
     others {
+        Downgrade in "downgrade.lua",
         Enqueue in "enqueue.lua",
         Withdraw in "withdraw.lua",
         ForceUnlock in "force_unlock.lua",

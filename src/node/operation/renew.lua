@@ -11,17 +11,30 @@ function node.renew_any(resources, owner, holds, ttl, token)
     return node.held_by_another(seen)
   end
   node.note_quorum()
-  -- A counter that is missing may have been above the token; so may one that the node forgot, hence
-  -- the minimum token.
-  local proves = not seen.is_any_missing and seen.largest <= token and node.integer(node.metadata().minimum_token) <= token
-  -- Where the counter was lost, it comes back above the token: a node that forgot must not prove
-  -- anything later either.
-  local values = {}
+  local minimum_token = node.integer(node.metadata().minimum_token)
+  local proves, values, epochs = true, {}, {}
   for i = 1, #resources do
-    local found = seen.found[i]
+    -- A counter that is missing may have been above the token; so may one that the node forgot,
+    -- hence the minimum token.
+    local found, readers = seen.found[i], seen.readers and seen.readers[i]
+    local is_below = minimum_token <= token and (readers and readers.phase or found or node.largest_counter + 1) <= token
+    proves = proves and is_below
+    -- Where the counter was lost, it comes back above the token: a node that forgot must not prove
+    -- anything later either.
     values[i] = found and math.max(found, token) or math.min(math.max(node.start(), token + 1), node.largest_counter)
+    epochs[i] = is_below and token or 0
+    -- A run of readers that this begins has its phase at the token, or above all votes.
+    if resources.is_shared and resources.is_shared[i] and not readers and not is_below then
+      values[i] = math.min(math.max(values[i], minimum_token) + 1, node.largest_counter)
+      epochs[i] = values[i]
+    end
   end
   node.own(resources, owner, seen, values, holds, ttl)
+  for i, is_shared in pairs(resources.is_shared or {}) do
+    if is_shared then
+      node.prolong_mark(resources[i], node.share(resources[i], owner, seen.readers[i], epochs[i], ttl))
+    end
+  end
   -- In quarantine they count as soon as every attempt is decided that the node may have voted in.
   local abstains = node.abstention()
   if abstains and not (abstains.renewals_from and node.milliseconds() > abstains.renewals_from) then

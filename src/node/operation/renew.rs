@@ -27,10 +27,11 @@ impl Operate for Renew {
 
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
         let Self { resources, owner, holds, ttl, token } = self;
-        match resources.len() {
-            1 => arguments.short_name("renew"),
-            count => arguments.name("renew_any", count),
-        };
+        if resources.len() == 1 && !resources.is_any_shared() {
+            arguments.short_name("renew");
+        } else {
+            arguments.name_for("renew_any", resources);
+        }
         arguments.owner(owner).number(*holds).ttl(*ttl).number(*token);
     }
 

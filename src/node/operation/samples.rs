@@ -30,9 +30,13 @@ pub(crate) fn resource(name: &str) -> Resource {
     Resource::new(name).unwrap()
 }
 
-/// `"a b"`: two resources.
+/// `"*a b"`: two resources, the first of them shared.
 pub(crate) fn resources(names: &str) -> Resources {
-    names.split(' ').map(resource).collect()
+    let each = names.split(' ').map(|name| match name.strip_prefix('*') {
+        Some(name) => (resource(name), true),
+        None => (resource(name), false),
+    });
+    each.collect()
 }
 
 pub(crate) fn owner(name: &str) -> OwnerId {

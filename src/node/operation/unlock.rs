@@ -48,10 +48,11 @@ impl Operate for Unlock {
             arguments.short_name(name).owner(owner);
             return;
         }
-        match resources.len() {
-            1 => arguments.short_name("unlock"),
-            count => arguments.name("unlock_any", count),
-        };
+        if resources.len() == 1 && !resources.is_any_shared() {
+            arguments.short_name("unlock");
+        } else {
+            arguments.name_for("unlock_any", resources);
+        }
         let mark = if *is_awaited { "1" } else { "" };
         arguments.owner(owner).joined(format_args!("{}{}{mark}", u8::from(*notify), *tombstone as u8));
     }
@@ -79,11 +80,13 @@ impl Unlock {
     fn shortest_name(&self) -> Option<&'static str> {
         let Self { resources, notify, tombstone, is_awaited, .. } = self;
         let is_plain = matches!(&**resources, [resource] if !resource.as_bytes().contains(&b'{'));
-        match tombstone {
+        match (tombstone, resources.is_shared(0)) {
             _ if !notify || *is_awaited || !is_plain => None,
-            Tombstone::Never => Some("release"),
-            Tombstone::IfMissing => Some("release_late"),
-            Tombstone::Always => None,
+            (Tombstone::Never, false) => Some("release"),
+            (Tombstone::Never, true) => Some("unshare"),
+            (Tombstone::IfMissing, false) => Some("release_late"),
+            (Tombstone::IfMissing, true) => Some("unshare_late"),
+            (Tombstone::Always, _) => None,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use redis::{Cmd, RedisWrite, ToRedisArgs, Value};
 
 use crate::{
-    node::{parameters::Incarnation, ttl::whole_milliseconds},
+    node::{operation::Resources, parameters::Incarnation, ttl::whole_milliseconds},
     values::{Fingerprint, OwnerId, Resource},
 };
 
@@ -21,6 +21,16 @@ impl<'a> Arguments<'a> {
     pub(super) fn name(&mut self, name: &str, resources: usize) -> &mut Self {
         self.0.arg(name).arg(resources);
         self
+    }
+
+    /// The same of an operation to which it matters which of its resources are shared. Where none is,
+    /// there is no more to say.
+    pub(super) fn name_for(&mut self, name: &str, resources: &Resources) -> &mut Self {
+        if resources.is_any_shared() {
+            let shared: String = resources.each().map(|(_, is)| if is { '1' } else { '0' }).collect();
+            self.0.arg("shared").arg(shared);
+        }
+        self.name(name, resources.len())
     }
 
     /// A name that stands for an operation of one resource.

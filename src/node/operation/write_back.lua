@@ -4,11 +4,22 @@ function node.write_back(resources, owner, token)
   node.may_vote()
   token = node.integer(token)
   local seen = node.look_up(resources, owner)
-  if not seen.is_all_ours or node.largest_or_start(seen) > token then
+  local may_stand, all_readers = seen.is_all_ours, seen.readers or {}
+  for i = 1, #resources do
+    -- While readers have it, no writer's token is above that of the first of them.
+    local readers = all_readers[i]
+    may_stand = may_stand and (readers and readers.phase or seen.found[i] or node.start()) <= token
+  end
+  if not may_stand then
     return { 'not_written_back', seen.largest }
   end
-  for _, counter in ipairs(seen.counters) do
-    node.count(counter, token)
+  for i = 1, #resources do
+    node.count(seen.counters[i], math.max(seen.found[i] or node.start(), token))
+  end
+  for i, readers in pairs(all_readers) do
+    if readers.epoch < token then
+      node.write_epoch(resources[i], readers.phase, token)
+    end
   end
   return { 'written_back' }
 end

@@ -22,7 +22,7 @@ impl Operate for WriteBack {
     }
 
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
-        arguments.name("write_back", self.resources.len()).owner(&self.owner).number(self.token);
+        arguments.name_for("write_back", &self.resources).owner(&self.owner).number(self.token);
     }
 
     fn decode(&self, said: Said<'_>) -> Option<Answer> {

@@ -35,7 +35,8 @@ static TEXT: LazyLock<String> = LazyLock::new(|| {
         &["local function define(braced)\n"][..],
         &usual,
         USUAL_SCRIPTS,
-        &["function node.define_others()\n"],
+        &["function node.define(name)\nif name == 'share' then\n"],
+        &[include_str!("scripts/readers.lua"), "return\nend\n"],
         &others,
         OTHER_SCRIPTS,
         &["end\nreturn node\nend\n", include_str!("scripts/dispatch.lua")],
@@ -62,8 +63,8 @@ pub(crate) fn sha() -> &'static str {
 /// ```text
 /// EVALSHA sha | EVAL text  numkeys  resources of all operations ...
 ///         fingerprint incarnation counter_ttl guard+max_ttl+hand_over
-///         { lock | unlock | release | release_late | renew  arguments ...
-///         | operation resources-count arguments ... } ...
+///         { lock | unlock | release | release_late | renew | share | unshare | unshare_late  arguments ...
+///         | [shared which] operation resources-count arguments ... } ...
 /// ```
 pub(crate) fn command(parameters: &QuorumParameters, operations: &[Operation]) -> Cmd {
     // Room for what is asked for most, so that it need not grow.

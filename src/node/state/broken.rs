@@ -3,6 +3,8 @@
 //! The rules themselves know nothing of it. Here an operation, or what came of it, is changed as if
 //! the node had not kept the one rule.
 
+mod sharing;
+
 use std::{collections::BTreeMap, mem};
 
 use crate::{
@@ -13,7 +15,7 @@ use crate::{
             Abstention, Answer, Enqueue, Lock, Operation, Proclaim, Renew, Resources, Unlock, WriteBack,
         },
         parameters::QuorumParameters,
-        state::{HeldKey, NodeState, NodeTime, Subscribers, counters::start, renew::are_below},
+        state::{HeldKey, NodeState, NodeTime, Subscribers, counters::start, renew::is_below},
     },
     values::OwnerId,
 };
@@ -134,6 +136,53 @@ impl NodeState {
                 self.set_lock(resource, held);
                 result
             }
+            (M::ReadersWriteNothingBack, Operation::WriteBack(write_back)) => {
+                let before = self.clone();
+                let answer = self.execute(parameters, operation, now, subscribers)?;
+                if write_back.resources.each().any(|(_, is_shared)| is_shared) {
+                    *self = before;
+                }
+                Ok(answer)
+            }
+            (M::RenewAsWriter, Operation::Renew(renew)) => {
+                let resources = renew.resources.clone().exclusive();
+                let operation = Operation::Renew(Renew { resources, ..renew.clone() });
+                self.execute(parameters, &operation, now, subscribers)
+            }
+            (M::WakeNoReader, Operation::Enqueue(enqueue)) => {
+                let told = subscribers.notices.len();
+                let answer = self.execute(parameters, operation, now, subscribers)?;
+                let index = enqueue.resource;
+                if let Some(resource) = enqueue.lock.resources.get(index)
+                    && enqueue.lock.resources.is_shared(index)
+                    && matches!(answer.told(), Answer::Granted { .. })
+                    && let Some(queue) = self.wait_queues.get_mut(resource)
+                    && let Some((woken, _)) = queue.woken.take()
+                {
+                    let turn = names::turn(resource, &woken);
+                    let mut later = subscribers.notices.split_off(told);
+                    later.retain(|topic| *topic != turn);
+                    subscribers.notices.append(&mut later);
+                }
+                Ok(answer)
+            }
+            (M::MarkRunsOut, Operation::Renew(_)) => {
+                let marks = self.marks.clone();
+                let answer = self.execute(parameters, operation, now, subscribers);
+                self.marks = marks;
+                answer
+            }
+            (
+                M::FirstReaderRepeats
+                | M::WriteBackOfNoReader
+                | M::WriteBackBelowPhase
+                | M::OneEndForReaders
+                | M::UnshareAnyKey
+                | M::UnshareForAll
+                | M::KeepPhase
+                | M::RepeatBelowMinimum,
+                _,
+            ) => self.share_broken(rule, parameters, operation, now, subscribers),
             _ => self.execute(parameters, operation, now, subscribers),
         }
     }
@@ -190,7 +239,7 @@ impl NodeState {
         let is_provable = match rule {
             Mutation::VerifyAboveToken => !counters.is_any_missing(),
             Mutation::VerifyForgetful => counters.largest <= *token,
-            _ => are_below(&counters, *token),
+            _ => counters.found.iter().all(|found| is_below(*found, *token)),
         };
         let proves = is_provable && self.minimum_token()? <= *token;
         Ok(Answer::Renewed { proves }.awaited(self.is_any_queued(resources, now)))

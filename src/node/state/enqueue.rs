@@ -48,6 +48,10 @@ impl NodeState {
             if head.is_some() {
                 self.leave_queue(resource, waiter, now, subscribers);
             }
+            if lock.resources.is_shared(*index) {
+                // Readers behind it need not wait for it.
+                self.wake_next(parameters, resource, now, subscribers);
+            }
             return Ok(granted.awaited(self.wait_queue(resource, now).is_some()));
         }
         let holder = lookup.other.map(|holder| Holder { counter, ..holder });

@@ -16,10 +16,18 @@ impl NodeState {
     ) -> Answer {
         let mut deleted = 0;
         for resource in unlock.resources.iter() {
-            let Some(owner) = self.held(resource, now).map(|held| held.owner.clone()) else { continue };
+            let Some(held) = self.held(resource, now) else { continue };
+            let owners = if held.owner.is_of_readers() {
+                self.live_readers(resource, now).into_iter().map(|(_, owner)| owner).collect()
+            } else {
+                vec![held.owner.clone()]
+            };
             self.set_lock(resource, None);
             self.marks.remove(resource);
-            self.write_tombstone(parameters, resource, &owner, now);
+            self.readers.remove(resource);
+            for owner in owners {
+                self.write_tombstone(parameters, resource, &owner, now);
+            }
             deleted += 1;
             subscribers.tell(resource.clone());
             self.wake_next(parameters, resource, now, subscribers);

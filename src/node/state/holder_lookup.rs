@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     node::{
-        operation::{Answer, Holder},
+        operation::{Answer, Holder, Resources},
         state::{HeldKey, NodeState, NodeTime, counters::Counters},
     },
     values::{OwnerId, Resource},
@@ -19,12 +19,18 @@ pub(super) struct HolderLookup {
 }
 
 impl NodeState {
-    pub(super) fn look_up(&self, resources: &[Resource], owner: &OwnerId, now: NodeTime) -> HolderLookup {
+    pub(super) fn look_up(&self, resources: &Resources, owner: &OwnerId, now: NodeTime) -> HolderLookup {
         let mut lookup = HolderLookup { other: None, is_all_ours: true };
-        for (resource, name) in resources.iter().enumerate() {
+        for (resource, (name, is_shared)) in resources.each().enumerate() {
             let held = self.held(name, now);
-            lookup.is_all_ours &= held.is_some_and(|held| held.owner == *owner);
-            let Some(other) = held.filter(|held| held.owner != *owner) else { continue };
+            let is_ours = match is_shared {
+                true => self.is_reader(name, owner, now),
+                false => held.is_some_and(|held| held.owner == *owner),
+            };
+            lookup.is_all_ours &= is_ours;
+            // Readers are in the way of nobody who shares.
+            let is_open = is_ours || (is_shared && self.readers(name, now).is_some());
+            let Some(other) = held.filter(|_| !is_open) else { continue };
             let remaining = other.expires_at.remaining(now);
             if lookup.other.as_ref().is_none_or(|longest| remaining > longest.remaining) {
                 lookup.other =
@@ -38,7 +44,7 @@ impl NodeState {
     /// else has one of them, or the owner was unlocked here before.
     pub(super) fn look_up_free(
         &self,
-        resources: &[Resource],
+        resources: &Resources,
         owner: &OwnerId,
         now: NodeTime,
     ) -> Result<(bool, Counters), Answer> {

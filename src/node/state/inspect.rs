@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::node::{
-    operation::{Answer, HeldBy, Inspect, Inspection},
+    operation::{Answer, HeldBy, Inspect, Inspection, READERS_SHOWN},
     parameters::QuorumParameters,
     state::{NodeState, NodeTime},
 };
@@ -16,17 +16,20 @@ impl NodeState {
         now: NodeTime,
     ) -> Result<Answer, Answer> {
         let counters = self.counters(std::slice::from_ref(&inspect.resource), now)?;
+        let readers = self.live_readers(&inspect.resource, now);
         let held = self.held(&inspect.resource, now).map(|held| HeldBy {
             owner: Some(held.owner.clone()),
-            holds: held.holds,
+            holds: u32::try_from(readers.len()).unwrap_or(u32::MAX).max(held.holds),
             remaining: Some(held.expires_at.remaining(now)),
         });
+        let shown = readers.into_iter().take(READERS_SHOWN);
         Ok(Answer::Inspected(Inspection {
             held,
             counter: counters.largest,
             incarnation: Some(Arc::clone(&self.incarnation)),
             fingerprint: self.metadata().map(|metadata| metadata.fingerprint.clone()),
             abstention: self.abstention(parameters, now),
+            readers: shown.map(|(end, owner)| (owner, end.remaining(now))).collect(),
         }))
     }
 }

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use crate::{
     node::{
-        operation::{Answer, Holder, Lock, Queued},
+        operation::{Answer, Holder, Lock, Queued, Resources},
         parameters::QuorumParameters,
         state::{
             NodeState, NodeTime, Subscribers,
-            counters::{LARGEST_COUNTER, moved_by_hint, used_up},
+            counters::{Counters, LARGEST_COUNTER, moved_by_hint, used_up},
         },
     },
-    values::Resource,
+    values::{OwnerId, Resource},
 };
 
 impl NodeState {
@@ -55,27 +55,49 @@ impl NodeState {
         now: NodeTime,
     ) -> Result<Answer, Answer> {
         let Lock { resources, owner, ttl, hint, .. } = lock;
-        let (is_all_ours, counters) = self.look_up_free(resources, owner, now)?;
-        // A lock that arrives twice gets the same vote twice. But one that the node does not
-        // remember, or that is below the minimum token, is no vote to repeat.
+        let (_, counters) = self.look_up_free(resources, owner, now)?;
         let minimum_token = self.minimum_token()?;
-        let is_resend = is_all_ours && !counters.is_any_missing() && counters.largest >= minimum_token;
-        let vote = if is_resend {
-            counters.largest
-        } else {
-            let below = counters.largest_or_start(now).max(minimum_token).max(moved_by_hint(*hint, now));
-            if below >= LARGEST_COUNTER {
-                return Err(used_up(below));
+        // A vote that is below the minimum token is none to repeat.
+        let given = self.given_vote(resources, owner, &counters, now);
+        let repeated = given.filter(|vote| *vote >= minimum_token);
+        let epoch = |resource| self.readers(resource, now).map_or(0, |readers| readers.epoch);
+        let largest_epoch = resources.iter().map(epoch).max().unwrap_or(0);
+        let largest = counters.largest_or_start(now).max(largest_epoch);
+        let below = largest.max(minimum_token).max(moved_by_hint(*hint, now));
+        if repeated.is_none() && below >= LARGEST_COUNTER {
+            return Err(used_up(below));
+        }
+        let vote = repeated.unwrap_or(below + 1);
+        for ((resource, is_shared), found) in resources.each().zip(&counters.found) {
+            self.count(parameters, resource, found.unwrap_or(0).max(vote), now);
+            if is_shared {
+                self.share(resource, owner, vote, *ttl, now);
+                continue;
             }
-            below + 1
-        };
-        for resource in resources.iter() {
-            self.count(parameters, resource, vote, now);
-            let stored = self.held(resource, now).map(|held| held.holds).filter(|_| is_resend);
+            let stored = self.held(resource, now).map(|held| held.holds).filter(|_| repeated.is_some());
             self.own(resource, owner, stored.unwrap_or(1), *ttl, now);
             self.marks.remove(resource);
         }
         Ok(Answer::Granted { vote })
+    }
+
+    /// The largest vote that was given for the resources already: to this owner, as a lock that
+    /// arrives twice gets the same vote twice, or to the readers whom it joins. `None` if for one of
+    /// them there is none that the node remembers.
+    fn given_vote(
+        &self,
+        resources: &Resources,
+        owner: &OwnerId,
+        counters: &Counters,
+        now: NodeTime,
+    ) -> Option<u64> {
+        let mut given = resources.each().zip(&counters.found).map(|((resource, is_shared), found)| {
+            if is_shared {
+                return found.and_then(|_| self.readers(resource, now)).map(|readers| readers.epoch);
+            }
+            found.filter(|_| self.held(resource, now).is_some_and(|held| held.owner == *owner))
+        });
+        given.try_fold(0, |largest, vote| vote.map(|vote: u64| vote.max(largest)))
     }
 
     /// Whether newcomers are to let others go first.

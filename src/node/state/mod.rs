@@ -23,6 +23,7 @@ use crate::{
 #[cfg(test)]
 mod broken;
 mod counters;
+mod downgrade;
 mod enqueue;
 mod force_unlock;
 mod guard;
@@ -34,6 +35,7 @@ mod observe;
 #[cfg(test)]
 mod probing;
 mod proclaim;
+mod readers;
 mod reconfigure;
 mod register;
 mod renew;
@@ -48,6 +50,7 @@ mod write_back;
 #[cfg(test)]
 pub(crate) use self::{counters::LARGEST_COUNTER, wait_queue::QueueEntry};
 pub(crate) use self::{
+    readers::Readers,
     time::NodeTime,
     wait_queue::{Subscribers, WaitQueue},
 };
@@ -61,6 +64,8 @@ pub(crate) struct NodeState {
     /// A key has one owner here; the hashes of several fields that real servers may have are
     /// nobody's of ours.
     locks: BTreeMap<Resource, HeldKey>,
+    /// By the resource itself. Of those whose key is not theirs, what is left of them.
+    readers: BTreeMap<Resource, Readers>,
     /// By the shared-key alias of the resources, as their derived names are shared.
     counters: BTreeMap<Resource, Counter>,
     /// By the shared-key alias, too.
@@ -133,6 +138,7 @@ impl NodeState {
     pub(crate) fn new(incarnation: &str) -> Self {
         Self {
             locks: BTreeMap::new(),
+            readers: BTreeMap::new(),
             counters: BTreeMap::new(),
             tombstones: BTreeMap::new(),
             leaders: BTreeMap::new(),
@@ -163,10 +169,13 @@ impl NodeState {
         self.locks.clear();
     }
 
-    /// Every lock, and what is left of those that were over before anybody unlocked them.
+    /// Who has keys, and until when; readers too, and what is left of those that were over before
+    /// anybody unlocked them.
     #[cfg(feature = "sim")]
-    pub(crate) fn locks_and_relics(&self) -> impl Iterator<Item = &HeldKey> {
-        self.locks.values()
+    pub(crate) fn keys_and_relics(&self) -> impl Iterator<Item = (&OwnerId, NodeTime)> {
+        let keys = self.locks.values().map(|held| (&held.owner, held.expires_at));
+        let readers = self.readers.values().flat_map(|readers| &readers.ends);
+        keys.chain(readers.map(|(owner, end)| (owner, *end)))
     }
 
     /// Executes one operation, with somebody listening to everything.
@@ -214,6 +223,9 @@ impl NodeState {
             Operation::Enqueue(enqueue) => self
                 .may_vote(parameters, now)
                 .and_then(|()| self.enqueue(parameters, enqueue, now, subscribers)),
+            Operation::Downgrade(downgrade) => self
+                .may_vote(parameters, now)
+                .and_then(|()| self.downgrade(parameters, downgrade, now, subscribers)),
             Operation::Withdraw(withdraw) => Ok(self.withdraw(parameters, withdraw, now, subscribers)),
             Operation::WriteBack(write_back) => {
                 self.may_vote(parameters, now).and_then(|()| self.write_back(parameters, write_back, now))
@@ -237,6 +249,7 @@ impl NodeState {
     /// Forgets what is over. No later answer depends on it, unless the clock steps back.
     pub(crate) fn sweep(&mut self, now: NodeTime) {
         self.locks.retain(|_, held| !held.expires_at.is_past(now));
+        self.readers.retain(|_, readers| !readers.expires_at.is_past(now));
         self.counters.retain(|_, counter| !counter.expires_at.is_past(now));
         self.tombstones.retain(|_, expires_at| !expires_at.is_past(now));
         self.leaders.retain(|_, leader| !leader.expires_at.is_past(now));

@@ -1,8 +1,8 @@
 //! What tests look at in a node, and change behind its back.
 
 use crate::{
-    node::state::{NodeMetadata, NodeState, NodeTime, Quarantine},
-    values::Resource,
+    node::state::{NodeMetadata, NodeState, NodeTime, Quarantine, Readers},
+    values::{OwnerId, Resource},
 };
 
 impl NodeState {
@@ -21,6 +21,30 @@ impl NodeState {
             Some(until) => self.marks.insert(resource.clone(), until),
             None => self.marks.remove(resource),
         };
+    }
+
+    /// The readers of a resource, or what is left of them.
+    pub(crate) fn remembered_readers(&self, resource: &Resource, now: NodeTime) -> Option<&Readers> {
+        self.readers.get(resource).filter(|readers| !readers.expires_at.is_past(now))
+    }
+
+    pub(crate) fn forget_readers(&mut self, resource: &Resource) {
+        self.readers.remove(resource);
+    }
+
+    /// Ends the time of a reader, if others read on for longer than it would have: whether it is so.
+    pub(crate) fn end_reader(
+        &mut self,
+        resource: &Resource,
+        owner: &OwnerId,
+        at: NodeTime,
+        now: NodeTime,
+    ) -> bool {
+        let is_shared = self.readers(resource, now).is_some();
+        let Some(readers) = self.readers.get_mut(resource).filter(|_| is_shared) else { return false };
+        let last = readers.expires_at;
+        let end = readers.ends.get_mut(owner).filter(|end| **end < last);
+        end.map(|end| *end = at).is_some()
     }
 
     pub(crate) fn forget_leader(&mut self, resource: &Resource) {

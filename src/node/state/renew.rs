@@ -5,7 +5,7 @@ use crate::node::{
     parameters::QuorumParameters,
     state::{
         NodeState, NodeTime,
-        counters::{Counters, LARGEST_COUNTER, start, usable},
+        counters::{LARGEST_COUNTER, start, usable},
     },
 };
 
@@ -22,13 +22,40 @@ impl NodeState {
         self.note_quorum(parameters, now);
         let abstention = self.abstention_from_renewals(parameters, now);
         // The node may have forgotten a counter that was above the token, hence the minimum token.
-        let proves = are_below(&counters, token) && self.minimum_token()? <= token;
-        // Where the counter was lost, it comes back above the token: a node that forgot must not
-        // prove anything later either.
-        for (resource, found) in resources.iter().zip(&counters.found) {
+        let minimum_token = self.minimum_token()?;
+        let knows_none = |(resource, is_shared), found: &Option<u64>| {
+            let readers = self.readers(resource, now).filter(|_| is_shared);
+            readers.map_or_else(|| is_below(*found, token), |readers| readers.phase <= token)
+        };
+        let each = resources.each().zip(&counters.found);
+        let below: Vec<_> =
+            each.map(|(each, found)| minimum_token <= token && knows_none(each, found)).collect();
+        let proves = !below.contains(&false);
+        for (((resource, is_shared), found), is_below) in resources.each().zip(&counters.found).zip(below) {
+            // Where the counter was lost, it comes back above the token: a node that forgot must
+            // not prove anything later either.
             let regained = start(now).max(token + 1).min(LARGEST_COUNTER);
-            self.count(parameters, resource, found.map_or(regained, |found| found.max(token)), now);
-            self.own(resource, owner, *holds, *ttl, now);
+            let mut counter = found.map_or(regained, |found| found.max(token));
+            if !is_shared {
+                self.count(parameters, resource, counter, now);
+                self.own(resource, owner, *holds, *ttl, now);
+                continue;
+            }
+            // A run of readers that this begins has its phase at the token, or above all votes.
+            let is_new = self.readers(resource, now).is_none();
+            if is_new && !is_below {
+                counter = (counter.max(minimum_token) + 1).min(LARGEST_COUNTER);
+            }
+            self.count(parameters, resource, counter, now);
+            let epoch = if is_below {
+                token
+            } else if is_new {
+                counter
+            } else {
+                0
+            };
+            self.share(resource, owner, epoch, *ttl, now);
+            self.prolong_mark(parameters, resource, now);
         }
         let is_awaited = self.is_any_queued(resources, now);
         Ok(abstention
@@ -38,6 +65,6 @@ impl NodeState {
 
 /// Whether the node knows of no token above the lease's own: a counter that is missing may have been
 /// above it.
-pub(super) fn are_below(counters: &Counters, token: u64) -> bool {
-    !counters.is_any_missing() && counters.largest <= token
+pub(super) fn is_below(counter: Option<u64>, token: u64) -> bool {
+    counter.is_some_and(|counter| counter <= token)
 }

@@ -11,12 +11,13 @@ use crate::{
         },
         state::{Counter, LARGEST_COUNTER, NodeMetadata, NodeState, NodeTime},
     },
-    values::{Fingerprint, NodeError, Resource},
+    values::{Fingerprint, NodeError, OwnerId, Resource},
 };
 
 mod admission;
 mod guard;
 mod leading;
+mod readers;
 mod wait_queue;
 
 /// What a missing counter counts as when a test begins.
@@ -389,6 +390,7 @@ fn inspection_tells_the_holder_and_changes_nothing() {
         incarnation: incarnation.clone(),
         fingerprint: None,
         abstention: None,
+        readers: Vec::new(),
     };
     let free = seen(None, 0);
     assert_eq!(node.ask_in_vain(&inspect("a")), Answer::Inspected(free));

@@ -15,12 +15,21 @@ impl NodeState {
         subscribers: &mut Subscribers<'_>,
     ) -> Answer {
         let Unlock { resources, owner, notify, tombstone, is_awaited: leaves_mark } = unlock;
-        let mut deleted = 0;
+        let mut deleted = 0_u32;
         let mut is_awaited = false;
-        for resource in resources.iter() {
-            if self.held(resource, now).is_some_and(|held| held.owner == *owner) {
-                self.set_lock(resource, None);
-                deleted += 1;
+        for (resource, is_shared) in resources.each() {
+            let was_ours = if is_shared {
+                self.unshare(resource, owner, now)
+            } else {
+                let is_ours = self.held(resource, now).is_some_and(|held| held.owner == *owner);
+                if is_ours {
+                    self.set_lock(resource, None);
+                }
+                is_ours
+            };
+            deleted += u32::from(was_ours);
+            // Others may share it yet.
+            if was_ours && self.held(resource, now).is_none() {
                 let was_marked = self.marks.remove(resource).is_some_and(|until| !until.is_past(now));
                 if *notify {
                     // Waiters go before newcomers, if there are any that are known.

@@ -66,7 +66,7 @@ impl<'a> Subscribers<'a> {
 }
 
 impl NodeState {
-    /// Wakes the first in the queue if the resource is free.
+    /// Wakes the first in the queue if it can have the resource.
     pub(super) fn wake_next(
         &mut self,
         parameters: &QuorumParameters,
@@ -74,12 +74,13 @@ impl NodeState {
         now: NodeTime,
         subscribers: &mut Subscribers<'_>,
     ) {
-        if self.held(resource, now).is_none() {
+        if self.held(resource, now).is_none() || self.readers(resource, now).is_some() {
             self.next_in_queue(parameters, resource, None, now, subscribers);
         }
     }
 
-    /// The waiter whose turn it is. It is woken, unless it is the one that asks. That one may be
+    /// The waiter whose turn it is. It is woken, unless it is the one that asks, or waits to write
+    /// what is shared. The one that asks may be
     /// out of the queue because it had a vote and gave it back: then its ticket counts. A waiter
     /// that does not listen is gone, and is taken out. The second goes before a first that was
     /// woken and has not come for most of a hand-over, and is woken together with it from then on.
@@ -96,13 +97,19 @@ impl NodeState {
             let head = queue.entries.first()?.clone();
             let second = queue.entries.get(1).map(|entry| entry.waiter.clone());
             let woken = queue.woken.as_ref().filter(|(waiter, _)| *waiter == head.waiter).map(|(_, at)| *at);
-            let is_overdue = woken.is_some_and(|at| (at + parameters.hand_over * 3 / 4).is_past(now));
+            // Not where it waits for others to stop reading.
+            let is_blocked = self.held(resource, now).is_some() && !names::is_reader(&head.waiter);
+            let is_overdue =
+                !is_blocked && woken.is_some_and(|at| (at + parameters.hand_over * 3 / 4).is_past(now));
             if let Some(Asking { waiter, ticket }) = asking {
                 let is_second = second.as_ref().is_none_or(|second| second == waiter);
                 if head.waiter == *waiter || (ticket > 0 && ticket < head.ticket) || (is_overdue && is_second)
                 {
                     return Some(waiter.clone());
                 }
+            }
+            if !head.ends.is_past(now) && is_blocked {
+                return Some(head.waiter);
             }
             if !head.ends.is_past(now) && subscribers.tell_heard(names::turn(resource, &head.waiter)) {
                 if woken.is_none()

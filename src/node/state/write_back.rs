@@ -3,7 +3,10 @@
 use crate::node::{
     operation::{Answer, WriteBack},
     parameters::QuorumParameters,
-    state::{NodeState, NodeTime, counters::usable},
+    state::{
+        NodeState, NodeTime,
+        counters::{start, usable},
+    },
 };
 
 impl NodeState {
@@ -17,11 +20,22 @@ impl NodeState {
         let token = usable(*token)?;
         let lookup = self.look_up(resources, owner, now);
         let counters = self.counters(resources, now)?;
-        if !lookup.is_all_ours || counters.largest_or_start(now) > token {
+        let may_stand = resources.each().zip(&counters.found).all(|((resource, is_shared), found)| {
+            // While readers have it, no writer's token is above that of the first of them.
+            let largest =
+                if is_shared { self.readers(resource, now).map(|readers| readers.phase) } else { *found };
+            largest.unwrap_or_else(|| start(now)) <= token
+        });
+        if !lookup.is_all_ours || !may_stand {
             return Ok(Answer::NotWrittenBack { counter: counters.largest });
         }
-        for resource in resources.iter() {
-            self.count(parameters, resource, token, now);
+        for ((resource, is_shared), found) in resources.each().zip(&counters.found) {
+            if is_shared {
+                self.raise(resource, token, now);
+                self.count(parameters, resource, found.unwrap_or_else(|| start(now)).max(token), now);
+            } else {
+                self.count(parameters, resource, token, now);
+            }
         }
         Ok(Answer::WrittenBack)
     }

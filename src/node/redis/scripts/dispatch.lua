@@ -1,10 +1,11 @@
 -- dispatch.lua  KEYS resources of all operations  ARGV fingerprint, incarnation, counter ttl, guard and max ttl and hand-over, operations ...  ->  answers
 --
--- Each is a name, the number of its resources, and its arguments. What is asked for most,
--- to lock, to unlock and to renew one resource, comes without the number and has a short way here:
--- in as few steps as can be, and without the functions of the others. What it finds out of the
--- ordinary is left to `lock_any` and its like, before it writes anything but the counter of a lock,
--- which it counts up first and down again.
+-- Each is a name, the number of its resources, and its arguments; where any of the resources is
+-- shared, `shared` and which they are goes before: `01` if it is the second of two. What is asked
+-- for most, to lock, to unlock and to renew one resource, comes without the number and has a short
+-- way here: in as few steps as can be, and without the functions of the others. What it finds out
+-- of the ordinary is left to `lock_any` and its like, before it writes anything but the counter of a
+-- lock, which it counts up first and down again.
 --
 --   lock          owner, ttl: without a hint
 --   renew         owner, holds, ttl, token
@@ -12,15 +13,18 @@
 --                 known that others wait
 --   release       owner: notifies, leaves no tombstone
 --   release_late  owner: notifies, leaves a tombstone unless it deletes
+--   share         owner, ttl: a lock of a shared resource, without a hint
+--   unshare       owner: the release of one
+--   unshare_late  owner: leaves a tombstone unless the owner was a reader
 --
--- Both kinds of release are for resources without a brace in their names.
+-- All kinds of release are for resources without a brace in their names.
 --
 -- Where there are signs of tombstones, wait queues or marks, a short way asks whether there is a
 -- queue of its resource, or a mark if that matters to it, and is left if there is.
 local largest_counter = 9007199254740991
 -- Locals, because a global is looked up by its name at each use.
 local keys, words, call, type, find = KEYS, ARGV, redis.pcall, type, string.find
-local node, minimum_token, has_signs
+local node, minimum_token, has_signs, time
 local answers, answered, key, at, last = {}, 0, 1, 5, #words
 
 -- By Redisson's rule: no braces of ours where the resource has one.
@@ -30,7 +34,7 @@ end
 
 while at <= last do
   local name, owner, resource = words[at], words[at + 1], keys[key]
-  local arity, answer, is_usual
+  local arity, answer, is_usual, shared, is_taken
 
   if name == 'release' or name == 'release_late' or name == 'unlock' then
     local channel
@@ -52,19 +56,20 @@ while at <= last do
       answer = type(heard) == 'table' and { 'error', heard.err } or 1
     end
 
-  elseif name == 'lock' or name == 'renew' then
+  elseif name == 'lock' or name == 'renew' or name == 'share' then
     -- The minimum token of a node that votes: its metadata names this quorum and the incarnation
     -- that the connection knows, and there is no quarantine. Mostly there is no tombstone, wait
     -- queue or mark either, nor, for a lock, the resource, and one question answers all.
-    local fields
+    local fields, found
+    local readers = name == 'share' and $READERS .. resource .. '}'
     if minimum_token == nil then
       local metadata = call('HMGET', $METADATA, 'fingerprint', 'incarnation', 'minimum_token')
       minimum_token = metadata[1] == words[1] and metadata[2] == words[2] and metadata[3]
       -- To read a number costs about a fifth of a command.
       minimum_token = minimum_token == '0' and 0 or (minimum_token and find(minimum_token, '^[1-9]%d*$') and tonumber(minimum_token))
-      local found = call('EXISTS', $QUARANTINE, $ANY, resource)
+      found = readers and call('EXISTS', $QUARANTINE, $ANY, resource, readers) or call('EXISTS', $QUARANTINE, $ANY, resource)
       fields = found == 0 and 0 or call('HLEN', resource)
-      has_signs = type(found) ~= 'number' or found > (fields == 0 and 0 or 1)
+      has_signs = type(found) ~= 'number' or found > (fields == 0 and 0 or readers and 2 or 1)
       minimum_token = not (has_signs and call('EXISTS', $QUARANTINE) ~= 0) and minimum_token
     end
     is_usual = minimum_token and not (has_signs and call('EXISTS', $TOMBSTONE .. braced(resource) .. ':' .. owner) ~= 0)
@@ -85,7 +90,7 @@ while at <= last do
         end
         answer = type(remaining) == 'table' and { 'error', remaining.err } or 1
       end
-    else
+    elseif name == 'lock' then
       arity = 2
       local ttl, counter = words[at + 2], $COUNTER .. braced(resource)
       fields = is_usual and (fields or call('HLEN', resource))
@@ -125,24 +130,108 @@ while at <= last do
           answer = { 'held', 0, holder, remaining, number }
         end
       end
+    else
+      arity = 2
+      local ttl, counter = tonumber(words[at + 2]), $COUNTER .. braced(resource)
+      fields = is_usual and (fields or call('HLEN', resource))
+      is_usual = (fields == 0 or fields == 1) and not (has_signs
+        and call('EXISTS', $QUEUE .. resource .. '}', $MARK .. resource .. '}') ~= 0)
+      local remembered = is_usual and call('PTTL', counter)
+      is_usual = type(remembered) == 'number' and remembered >= tonumber(words[3])
+      local vote, last
+      if is_usual and fields == 1 then
+        -- Who joins readers gets their vote. The counter is there, too, as they left it.
+        local text = string.match(call('HMGET', resource, $SHARED)[1] or '', '^[1-9]%d*:([1-9]%d*)$')
+        last = text and call('GET', counter) == text and tonumber(call('ZRANGE', readers, '-1', '-1', 'WITHSCORES')[2])
+        vote = tonumber(text)
+        is_usual = last and vote >= minimum_token and vote <= largest_counter
+      else
+        vote = is_usual and (found == 0 or call('EXISTS', readers) == 0) and call('INCR', counter)
+        is_usual = type(vote) == 'number' and vote > minimum_token and vote <= largest_counter
+        if not is_usual and type(vote) == 'number' then
+          call('DECR', counter)
+        end
+      end
+      if is_usual then
+        time = time or (node and node.known_time) or call('TIME')
+        time = time[1] and time
+      end
+      -- Numbers become text in two halves: `text_of` says why.
+      local format, micro = string.format, is_usual and time and tonumber(time[2])
+      local now = micro and time[1] * 1000 + (micro - micro % 1000) / 1000
+      if now and (not last or last >= now) then
+        local ends, done = format('%d%07d', (now + ttl) / 10000000, (now + ttl) % 10000000), nil
+        if last then
+          done = call('ZADD', readers, 'NX', ends, owner)
+          if done == 1 then
+            call('ZREMRANGEBYSCORE', readers, '-inf', format('(%d%07d', now / 10000000, now % 10000000))
+          end
+          if done == 1 and last < now + ttl then
+            done = call('PEXPIREAT', readers, ends)
+            done = done == 1 and call('PEXPIREAT', resource, ends) or done
+          end
+        else
+          local phase = vote < 10000000 and format('%d', vote) or format('%d%07d', vote / 10000000, vote % 10000000)
+          done = call('ZADD', readers, ends, owner)
+          done = done == 1 and call('PEXPIREAT', readers, ends) or done
+          done = done == 1 and call('HSET', resource, $SHARED, phase .. ':' .. phase) or done
+          done = done == 1 and call('PEXPIREAT', resource, ends) or done
+          if done ~= 1 and type(call('DEL', resource, readers)) == 'table' then
+            call('HDEL', resource, $SHARED)
+            call('ZREM', readers, owner)
+          end
+        end
+        -- One that is a reader already may be so for longer.
+        if done ~= 0 then
+          answer = done == 1 and vote or { 'error', type(done) == 'table' and done.err or tostring(done) }
+        end
+      end
+    end
+
+  elseif name == 'unshare' or name == 'unshare_late' then
+    arity = 1
+    local readers = $READERS .. resource .. '}'
+    is_taken = call('ZREM', readers, owner) == 1
+    -- Mostly there is nobody left, nor any tombstone, wait queue or mark, and one question answers
+    -- both.
+    local left = is_taken and not has_signs and (has_signs == nil and call('EXISTS', readers, $ANY) or call('EXISTS', readers))
+    if left == 0 then
+      is_usual = call('HDEL', resource, $SHARED) == 1
+    elseif left == 1 then
+      -- The key of a resource ends with its last reader; at once, if that one is over.
+      local ends = call('ZRANGE', readers, '-1', '-1', 'WITHSCORES')[2]
+      if ends and call('HMGET', resource, $SHARED)[1] and call('PEXPIREAT', readers, ends) == 1 and call('PEXPIREAT', resource, ends) == 1 then
+        left = call('EXISTS', readers)
+        is_usual, answer = left == 0, left == 1 and 1 or nil
+      end
+    end
+    if is_usual then
+      local heard = call('PUBLISH', $CHANNEL .. '{' .. resource .. '}', '0')
+      answer = type(heard) == 'table' and { 'error', heard.err } or 1
     end
   end
 
   local count, first = 1, at + 1
   if not arity then
+    if name == 'shared' then
+      shared, name, first = words[first], words[first + 1], first + 2
+    end
     node = node or define(braced)
     node.need(name)
     count, first, arity = words[first], first + 1, node.arity[name]
   end
   if not answer then
     node = node or define(braced)
+    if time then
+      node.known_time = time
+    end
     local arguments
-    if name == 'release' then
-      name, arguments = 'unlock_any', { owner, '10' }
-    elseif name == 'release_late' then
-      name, arguments = 'unlock_any', { owner, '11' }
-    elseif name == 'lock' then
-      name, arguments = 'lock_any', { owner, words[first + 1], '0' }
+    if name == 'release' or name == 'unshare' then
+      shared, name, arguments = name == 'unshare' and '1', 'unlock_any', { owner, '10', is_taken }
+    elseif name == 'release_late' or name == 'unshare_late' then
+      shared, name, arguments = name == 'unshare_late' and '1', 'unlock_any', { owner, '11', is_taken }
+    elseif name == 'lock' or name == 'share' then
+      shared, name, arguments = name == 'share' and '1', 'lock_any', { owner, words[first + 1], '0' }
     else
       arguments = { unpack(words, first, first + arity - 1) }
       name = (name == 'unlock' or name == 'renew') and name .. '_any' or name
@@ -152,6 +241,13 @@ while at <= last do
     local resources = {}
     for i = 1, count do
       resources[i] = keys[key + i - 1]
+    end
+    if shared then
+      node.need('share')
+      resources.is_shared = {}
+      for i = 1, count do
+        resources.is_shared[i] = string.sub(shared, i, i) == '1'
+      end
     end
     local is_done, result = pcall(node[name], resources, unpack(arguments))
     -- Of the errors, tables are answers, unless they are those of commands; before version 7, those

@@ -16,9 +16,9 @@ local node = {
   arity = {},
 }
 
--- Sees to it that a function is defined.
+-- Sees to it that a function is defined; `share` stands for all those of readers.
 function node.need(name)
   if not node[name] then
-    node.define_others()
+    node.define(name)
   end
 end

@@ -33,12 +33,21 @@ function node.entry_ttl_left(resource, waiter)
   return left >= 0 and left or nil
 end
 
+-- Wakes the first in the queue if it can have the resource.
+function node.wake_next(resource)
+  local held = node.holder(resource)
+  node.need('share')
+  if not held or node.readers(resource, held) then
+    node.next_in_queue(resource, held)
+  end
+end
+
 -- The waiter whose turn it is, nil if there is no queue. It is woken, unless it is the one that
--- asks. That one may be out of the queue because it had a vote and gave it back: then its ticket
--- counts. A waiter that does not listen is gone, and is taken out. The second goes before a first
--- that was woken and has not come for most of a hand-over, and is woken together with it from then
--- on.
-function node.next_in_queue(resource, asking, ticket)
+-- asks, or waits for others to stop reading what is held. The one that asks may be out of the queue
+-- because it had a vote and gave it back: then its ticket counts. A waiter that does not listen is
+-- gone, and is taken out. The second goes before a first that was woken and has not come for most of
+-- a hand-over, and is woken together with it from then on.
+function node.next_in_queue(resource, is_held, asking, ticket)
   while true do
     local first = redis.call('ZRANGE', $QUEUE .. resource .. '}', 0, 1, 'WITHSCORES')
     local head, second = first[1], first[3]
@@ -49,12 +58,16 @@ function node.next_in_queue(resource, asking, ticket)
       return asking
     end
     local woken, at = node.woken(resource)
-    local is_overdue = woken == head and node.milliseconds() > at + math.ceil(node.hand_over * 3 / 4)
+    local is_blocked = is_held and string.sub(head, -#$READER_SUFFIX) ~= $READER_SUFFIX
+    local is_overdue = not is_blocked and woken == head and node.milliseconds() > at + math.ceil(node.hand_over * 3 / 4)
     if asking and (not second or second == asking) and is_overdue then
       return asking
     end
-    local turn = $CHANNEL .. $TURN .. resource .. '}:' .. head
-    if node.entry_ttl_left(resource, head) and redis.call('PUBLISH', turn, '0') > 0 then
+    local turn, left = $CHANNEL .. $TURN .. resource .. '}:' .. head, node.entry_ttl_left(resource, head)
+    if left and is_blocked then
+      return head
+    end
+    if left and redis.call('PUBLISH', turn, '0') > 0 then
       -- A waiter that was woken before keeps the time of its first wake.
       if woken ~= head then
         local now = node.text_of(node.milliseconds())

@@ -51,17 +51,18 @@ function node.has_queue(resource)
   return node.signs().has_any and redis.call('EXISTS', $QUEUE .. resource .. '}') == 1
 end
 
--- Whether anybody is queued; the first is woken then if the resource is free. To wake is best
+-- Whether anybody is queued; the first is woken then if it can have the resource. To wake is best
 -- effort: without it, the first in the queue comes by itself.
 function node.is_awaited(resource)
   if not node.has_queue(resource) then
     return false
   end
-  if redis.call('EXISTS', resource) == 1 then
+  -- There, but no readers are: one question, which counts the one twice.
+  if redis.call('EXISTS', resource, resource, $READERS .. resource .. '}') == 2 then
     return true
   end
-  node.need('next_in_queue')
-  pcall(node.next_in_queue, resource)
+  node.need('wake_next')
+  pcall(node.wake_next, resource)
   return node.has_queue(resource)
 end
 
@@ -114,32 +115,42 @@ function node.holder(resource)
   end
   local ttl, field = redis.call('PTTL', resource), fields == 1 and redis.call('HGETALL', resource) or {}
   local owner, holds = field[1] or false, field[2] or '0'
-  return { owner = owner and #owner <= 128 and owner, holds = #holds <= 16 and holds or '0', ttl = ttl }
+  return { owner = owner and #owner <= 128 and owner, holds = #holds <= 16 and holds or '0', ttl = ttl, text = holds }
 end
 
 -- Whether this is what a lock of ours or Redisson's looks like: one field `<uuid>:<number>` with
--- the holds. Any other hash may be an application's own data, which must not be given a ttl.
+-- the holds, or the one that stands for readers. Any other hash may be an application's own data,
+-- which must not be given a ttl.
 function node.is_lock(held)
-  return held.owner and string.find(held.owner, '^%x+%-%x+%-%x+%-%x+%-%x+:%d+$') and (node.usable(held.holds) or 0) > 0
+  return held.owner == $SHARED
+    or held.owner and string.find(held.owner, '^%x+%-%x+%-%x+%-%x+%-%x+:%d+$') and (node.usable(held.holds) or 0) > 0
 end
 
 -- All that an operation has to know of its resources: what is left of the ttl of each that is held,
--- whether all are the owner's, which other owner holds one longest, and the counters: their names,
--- each, and the largest.
+-- the readers of each that is shared, whether all are the owner's, which other owner holds one
+-- longest, and the counters: their names, each, and the largest.
 function node.look_up(resources, owner)
   local seen = { ttls = {}, endless = {}, counters = {}, found = {}, largest = 0, is_all_ours = true, is_any_missing = false }
+  local is_shared = resources.is_shared
+  if is_shared then
+    seen.readers = {}
+  end
   for i = 1, #resources do
-    local held = node.holder(resources[i])
+    local held, readers = node.holder(resources[i]), nil
     if held then
       seen.ttls[i] = held.ttl
       if held.ttl < 0 and node.is_lock(held) then
         seen.endless[#seen.endless + 1] = resources[i]
       end
     end
-    if not held or held.owner ~= owner then
+    if is_shared and is_shared[i] then
+      readers = held and node.readers(resources[i], held, owner)
+      seen.readers[i] = readers
+      seen.is_all_ours = seen.is_all_ours and readers and readers.is_ours
+    elseif not held or held.owner ~= owner then
       seen.is_all_ours = false
     end
-    if held and held.owner ~= owner then
+    if held and not readers and (held.owner ~= owner or is_shared and is_shared[i]) then
       -- A key without a ttl would be waited for for ever: it counts as held for the longest ttl
       -- there is.
       local remaining = held.ttl < 0 and node.max_ttl or held.ttl

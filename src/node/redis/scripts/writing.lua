@@ -38,7 +38,8 @@ function node.unmark(resource)
   end
 end
 
--- Makes all resources the owner's, with these counters and holds (nil: as they are).
+-- Makes all resources the owner's but those that are shared, with these counters and holds (nil: as
+-- they are).
 --
 -- A script cannot undo, so the order matters. The counters come first: SET is what a server without
 -- memory, a replica or one that cannot persist refuses, it says so at a script's first write only,
@@ -48,18 +49,21 @@ end
 -- high, or resources of which some are owned for the ttl: both as after a reply that was lost, and
 -- the unlock that follows every error takes the latter back.
 function node.own(resources, owner, seen, values, holds, ttl)
+  local is_shared = resources.is_shared
   for i = 1, #resources do
     node.count(seen.counters[i], values[i])
   end
   for i = 1, #resources do
-    if not seen.ttls[i] or seen.ttls[i] < tonumber(ttl) then
+    if not (is_shared and is_shared[i]) and (not seen.ttls[i] or seen.ttls[i] < tonumber(ttl)) then
       redis.call('PEXPIRE', resources[i], ttl)
     end
   end
   for i = 1, holds and #resources or 0 do
-    redis.call('HSET', resources[i], owner, holds)
-    if not seen.ttls[i] then
-      redis.call('PEXPIRE', resources[i], ttl)
+    if not (is_shared and is_shared[i]) then
+      redis.call('HSET', resources[i], owner, holds)
+      if not seen.ttls[i] then
+        redis.call('PEXPIRE', resources[i], ttl)
+      end
     end
   end
 end

@@ -46,7 +46,7 @@ impl Scene {
     }
 
     fn lock(&self, resource: &Resource, owner: u32) -> Reply {
-        let (resources, owner) = (Arc::new([resource.clone()]), owner_id(owner));
+        let (resources, owner) = ([resource.clone()].into(), owner_id(owner));
         self.call(Operation::Lock(Lock {
             resources,
             owner,
@@ -57,7 +57,7 @@ impl Scene {
     }
 
     fn unlock(&self, resource: &Resource, owner: u32, notify: bool) -> Reply {
-        let (resources, owner) = (Arc::new([resource.clone()]), owner_id(owner));
+        let (resources, owner) = ([resource.clone()].into(), owner_id(owner));
         self.call(Operation::Unlock(Unlock {
             resources,
             owner,

@@ -84,13 +84,13 @@ impl Scene {
     }
 
     fn lock(&self, number: u32) -> Reply {
-        let (resources, owner) = (Arc::new([resource("r")]), owner(number));
+        let (resources, owner) = ([resource("r")].into(), owner(number));
         let lock = Lock { resources, owner, ttl: Duration::from_secs(1), hint: 0, has_turn: false };
         self.node.call(Request::one(Operation::Lock(lock), self.clock.now() + Duration::from_secs(60)))
     }
 
     fn unlock_for(&self, number: u32, time: Duration) -> Reply {
-        let (resources, owner) = (Arc::new([resource("r")]), owner(number));
+        let (resources, owner) = ([resource("r")].into(), owner(number));
         let unlock =
             Unlock { resources, owner, notify: true, tombstone: Tombstone::Never, is_awaited: false };
         self.node.call(Request::one(Operation::Unlock(unlock), self.clock.now() + time))

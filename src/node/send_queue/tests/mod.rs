@@ -3,7 +3,7 @@ use futures::FutureExt;
 use super::*;
 use crate::{
     node::{
-        ForceUnlock, Inspect, Lock, Tombstone, Unlock, Withdraw,
+        ForceUnlock, Inspect, Lock, Resources, Tombstone, Unlock, Withdraw,
         request::{LARGEST_GROUP, MOST_OPERATIONS, MOST_RESOURCES},
     },
     values::{OwnerId, Resource},
@@ -27,8 +27,8 @@ fn owner(number: u32) -> OwnerId {
     OwnerId::from_wire(format!("me:{number}").as_bytes())
 }
 
-fn resources() -> Arc<[Resource]> {
-    Arc::new([Resource::new("r").unwrap()])
+fn resources() -> Resources {
+    [Resource::new("r").unwrap()].into()
 }
 
 fn lock(number: u32) -> Operation {

@@ -12,13 +12,13 @@ use redis::{Cmd, Connection, PushKind, Value};
 
 use self::{
     sameness::{contents, is_near, is_same_answer},
-    steps::{Draft, Number, Question, TestStep, Topic, crowd, registration, step},
+    steps::{Draft, Number, Question, TestStep, Topic, crowd, readers, registration, step},
 };
 use crate::{
     node::{
-        Abstention, Answer, Enqueue, ForceUnlock, HeldBy, Holder, Init, Inspect, Inspection, Lock, NewNodes,
-        Observation, Observe, Operation, Proclaim, Proclamation, Queued, QuorumParameters, Reconfigure,
-        Register, Renew, Resources, RestartGuard, Tombstone, Unlock, Withdraw, WriteBack, names,
+        Abstention, Answer, Downgrade, Enqueue, ForceUnlock, HeldBy, Holder, Init, Inspect, Inspection, Lock,
+        NewNodes, Observation, Observe, Operation, Proclaim, Proclamation, Queued, QuorumParameters,
+        Reconfigure, Register, Renew, Resources, RestartGuard, Tombstone, Unlock, Withdraw, WriteBack, names,
         operation::samples::{owner, parameters, resource},
         redis::script::tests::server::Server,
         state::{
@@ -35,7 +35,8 @@ mod steps;
 /// `a` and `{a}` share their derived names.
 const RESOURCES: [&str; 7] = ["a", "b", "{a}", "x{y", "z}", "n\nl", "0\0"];
 const OWNERS: [&str; 3] = ["u:1", "u:2", "u:3"];
-const WAITERS: [&str; 4] = ["w:1", "w:2", "w:3", "w:4"];
+/// Half of them wait to share what they wait for.
+const WAITERS: [&str; 4] = ["w:1", "w:2:shared", "w:3:shared", "w:4"];
 
 /// Long enough for no mark to be over within a run.
 const HAND_OVER: Duration = Duration::from_secs(15);
@@ -64,10 +65,11 @@ impl Pair<'_> {
     }
 
     fn operation(&self, draft: &Draft, index: u64) -> Operation {
-        let mut names: Vec<Resource> = draft.resources.iter().map(|name| resource(name)).collect();
-        names.sort();
-        let first = names[0].clone();
-        let resources: Resources = names.into();
+        let mut each: Vec<(Resource, bool)> =
+            draft.resources.iter().map(|name| resource(name)).zip(draft.shared).collect();
+        each.sort();
+        let first = each[0].0.clone();
+        let resources: Resources = each.into_iter().collect();
         let owner = owner(draft.owner);
         // No two ttls of one run are so near that the tolerance could change which of them is the
         // longer.
@@ -96,6 +98,11 @@ impl Pair<'_> {
                 let lock = Lock { resources, owner, ttl, hint: 0, has_turn: true };
                 let (waiter, ticket) = (self::owner(waiter), self.number(ticket));
                 Operation::Enqueue(Enqueue { lock, resource, waiter, ticket, entry_ttl, only_waits })
+            }
+            Question::Downgrade { writer } => {
+                let resources = Resources::from([first]).shared();
+                let lock = Lock { resources, owner, ttl, hint: 0, has_turn: true };
+                Operation::Downgrade(Downgrade { lock, writer: self::owner(writer) })
             }
             Question::Withdraw { waiter } => {
                 Operation::Withdraw(Withdraw { resource: first, waiter: self::owner(waiter) })
@@ -204,6 +211,18 @@ impl Pair<'_> {
                 self.server.get::<i64>(redis::cmd("PEXPIRE").arg(name).arg(0));
                 self.state.set_lock(&resource(name), None);
             }
+            TestStep::LoseReaders(name) => {
+                self.server.get::<i64>(redis::cmd("DEL").arg(names::readers(&resource(name))));
+                self.state.forget_readers(&resource(name));
+            }
+            TestStep::EndReader(name, reader) => {
+                let at = NodeTime::from_epoch(1);
+                if self.state.end_reader(&resource(name), &owner(reader), at, before) {
+                    let mut command = redis::cmd("ZADD");
+                    command.arg(names::readers(&resource(name))).arg("XX").arg(1).arg(reader);
+                    self.server.get::<i64>(&command);
+                }
+            }
             TestStep::LoseCounter(name) => {
                 self.server.get::<i64>(redis::cmd("DEL").arg(names::counter(&resource(name))));
                 self.state.set_counter(&resource(name), None);
@@ -213,12 +232,12 @@ impl Pair<'_> {
                 self.server.get::<i64>(redis::cmd("DEL").arg(key.as_bytes()));
                 self.state.forget_leader(&resource(name));
             }
-            TestStep::SetCounter(name, number) => {
-                let value = self.number(number);
+            TestStep::SetCounter(name, number, lives) => {
+                let (value, seconds) = (self.number(number), if *lives { 5000 } else { 100 });
                 let mut command = redis::cmd("SET");
-                command.arg(names::counter(&resource(name))).arg(value).arg("PX").arg(100_000);
+                command.arg(names::counter(&resource(name))).arg(value).arg("PX").arg(seconds * 1000);
                 self.server.get::<String>(&command);
-                let expires_at = before + Duration::from_secs(100);
+                let expires_at = before + Duration::from_secs(seconds);
                 self.state.set_counter(&resource(name), Some(Counter { value, expires_at }));
             }
             TestStep::SetMetadata { minimum_token, is_ours } => {
@@ -309,6 +328,8 @@ impl Pair<'_> {
                 self.server.get(redis::cmd("ZRANGE").arg(&key).arg(0).arg(-1))
             } else if key.starts_with(b"redquorum:entry_ttl:") {
                 self.compare_entry_ttls(state, &key, now)?
+            } else if key.starts_with(b"redquorum:readers:") {
+                self.compare_readers(state, &key, now)?
             } else if key.starts_with(b"redquorum:woken:") {
                 // The time of the first call, and the waiter.
                 let value: Vec<u8> = self.server.get(redis::cmd("GET").arg(&key));
@@ -348,6 +369,9 @@ impl Pair<'_> {
                     is_near(at(value).unwrap(), at(expected).unwrap()),
                     "renewals count from another time"
                 );
+            } else if expected.len() == 1 {
+                // The pure node does not keep what it has forgotten the readers of.
+                prop_assert_eq!(&value[..1], expected, "{}", key.escape_ascii());
             } else {
                 prop_assert_eq!(value, expected, "{}", key.escape_ascii());
             }
@@ -374,10 +398,7 @@ impl Pair<'_> {
         key: &[u8],
         now: NodeTime,
     ) -> Result<Vec<Vec<u8>>, TestCaseError> {
-        let entry_ttls: Vec<(Vec<u8>, f64)> =
-            self.server.get(redis::cmd("ZRANGE").arg(key).arg(0).arg(-1).arg("WITHSCORES"));
-        let entry_ttls: BTreeMap<Vec<u8>, u64> =
-            entry_ttls.into_iter().map(|(waiter, ends)| (waiter, ends as u64)).collect();
+        let entry_ttls = self.ends(key);
         let name = RESOURCES.map(resource).into_iter().find(|name| names::entry_ttls(name) == key);
         let queue = name.as_ref().and_then(|name| state.wait_queue(name, now));
         for entry in queue.into_iter().flat_map(|queue| queue.entries()) {
@@ -388,6 +409,33 @@ impl Pair<'_> {
             );
         }
         Ok(entry_ttls.into_keys().collect())
+    }
+
+    /// Those who share a resource, if each does for about as long as it should.
+    fn compare_readers(
+        &mut self,
+        state: &NodeState,
+        key: &[u8],
+        now: NodeTime,
+    ) -> Result<Vec<Vec<u8>>, TestCaseError> {
+        let ends = self.ends(key);
+        let name = RESOURCES.map(resource).into_iter().find(|name| names::readers(name) == key);
+        let readers = name.as_ref().and_then(|name| state.remembered_readers(name, now));
+        for (reader, expected) in readers.into_iter().flat_map(|readers| &readers.ends) {
+            let end = ends.get(reader.as_bytes()).copied().map(Duration::from_millis);
+            prop_assert!(
+                end.is_some_and(|end| is_near(end, expected.since_epoch())),
+                "{reader}: {expected:?}, {end:?}"
+            );
+        }
+        Ok(ends.into_keys().collect())
+    }
+
+    /// The members of a sorted set that are times, and these.
+    fn ends(&mut self, key: &[u8]) -> BTreeMap<Vec<u8>, u64> {
+        let ends: Vec<(Vec<u8>, f64)> =
+            self.server.get(redis::cmd("ZRANGE").arg(key).arg(0).arg(-1).arg("WITHSCORES"));
+        ends.into_iter().map(|(member, end)| (member, end as u64)).collect()
     }
 
     fn compare_metadata(&mut self, state: &NodeState) -> Result<(), TestCaseError> {
@@ -477,7 +525,7 @@ fn the_script_and_the_pure_node_agree() {
     let server = RefCell::new(Server::start());
     let ear = RefCell::new(server.borrow().listen(std::iter::empty()));
     let config = ProptestConfig {
-        cases: 600,
+        cases: 1000,
         max_shrink_iters: 2000,
         failure_persistence: None,
         ..ProptestConfig::default()
@@ -485,8 +533,8 @@ fn the_script_and_the_pure_node_agree() {
     // The short ways are for nodes that are registered, which by chance they rarely are for long.
     let registered =
         TestStep::Call { guard: RestartGuard::Off, knows_incarnation: true, drafts: vec![registration()] };
-    let start = (prop::bool::weighted(0.8), prop_oneof![2 => Just(Vec::new()), 1 => crowd()]);
-    let steps = (start, vec(step(), 1..30)).prop_map(move |((is_registered, crowd), steps)| {
+    let start = (prop::bool::weighted(0.8), prop_oneof![2 => Just(Vec::new()), 1 => crowd(), 2 => readers()]);
+    let steps = (start, vec(step(), 1..22)).prop_map(move |((is_registered, crowd), steps)| {
         let registration = is_registered.then(|| registered.clone());
         registration.into_iter().chain(crowd).chain(steps).collect::<Vec<_>>()
     });

@@ -4,6 +4,7 @@
 
 mod agreement;
 mod decoding;
+mod readers;
 mod refusals;
 mod server;
 mod shapes;

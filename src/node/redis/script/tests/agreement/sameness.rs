@@ -9,8 +9,17 @@ pub(super) fn contents(state: &NodeState, now: NodeTime) -> Contents {
     let mut contents = Contents::new();
     for name in RESOURCES.map(resource) {
         if let Some(HeldKey { owner, holds, expires_at }) = state.held(&name, now) {
-            let value = vec![owner.as_bytes().to_vec(), holds.to_string().into_bytes()];
-            contents.insert(name.as_bytes().to_vec(), (value, expires_at.remaining(now)));
+            let readers = state.remembered_readers(&name, now);
+            let held_as = match readers.filter(|_| owner.is_of_readers()) {
+                Some(readers) => Some(format!("{}:{}", readers.phase, readers.epoch)),
+                None => Some(holds.to_string()).filter(|_| !owner.is_of_readers()),
+            };
+            let value = [owner.as_bytes().to_vec()].into_iter().chain(held_as.map(String::into_bytes));
+            contents.insert(name.as_bytes().to_vec(), (value.collect(), expires_at.remaining(now)));
+        }
+        if let Some(readers) = state.remembered_readers(&name, now) {
+            let owners = readers.ends.keys().map(|owner| owner.as_bytes().to_vec()).collect();
+            contents.insert(names::readers(&name), (owners, readers.expires_at.remaining(now)));
         }
         if let Some(Counter { value, expires_at }) = state.counter(&name, now) {
             let value = vec![value.to_string().into_bytes()];
@@ -79,9 +88,8 @@ pub(super) fn is_same_answer(
     now: NodeTime,
 ) -> bool {
     let is_same_held = |one: &Holder, other: &Holder| {
-        let is_same_resource = one.resource == other.resource || is_tie(operation, other, state, now);
-        is_same_resource
-            && one.owner == other.owner
+        let is_same_key = one.resource == other.resource && one.owner == other.owner;
+        (is_same_key || is_tie(operation, other, state, now))
             && one.counter == other.counter
             && is_near(one.remaining, other.remaining)
     };
@@ -111,6 +119,7 @@ pub(super) fn is_same_answer(
                 && one.incarnation == other.incarnation
                 && is_same_abstention(one.abstention, other.abstention)
                 && is_same_holder(one, other)
+                && are_same_readers(one, other)
         }
         (Answer::Observed(one), Answer::Observed(other)) => {
             let timeless = |of: &Observation| Observation { remaining: None, ..of.clone() };
@@ -143,8 +152,8 @@ fn is_same_ticket(one: &Queued, other: &Queued) -> bool {
         && is_near(Duration::from_micros(one.ticket), Duration::from_micros(other.ticket))
 }
 
-/// Whether this holder is as good as the first of those who tie: servers before 7.2 give the keys
-/// of one script ttls that begin a millisecond apart.
+/// Whether this holder is as good as the first of those who tie: the keys of one script may get ttls
+/// that begin a millisecond apart.
 fn is_tie(operation: &Operation, holder: &Holder, state: &NodeState, now: NodeTime) -> bool {
     let (Operation::Lock(Lock { resources, .. })
     | Operation::Enqueue(Enqueue { lock: Lock { resources, .. }, .. })
@@ -163,6 +172,13 @@ fn is_same_abstention(one: Option<Abstention>, other: Option<Abstention>) -> boo
         (Some(Abstention::Quarantined(one)), Some(Abstention::Quarantined(other))) => is_near(one, other),
         (one, other) => one == other,
     }
+}
+
+/// Those who end at about the same time may be in another order.
+fn are_same_readers(one: &Inspection, other: &Inspection) -> bool {
+    let left = |of: &Inspection| of.readers.iter().cloned().collect::<BTreeMap<_, _>>();
+    let (one, other) = (left(one), left(other));
+    one.keys().eq(other.keys()) && one.values().zip(other.values()).all(|(one, other)| is_near(*one, *other))
 }
 
 fn is_same_holder(one: &Inspection, other: &Inspection) -> bool {

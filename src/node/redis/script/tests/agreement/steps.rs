@@ -17,6 +17,7 @@ pub(super) enum Question {
     Renew { holds: u32, token: Number },
     Unlock { notify: bool, tombstone: Tombstone, is_awaited: bool },
     Enqueue { waiter: &'static str, ticket: Number, enters: bool, only_waits: bool, index: usize },
+    Downgrade { writer: &'static str },
     Withdraw { waiter: &'static str },
     ForceUnlock,
     Inspect,
@@ -31,6 +32,8 @@ pub(super) enum Question {
 pub(super) struct Draft {
     pub(super) question: Question,
     pub(super) resources: Vec<&'static str>,
+    /// Which of them are shared.
+    pub(super) shared: [bool; 3],
     pub(super) owner: &'static str,
     /// In steps of 20 s.
     pub(super) ttl: u64,
@@ -69,9 +72,14 @@ pub(super) enum TestStep {
         drafts: Vec<Draft>,
     },
     LoseLock(&'static str),
+    /// Nobody is known to share a resource, though it is shared.
+    LoseReaders(&'static str),
+    /// The time of a reader is over, while others read on.
+    EndReader(&'static str, &'static str),
     LoseCounter(&'static str),
     LoseLeader(&'static str),
-    SetCounter(&'static str, Number),
+    /// It lives for long, or is to be prolonged at its next use.
+    SetCounter(&'static str, Number, bool),
     SetMetadata {
         minimum_token: Number,
         is_ours: bool,
@@ -113,6 +121,7 @@ fn question() -> impl Strategy<Value = Question> {
             .prop_map(|(waiter, ticket, enters, only_waits, index)| {
                 Question::Enqueue { waiter, ticket, enters, only_waits, index }
             }),
+        2 => sample::select(&OWNERS[..]).prop_map(|writer| Question::Downgrade { writer }),
         2 => waiter().prop_map(|waiter| Question::Withdraw { waiter }),
         1 => Just(Question::ForceUnlock),
         1 => Just(Question::Inspect),
@@ -140,8 +149,14 @@ fn draft() -> impl Strategy<Value = Draft> {
         3 => sample::subsequence(&RESOURCES[..3], 1..=2),
         1 => sample::subsequence(&RESOURCES[..], 1..=3),
     ];
-    (question(), resources, sample::select(&OWNERS[..]), 1..4_u64)
-        .prop_map(|(question, resources, owner, ttl)| Draft { question, resources, owner, ttl })
+    let shared = prop_oneof![
+        3 => Just([false; 3]),
+        3 => Just([true; 3]),
+        2 => any::<[bool; 3]>(),
+    ];
+    (question(), resources, shared, sample::select(&OWNERS[..]), 1..4_u64).prop_map(
+        |(question, resources, shared, owner, ttl)| Draft { question, resources, shared, owner, ttl },
+    )
 }
 
 fn guard() -> impl Strategy<Value = RestartGuard> {
@@ -154,28 +169,74 @@ fn guard() -> impl Strategy<Value = RestartGuard> {
 
 pub(super) fn registration() -> Draft {
     let question = Question::Register { new_nodes: NewNodes::Admit, is_off: false };
-    Draft { question, resources: vec!["a"], owner: "u:1", ttl: 1 }
+    Draft { question, resources: vec!["a"], shared: [false; 3], owner: "u:1", ttl: 1 }
 }
 
-/// One client holds a resource, all others enqueue, and the first is woken, perhaps long ago. By
-/// chance a queue is rarely as long as that.
+/// One client holds a resource, or shares it, all others enqueue, and the first is woken, perhaps
+/// long ago. By chance a queue is rarely as long as that.
 pub(super) fn crowd() -> impl Strategy<Value = Vec<TestStep>> {
-    let draft = |question| Draft { question, resources: vec!["a"], owner: "u:1", ttl: 3 };
+    (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(|(is_shared, leaves, is_long_ago)| {
+        let mut steps = crowd_round(is_shared, leaves);
+        steps.extend(is_long_ago.then_some(TestStep::WakeLongAgo("a")));
+        steps
+    })
+}
+
+fn crowd_round(is_shared: bool, leaves: bool) -> Vec<TestStep> {
+    let shared = [is_shared; 3];
+    let draft = |question| Draft { question, resources: vec!["a"], shared, owner: "u:1", ttl: 3 };
     let zero = || Number::Exactly(0);
     let mut drafts = vec![Question::Lock { hint: zero(), has_turn: false }];
     let queued =
         |waiter| Question::Enqueue { waiter, ticket: zero(), enters: true, only_waits: true, index: 0 };
     drafts.extend(WAITERS.map(queued));
-    drafts.push(Question::Unlock { notify: true, tombstone: Tombstone::Never, is_awaited: true });
+    let unlock = Question::Unlock { notify: true, tombstone: Tombstone::Never, is_awaited: true };
+    drafts.extend(leaves.then_some(unlock));
     let one = move |question| {
         let drafts = vec![draft(question)];
         TestStep::Call { guard: RestartGuard::Off, knows_incarnation: true, drafts }
     };
-    let steps: Vec<TestStep> = drafts.into_iter().map(one).collect();
-    any::<bool>().prop_map(move |is_long_ago| {
-        let mut steps = steps.clone();
-        steps.extend(is_long_ago.then_some(TestStep::WakeLongAgo("a")));
-        steps
+    drafts.into_iter().map(one).collect()
+}
+
+/// Some share a resource, something befalls what the node knows of them, and what readers and writers
+/// ask most for is asked for. By chance, so much seldom happens to one resource.
+pub(super) fn readers() -> impl Strategy<Value = Vec<TestStep>> {
+    let draft = |(question, owner, is_shared, ttl)| Draft {
+        question,
+        resources: vec!["a"],
+        shared: [is_shared; 3],
+        owner,
+        ttl,
+    };
+    let one = |drafts| TestStep::Call { guard: RestartGuard::Off, knows_incarnation: true, drafts };
+    let lock = || Question::Lock { hint: Number::Exactly(0), has_turn: false };
+    let unlock = |tombstone| Question::Unlock { notify: true, tombstone, is_awaited: false };
+    let owner = || sample::select(&OWNERS[..]);
+    let befalls = prop_oneof![
+        4 => owner().prop_map(|owner| TestStep::EndReader("a", owner)),
+        1 => Just(TestStep::LoseLock("a")),
+        1 => Just(TestStep::LoseReaders("a")),
+        1 => (number(), any::<bool>()).prop_map(|(number, lives)| TestStep::SetCounter("a", number, lives)),
+    ];
+    let asked = prop_oneof![
+        4 => Just(lock()),
+        4 => sample::select(&TOMBSTONES[..3]).prop_map(unlock),
+        1 => number().prop_map(|token| Question::Renew { holds: 1, token }),
+        1 => number().prop_map(|token| Question::WriteBack { token }),
+        1 => sample::select(&OWNERS[..]).prop_map(|writer| Question::Downgrade { writer }),
+        1 => Just(Question::ForceUnlock),
+        1 => Just(Question::Inspect),
+    ];
+    let shares = vec((owner(), 1..4_u64), 1..5);
+    let asked = vec((asked, owner(), prop::bool::weighted(0.7), 1..4_u64), 1..6);
+    (shares, vec(befalls, 0..3), asked).prop_map(move |(shares, befalls, asked)| {
+        // The counter is remembered from then on.
+        let before = [lock(), unlock(Tombstone::Never)].map(|question| (question, OWNERS[0], false, 1));
+        let shares = shares.into_iter().map(|(owner, ttl)| (lock(), owner, true, ttl));
+        let first = before.into_iter().chain(shares).map(draft).map(|draft| one(vec![draft]));
+        let then = asked.into_iter().map(draft).map(|draft| one(vec![draft]));
+        first.chain(befalls).chain(then).collect()
     })
 }
 
@@ -189,7 +250,8 @@ fn administration() -> impl Strategy<Value = Draft> {
             .prop_map(|(is_rehearsal, is_off)| Question::Init { is_rehearsal, is_off }),
         1 => (fingerprint(), fingerprint()).prop_map(|(from, to)| Question::Reconfigure { from, to }),
     ];
-    question.prop_map(|question| Draft { question, resources: vec!["a"], owner: "u:1", ttl: 1 })
+    let shared = [false; 3];
+    question.prop_map(move |question| Draft { question, resources: vec!["a"], shared, owner: "u:1", ttl: 1 })
 }
 
 fn call(drafts: impl Strategy<Value = Vec<Draft>>) -> impl Strategy<Value = TestStep> {
@@ -203,9 +265,12 @@ pub(super) fn step() -> impl Strategy<Value = TestStep> {
         20 => call(vec(draft(), 1..4)),
         4 => call(administration().prop_map(|draft| vec![draft])),
         2 => name().prop_map(TestStep::LoseLock),
+        1 => name().prop_map(TestStep::LoseReaders),
+        2 => (name(), sample::select(&OWNERS[..])).prop_map(|(name, owner)| TestStep::EndReader(name, owner)),
         2 => name().prop_map(TestStep::LoseCounter),
         1 => name().prop_map(TestStep::LoseLeader),
-        1 => (name(), number()).prop_map(|(name, number)| TestStep::SetCounter(name, number)),
+        1 => (name(), number(), any::<bool>())
+            .prop_map(|(name, number, lives)| TestStep::SetCounter(name, number, lives)),
         1 => (number(), prop::bool::weighted(0.8))
             .prop_map(|(minimum_token, is_ours)| TestStep::SetMetadata { minimum_token, is_ours }),
         1 => Just(TestStep::LoseMetadata),

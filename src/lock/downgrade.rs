@@ -1,0 +1,55 @@
+//! From a write lease to a read lease, with no writer between them.
+
+use std::sync::Arc;
+
+use crate::{
+    acquire::{attempt::attempt_to_downgrade, checked_request::CheckedRequest, outcome::AttemptOutcome},
+    config::LockOptions,
+    error::LockError,
+    lock::guard::LockGuard,
+};
+
+/// Gives the write lease of a guard up for a read lease. No writer comes between: every node swaps
+/// one key for the other in one step, and a quorum has done so before the write lease is over.
+///
+/// # Cancel safety
+///
+/// Dropping it gives up both.
+pub(super) async fn downgrade(mut guard: LockGuard) -> Result<LockGuard, LockError> {
+    let (client, lease) = (Arc::clone(guard.client()), Arc::clone(guard.active_lease()));
+    if lease.resources.are_all_shared() {
+        return Ok(guard);
+    }
+    let environment = &*client.environment;
+    let slot = guard.slot();
+    let turn = match &slot {
+        Some(slot) => Some(slot.turn_to_change().await),
+        None => None,
+    };
+    let holds = lease.holds();
+    if holds > 1 {
+        return Err(LockError::OtherHolds { resource: lease.resource.clone(), holds });
+    }
+    let start = environment.now();
+    let mut options = LockOptions::new().ttl(lease.ttl()).node_timeout(lease.node_timeout);
+    options.max_hold = lease.hold_left(start);
+    options.is_fixed = !lease.is_renewed;
+    let settings = options.check(&environment.settings)?;
+    let checked = CheckedRequest::new(lease.resources.clone().shared(), settings)?;
+    guard.is_handed_on();
+    let handed_on = client.leases.hand_on(&lease)?;
+    let outcome = attempt_to_downgrade(environment, &checked, &lease.owner, lease.valid_until()).await;
+    let read = match outcome {
+        AttemptOutcome::Acquired(acquired) => {
+            LockGuard::new(Arc::clone(&client), client.leases.adopt(acquired))
+        }
+        AttemptOutcome::Failed(failed) => return Err(failed.into_error(environment, &checked)),
+    };
+    drop(handed_on);
+    let read = match &slot {
+        Some(slot) => slot.keep(read),
+        None => read,
+    };
+    drop(turn);
+    Ok(read)
+}

@@ -1,0 +1,167 @@
+//! One lease for the tasks of a client that read the same.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, Weak},
+};
+
+use crate::{
+    acquire::checked_request::CheckedRequest,
+    clock::Instant,
+    config::CheckedLock,
+    error::LockError,
+    lease::active_lease::ActiveLease,
+    lock::{
+        guard::LockGuard,
+        lock_request::{LockRequest, Locked},
+        owner::take_turn,
+    },
+    mutex::lock,
+    node::Resources,
+};
+
+/// The leases that tasks of a client share, by what they read.
+#[derive(Debug, Default)]
+pub(super) struct SharedLeases(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    leases: HashMap<Resources, Arc<SharedLease>>,
+    /// With so many, it is time to forget those that nobody has or asks for any more.
+    most: usize,
+}
+
+/// A lease that tasks share which come to read while it is acquired, or for as long again.
+#[derive(Debug, Default)]
+pub(super) struct SharedLease {
+    /// Held by the task that acquires it, or is about to join it.
+    turn: tokio::sync::Mutex<()>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    lease: Weak<ActiveLease>,
+    /// How many tasks wait for the turn.
+    waiting: usize,
+    /// A hold that keeps the lease for them: those who came first may have unlocked by then.
+    kept: Option<LockGuard>,
+}
+
+impl SharedLeases {
+    /// Where tasks find the lease that they share, if they ask for the usual one: of readers alone,
+    /// with the ttl of the quorum, that is renewed without an end.
+    pub(super) fn of(&self, request: &LockRequest, checked: &CheckedRequest) -> Option<Arc<SharedLease>> {
+        let CheckedLock { rules, max_hold, is_renewed, .. } = checked.settings;
+        let is_usual = rules.ttl == request.environment().settings.ttl && is_renewed && max_hold.is_none();
+        if !(checked.resources.are_all_shared() && is_usual) {
+            return None;
+        }
+        let Known { leases, most } = &mut *lock(&self.0);
+        if leases.len() >= *most && !leases.contains_key(&checked.resources) {
+            leases.retain(|_, shared| Arc::strong_count(shared) > 1 || shared.is_held());
+            *most = 2 * leases.len() + 1;
+        }
+        Some(Arc::clone(leases.entry(checked.resources.clone()).or_default()))
+    }
+}
+
+impl SharedLease {
+    /// Joins the lease, or acquires a new one for all who wait.
+    ///
+    /// # Cancel safety
+    ///
+    /// As that of acquiring it alone.
+    pub(super) async fn lock(
+        &self,
+        request: &LockRequest,
+        checked: &CheckedRequest,
+        deadline: Option<Instant>,
+    ) -> Result<Locked, LockError> {
+        let arrived = request.environment().now();
+        let waiting = Waiting::begin(self);
+        let _turn = take_turn(&self.turn, request.environment(), checked, deadline).await?;
+        let joined = self.join(request, arrived, true);
+        drop(waiting);
+        let locked = match joined {
+            Some(joined) => joined,
+            None => self.remembered(request.lock_waiting(checked, deadline).await?),
+        };
+        self.keep_for_others(request, &locked.guard);
+        Ok(locked)
+    }
+
+    /// Joins the lease, or makes one attempt.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lock`](Self::lock).
+    pub(super) async fn try_lock(
+        &self,
+        request: &LockRequest,
+        checked: &CheckedRequest,
+    ) -> Result<Option<Locked>, LockError> {
+        if let Some(joined) = self.join(request, request.environment().now(), false) {
+            return Ok(Some(joined));
+        }
+        Ok(request.attempt(checked).await?.map(|locked| self.remembered(locked)))
+    }
+
+    /// One more hold of the lease that is there, for a task that came at `arrived`: if it may be
+    /// joined then, and more than half of a ttl is left of it.
+    fn join(&self, request: &LockRequest, arrived: Instant, has_turn: bool) -> Option<Locked> {
+        let mut state = lock(&self.state);
+        let kept = if has_turn { state.kept.take() } else { None };
+        let lease = state.lease.upgrade();
+        drop(state);
+        let lease = lease?;
+        let is_long_enough = lease.remaining(request.environment().now()) > lease.ttl() / 2;
+        if arrived > lease.joinable_until || !is_long_enough {
+            return None;
+        }
+        let guard = kept.or_else(|| entered(request, lease))?;
+        Some(Locked { guard, is_reentered: true })
+    }
+
+    fn remembered(&self, locked: Locked) -> Locked {
+        lock(&self.state).lease = Arc::downgrade(locked.guard.active_lease());
+        locked
+    }
+
+    fn keep_for_others(&self, request: &LockRequest, guard: &LockGuard) {
+        let mut state = lock(&self.state);
+        if state.waiting > 0 {
+            state.kept = entered(request, Arc::clone(guard.active_lease()));
+        }
+    }
+
+    fn is_held(&self) -> bool {
+        lock(&self.state).lease.strong_count() > 0
+    }
+}
+
+/// One more hold of a lease, unless its last one was given back.
+fn entered(request: &LockRequest, lease: Arc<ActiveLease>) -> Option<LockGuard> {
+    lease.enter().then(|| LockGuard::new(Arc::clone(&request.client), lease))
+}
+
+/// A task that waits for the turn.
+struct Waiting<'a>(&'a SharedLease);
+
+impl<'a> Waiting<'a> {
+    fn begin(shared: &'a SharedLease) -> Self {
+        lock(&shared.state).waiting += 1;
+        Self(shared)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.0.state);
+        state.waiting -= 1;
+        let kept = if state.waiting == 0 { state.kept.take() } else { None };
+        drop(state);
+        // Outside of the mutex: it may be the last hold of the lease.
+        drop(kept);
+    }
+}

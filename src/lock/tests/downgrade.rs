@@ -1,0 +1,119 @@
+//! Writers that go on as readers.
+
+use std::time::Duration;
+
+use futures::FutureExt;
+
+use super::{NONE, all_behave, client, locked_nodes, pass, server, thaw_all};
+use crate::{MemoryCluster, Owner, Resource, error::LockError, node::memory::Behaviour};
+
+const TTL: Duration = Duration::from_secs(30);
+
+#[tokio::test(start_paused = true)]
+async fn who_downgrades_lets_readers_in_and_no_writer_between() {
+    let cluster = MemoryCluster::new(3);
+    let [one, reader, writer] = std::array::from_fn(|_| client(&cluster).rw_lock("r"));
+    let guard = one.write().await.unwrap();
+    let written = guard.fencing_token();
+    let waiting = writer.clone();
+    let reading = tokio::spawn(async move { reader.read().await.unwrap() });
+    pass(Duration::from_millis(10)).await;
+    let writing = tokio::spawn(async move { waiting.write().await.unwrap() });
+    pass(Duration::from_millis(10)).await;
+    assert!(!guard.is_shared());
+    let lease = guard.lease();
+    let guard = guard.downgrade().await.unwrap();
+    assert!(guard.is_shared() && !lease.is_valid() && guard.fencing_token() > written);
+    let other = reading.await.unwrap();
+    pass(TTL * 2).await;
+    assert!(guard.is_valid() && other.is_valid() && !writing.is_finished());
+    let again = guard.downgrade().await.unwrap();
+    drop((again, other));
+    assert!(writing.await.unwrap().fencing_token() > written);
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_a_node_that_is_silent_it_works_and_leaves_nothing_there() {
+    let cluster = MemoryCluster::new(3);
+    let lock = client(&cluster).rw_lock("r");
+    let guard = lock.write().await.unwrap();
+    server(&cluster, 2).behave(Behaviour::Hanging);
+    let guard = guard.downgrade().await.unwrap();
+    assert!(guard.is_valid());
+    thaw_all(&cluster);
+    pass(Duration::from_secs(1)).await;
+    guard.unlock().await.unwrap();
+    pass(Duration::from_secs(1)).await;
+    assert_eq!(locked_nodes(&cluster), NONE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_quorum_both_leases_are_given_up() {
+    let cluster = MemoryCluster::new(3);
+    let lock = client(&cluster).rw_lock("r");
+    let guard = lock.write().await.unwrap();
+    let lease = guard.lease();
+    all_behave(&cluster, &Behaviour::Hanging);
+    assert!(matches!(guard.downgrade().await, Err(LockError::NoQuorum { .. })));
+    assert!(!lease.is_valid());
+    thaw_all(&cluster);
+    pass(Duration::from_secs(2)).await;
+    assert_eq!(locked_nodes(&cluster), NONE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_never_granted_after_the_write_lease_is_over() {
+    let cluster = MemoryCluster::new(3);
+    let lock = client(&cluster).rw_lock("r").without_renewal();
+    let guard = lock.write().await.unwrap();
+    pass(guard.remaining() - Duration::from_millis(10)).await;
+    all_behave(&cluster, &Behaviour::Hanging);
+    let mut downgrade = Box::pin(guard.downgrade());
+    assert!((&mut downgrade).now_or_never().is_none());
+    pass(Duration::from_millis(20)).await;
+    thaw_all(&cluster);
+    assert!(downgrade.await.is_err());
+    pass(Duration::from_secs(2)).await;
+    assert_eq!(locked_nodes(&cluster), NONE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_on_the_way_it_leaves_nothing() {
+    let cluster = MemoryCluster::new(3);
+    let lock = client(&cluster).rw_lock("r");
+    let guard = lock.write().await.unwrap();
+    all_behave(&cluster, &Behaviour::Hanging);
+    let mut downgrade = Box::pin(guard.downgrade());
+    assert!((&mut downgrade).now_or_never().is_none());
+    drop(downgrade);
+    thaw_all(&cluster);
+    pass(Duration::from_secs(2)).await;
+    assert_eq!(locked_nodes(&cluster), NONE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_was_unlocked_by_force_does_not_read_on() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    let guard = quorum.rw_lock("r").write().await.unwrap();
+    quorum.red_lock("r").force_unlock().await.unwrap();
+    assert!(guard.downgrade().await.is_err());
+    assert_eq!(locked_nodes(&cluster), NONE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_downgrades_its_last_hold_alone_and_reads_on() {
+    let cluster = MemoryCluster::new(3);
+    let owner = Owner::new();
+    let lock = client(&cluster).rw_lock("r").owned_by(&owner);
+    let (outer, inner) = (lock.write().await.unwrap(), lock.write().await.unwrap());
+    let refused = LockError::OtherHolds { resource: Resource::new("r").unwrap(), holds: 2 };
+    assert_eq!(inner.downgrade().await.unwrap_err(), refused);
+    assert_eq!((outer.is_valid(), outer.holds()), (true, 1));
+    let reader = outer.downgrade().await.unwrap();
+    let again = lock.read().await.unwrap();
+    assert_eq!(again.fencing_token(), reader.fencing_token());
+    assert!(matches!(lock.write().await, Err(LockError::WouldDeadlock { .. })));
+    drop((reader, again));
+    assert!(lock.try_write().await.unwrap().is_some());
+}

@@ -1,0 +1,255 @@
+//! Readers and writers of one resource.
+
+use std::time::Duration;
+
+use futures::{FutureExt, future::join_all};
+
+use super::{NONE, client, locked_nodes, pass, server};
+use crate::{
+    LockGuard, MemoryCluster, MultiLock, Owner, Quorum, RwLock,
+    error::{LockError, LossReason},
+};
+
+const TTL: Duration = Duration::from_secs(30);
+
+/// As many clients of these nodes, each with its own lock on `r`.
+fn clients<const N: usize>(cluster: &MemoryCluster) -> [(Quorum, RwLock); N] {
+    std::array::from_fn(|_| {
+        let quorum = client(cluster);
+        let lock = quorum.rw_lock("r");
+        (quorum, lock)
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_share_what_a_writer_has_alone() {
+    let cluster = MemoryCluster::new(3);
+    let [(_a, one), (_b, other), (_c, third)] = clients(&cluster);
+    let (first, second) = (one.read().await.unwrap(), other.read().await.unwrap());
+    assert!(third.try_write().await.unwrap().is_none());
+    assert!(third.writer_is_refused_by("redquorum:shared").await);
+    first.unlock().await.unwrap();
+    assert!(third.try_write().await.unwrap().is_none(), "somebody reads it yet");
+    second.unlock().await.unwrap();
+    assert_eq!(locked_nodes(&cluster), NONE);
+    let writer = third.write().await.unwrap();
+    assert!(one.try_read().await.unwrap().is_none());
+    assert!(one.try_write().await.unwrap().is_none());
+    writer.unlock().await.unwrap();
+    assert!(one.try_read().await.unwrap().is_some());
+}
+
+impl RwLock {
+    async fn writer_is_refused_by(&self, owner: &str) -> bool {
+        let error = self.try_write_for(Duration::from_millis(10)).await.unwrap_err();
+        error.to_string().contains(owner)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_lock_is_the_lock_of_that_resource() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    let held = quorum.red_lock("r").lock().await.unwrap();
+    assert!(client(&cluster).rw_lock("r").try_read().await.unwrap().is_none());
+    held.unlock().await.unwrap();
+    let _reader = client(&cluster).rw_lock("r").read().await.unwrap();
+    assert!(quorum.red_lock("r").try_lock().await.unwrap().is_none());
+    assert!(quorum.red_lock("r").shared().try_lock().await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_grow_from_readers_to_writers_and_back_and_readers_may_share_one() {
+    let cluster = MemoryCluster::new(5);
+    let [(_a, one), (_b, other)] = clients(&cluster);
+    let (first, second) = (one.read().await.unwrap(), other.read().await.unwrap());
+    assert_eq!(first.fencing_token(), second.fencing_token());
+    let read = first.fencing_token();
+    join_all([first.unlock(), second.unlock()]).await;
+    let writer = one.write().await.unwrap();
+    let written = writer.fencing_token();
+    assert!(written > read);
+    writer.unlock().await.unwrap();
+    assert!(other.read().await.unwrap().fencing_token() > written);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_goes_before_readers_that_come_after_it() {
+    let cluster = MemoryCluster::new(3);
+    let [(_a, one), (_b, other), (_c, third)] = clients(&cluster);
+    let reader = one.read().await.unwrap();
+    let writing = tokio::spawn(async move { other.write().await.unwrap() });
+    pass(Duration::from_millis(10)).await;
+    assert!(third.try_read().await.unwrap().is_none(), "a writer is queued");
+    let late = tokio::spawn(async move { third.read().await.unwrap() });
+    pass(Duration::from_millis(10)).await;
+    assert!(!writing.is_finished() && !late.is_finished());
+    reader.unlock().await.unwrap();
+    let writer = writing.await.unwrap();
+    pass(Duration::from_secs(1)).await;
+    assert!(!late.is_finished());
+    writer.unlock().await.unwrap();
+    drop(late.await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_that_wait_one_behind_the_other_get_in_together_and_the_writer_behind_them_after_all() {
+    let cluster = MemoryCluster::new(3);
+    let [(_w, writer), (_a, one), (_b, two), (_c, three), (_v, last)] = clients(&cluster);
+    let held = writer.write().await.unwrap();
+    let mut reading = Vec::new();
+    for lock in [one, two, three] {
+        reading.push(tokio::spawn(async move { lock.read().await.unwrap() }));
+        pass(Duration::from_millis(10)).await;
+    }
+    let writing = tokio::spawn(async move { last.write().await.unwrap() });
+    pass(Duration::from_millis(10)).await;
+    held.unlock().await.unwrap();
+    let start = tokio::time::Instant::now();
+    let readers: Vec<LockGuard> = join_all(reading).await.into_iter().map(Result::unwrap).collect();
+    assert!(start.elapsed() < Duration::from_millis(10), "{:?}", start.elapsed());
+    assert!(readers.iter().all(|reader| reader.is_valid()));
+    pass(Duration::from_secs(1)).await;
+    assert!(!writing.is_finished());
+    drop(readers);
+    drop(writing.await.unwrap());
+}
+
+/// It is refused at the queue node alone, which others could do without.
+#[tokio::test(start_paused = true)]
+async fn a_stream_of_readers_does_not_starve_a_writer_whose_readers_renew() {
+    let cluster = MemoryCluster::new(3);
+    let [(_a, long), (_b, writer)] = clients(&cluster);
+    let held = long.read().await.unwrap();
+    let writing = tokio::spawn(async move { writer.write().await.unwrap() });
+    pass(TTL * 3).await;
+    for _ in 0..20 {
+        let [(_quorum, lock)] = clients(&cluster);
+        assert!(lock.try_read().await.unwrap().is_none());
+    }
+    assert!(!writing.is_finished());
+    held.unlock().await.unwrap();
+    drop(writing.await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_gives_up_lets_readers_in_again() {
+    let cluster = MemoryCluster::new(3);
+    let [(_a, one), (_b, writer), (_c, late)] = clients(&cluster);
+    let _held = one.read().await.unwrap();
+    assert!(writer.try_write_for(Duration::from_secs(1)).await.is_err());
+    pass(Duration::from_millis(10)).await;
+    drop(late.read().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_are_renewed_and_one_that_is_gone_ends_with_its_ttl() {
+    let cluster = MemoryCluster::new(3);
+    let [(_a, one), (_b, other), (_c, writer)] = clients(&cluster);
+    let kept = one.read().await.unwrap();
+    let gone = other.ttl(TTL).without_renewal().read().await.unwrap();
+    pass(TTL * 2).await;
+    assert!(kept.is_valid() && !gone.is_valid());
+    let start = tokio::time::Instant::now();
+    let writing = tokio::spawn(async move { writer.write().await.unwrap() });
+    pass(TTL).await;
+    assert!(kept.is_valid() && !writing.is_finished());
+    kept.unlock().await.unwrap();
+    drop(writing.await.unwrap());
+    assert!(start.elapsed() < TTL + Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_of_a_client_that_read_at_once_share_a_lease() {
+    let cluster = MemoryCluster::new(3);
+    let [(_a, lock), (_b, writer)] = clients(&cluster);
+    let reading = (0..1000).map(|_| {
+        let lock = lock.clone();
+        tokio::spawn(async move { lock.read().await.unwrap() })
+    });
+    let readers: Vec<LockGuard> =
+        join_all(reading.collect::<Vec<_>>()).await.into_iter().map(Result::unwrap).collect();
+    let owners: std::collections::BTreeSet<_> = readers.iter().map(|reader| reader.owner().clone()).collect();
+    assert_eq!(owners.len(), 1);
+    let mut readers = readers.into_iter();
+    let last = readers.next_back().unwrap();
+    join_all(readers.map(LockGuard::unlock)).await.into_iter().for_each(|unlocked| drop(unlocked.unwrap()));
+    assert!(last.is_valid() && writer.try_write().await.unwrap().is_none());
+    last.unlock().await.unwrap();
+    assert!(writer.try_write().await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_others_read_is_not_joined_for_long() {
+    let cluster = MemoryCluster::new(3);
+    let [(_a, lock), (_b, writer)] = clients(&cluster);
+    let first = lock.read().await.unwrap();
+    let writing = tokio::spawn(async move { writer.write().await.unwrap() });
+    pass(Duration::from_secs(1)).await;
+    let mut second = Box::pin(lock.read());
+    assert!((&mut second).now_or_never().is_none());
+    pass(Duration::from_secs(1)).await;
+    assert!((&mut second).now_or_never().is_none());
+    first.unlock().await.unwrap();
+    drop(writing.await.unwrap());
+    drop(second.await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_reads_what_it_has_and_never_waits_for_itself() {
+    let cluster = MemoryCluster::new(3);
+    let owner = Owner::new();
+    let quorum = client(&cluster);
+    let lock = quorum.rw_lock("r").owned_by(&owner);
+    let writer = lock.write().await.unwrap();
+    let inner = lock.read().await.unwrap();
+    assert_eq!((inner.fencing_token(), inner.holds()), (writer.fencing_token(), 2));
+    drop((writer, inner));
+    let reader = lock.read().await.unwrap();
+    let [(_b, other)] = clients(&cluster);
+    let writing = tokio::spawn(async move { other.write().await.unwrap() });
+    pass(Duration::from_millis(10)).await;
+    let again = lock.read().await.unwrap();
+    assert_eq!(again.owner(), reader.owner(), "whoever is queued");
+    let refused = LockError::WouldDeadlock { resource: crate::Resource::new("r").unwrap() };
+    assert_eq!(lock.write().await.unwrap_err(), refused);
+    assert_eq!(lock.try_write().await.unwrap_err(), refused);
+    again.unlock().await.unwrap();
+    assert!(reader.is_valid() && !writing.is_finished());
+    drop(reader);
+    drop(writing.await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn force_ends_all_readers_and_they_are_told() {
+    let cluster = MemoryCluster::new(3);
+    let [(_a, one), (_b, other), (admin, writer)] = clients(&cluster);
+    let readers = [one.read().await.unwrap(), other.read().await.unwrap()];
+    admin.red_lock("r").force_unlock().await.unwrap();
+    writer.try_write().await.unwrap().unwrap().unlock().await.unwrap();
+    for reader in &readers {
+        assert_eq!(reader.lost().await.reason, LossReason::TakenAway);
+    }
+    drop(readers);
+    pass(Duration::from_millis(10)).await;
+    assert_eq!(locked_nodes(&cluster), NONE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_takes_some_resources_alone_and_shares_others() {
+    let cluster = MemoryCluster::new(3);
+    let (quorum, other) = (client(&cluster), client(&cluster));
+    let reader = other.rw_lock("a").read().await.unwrap();
+    let group = MultiLock::new([quorum.red_lock("a").shared(), quorum.red_lock("b")]);
+    let held = group.lock().await.unwrap();
+    assert_eq!(held.token_of("a"), held.token_of("b"));
+    assert!(held.token_of("a") > Some(reader.fencing_token()));
+    assert!(other.red_lock("b").try_lock().await.unwrap().is_none());
+    assert!(other.rw_lock("b").try_read().await.unwrap().is_none());
+    assert!(other.rw_lock("a").try_read().await.unwrap().is_some());
+    reader.unlock().await.unwrap();
+    assert!(other.rw_lock("a").try_write().await.unwrap().is_none());
+    assert_eq!(server(&cluster, 0).holds("b"), Some(1));
+    held.unlock().await.unwrap();
+    assert_eq!(locked_nodes(&cluster), NONE);
+}

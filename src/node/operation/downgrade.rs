@@ -1,0 +1,39 @@
+//! To downgrade: share at once what the same program has had exclusively.
+
+use crate::{
+    node::{
+        operation::{Answer, Arguments, Lock, Operate, Said},
+        parameters::QuorumParameters,
+    },
+    values::{OwnerId, Resource},
+};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Downgrade {
+    /// How the reader locks, whom neither queues nor marks keep out: one resource, shared.
+    pub(crate) lock: Lock,
+    /// The owner that has the resource until then.
+    pub(crate) writer: OwnerId,
+}
+
+impl Operate for Downgrade {
+    fn resources(&self) -> &[Resource] {
+        &self.lock.resources
+    }
+
+    fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
+        let Lock { resources, owner, ttl, .. } = &self.lock;
+        arguments.name_for("downgrade", resources).owner(owner).ttl(*ttl).owner(&self.writer);
+    }
+
+    fn decode(&self, said: Said<'_>) -> Option<Answer> {
+        match said {
+            Said::Tagged(b"queued", _) => None,
+            said => self.lock.decode(said),
+        }
+    }
+
+    fn taker(&self) -> Option<&OwnerId> {
+        Some(&self.lock.owner)
+    }
+}

@@ -1,0 +1,381 @@
+//! Resources that are shared, on a real server: what becomes of their keys, and of others' under
+//! their names.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::{
+    node::{
+        Answer, Holder, Operation, Queued, names,
+        operation::samples::{
+            enqueue, force_unlock, inspect, lock, owner, parameters, renew, resource, take, unlock,
+            unlock_late, write_back,
+        },
+        redis::script::tests::server::Server,
+        state::LARGEST_COUNTER,
+    },
+    values::{NodeError, OwnerId},
+};
+
+const READERS: &str = "redquorum:readers:{a}";
+
+/// Far ahead, in the node's milliseconds.
+const LATER: u64 = 9_999_999_999_999;
+
+/// A registered server that remembers the counter of `a`, so that readers take the short ways.
+fn registered() -> Server {
+    let mut server = Server::start();
+    server.register();
+    server.one(&parameters(), &lock("a", "before", 5000, 0));
+    server.one(&parameters(), &unlock("a", "before", true, false));
+    server
+}
+
+/// The same, and whoever asks takes the long ways: there are signs of marks.
+fn marked() -> Server {
+    let mut server = registered();
+    server.run("SET redquorum:mark:{a} 1 PX 50000");
+    server.run("SET redquorum:any 1 PX 120000");
+    server
+}
+
+impl Server {
+    /// By the short way if there is no mark; else its turn comes.
+    fn share(&mut self, by: &str, ttl: u64) -> u64 {
+        let mut answer = self.one(&parameters(), &lock("*a", by, ttl, 0));
+        if matches!(answer, Answer::Queued(_)) {
+            answer = self.one(&parameters(), &take("*a", by, ttl));
+        }
+        let Answer::Granted { vote } = answer else { panic!("{answer:?}") };
+        vote
+    }
+
+    /// What stands for the readers of `a`, their names, and what is left of both keys.
+    fn shared(&mut self) -> (Option<String>, Vec<String>, [i64; 2]) {
+        let value = self.get(redis::cmd("HGET").arg("a").arg("redquorum:shared"));
+        let readers = self.get(redis::cmd("ZRANGE").arg(READERS).arg(0).arg(-1));
+        (value, readers, [self.ttl(b"a"), self.ttl(READERS.as_bytes())])
+    }
+}
+
+fn is_about(left: i64, ttl: i64) -> bool {
+    (ttl - 2000..=ttl).contains(&left)
+}
+
+#[test]
+fn both_keys_end_with_the_last_reader_by_every_way() {
+    for mut server in [registered(), marked()] {
+        let vote = server.share("1", 10_000);
+        let expected = |readers: &[&str]| {
+            (Some(format!("{vote}:{vote}")), readers.iter().map(|name| (*name).to_owned()).collect())
+        };
+        for (reader, ttl, both) in [("2", 50_000, 50_000), ("3", 30_000, 50_000), ("2", 20_000, 50_000)] {
+            assert_eq!(server.share(reader, ttl), vote, "who joins readers gets their vote");
+            let (_, _, [key, readers]) = server.shared();
+            assert!(is_about(key, both) && is_about(readers, both), "{key} {readers}");
+        }
+        let mut left = ["1", "3", "2"].to_vec();
+        for (reader, both) in [("2", 30_000), ("1", 30_000), ("3", 0)] {
+            let (value, readers, _) = server.shared();
+            assert_eq!((value, readers), expected(&left));
+            let answer = server.one(&parameters(), &unlock("*a", reader, true, false));
+            assert_eq!(answer, Answer::Unlocked { deleted: 1 });
+            let (_, _, [key, readers]) = server.shared();
+            assert!(both == 0 || is_about(key, both) && is_about(readers, both), "{key} {readers}");
+            left.retain(|name| *name != reader);
+        }
+        assert_eq!(server.shared(), (None, vec![], [-2, -2]));
+    }
+}
+
+#[test]
+fn a_reader_that_is_over_leaves_with_the_next_that_comes() {
+    for mut server in [registered(), marked()] {
+        server.share("1", 10_000);
+        server.share("2", 20_000);
+        server.run(&format!("ZADD {READERS} 1 1"));
+        let inspection = server.one(&parameters(), &inspect("a"));
+        assert!(matches!(&inspection, Answer::Inspected(seen) if seen.readers.len() == 1), "{inspection:?}");
+        server.share("3", 30_000);
+        assert_eq!(server.shared().1, ["2", "3"]);
+    }
+}
+
+#[test]
+fn the_last_that_reads_frees_it_though_others_that_are_over_were_never_unlocked() {
+    for mut server in [registered(), marked()] {
+        server.share("1", 10_000);
+        server.share("2", 20_000);
+        server.run(&format!("ZADD {READERS} 1 1"));
+        assert_eq!(
+            server.one(&parameters(), &unlock("*a", "2", true, false)),
+            Answer::Unlocked { deleted: 1 }
+        );
+        assert_eq!(server.shared(), (None, vec![], [-2, -2]));
+    }
+}
+
+/// Whoever has it: a hash that says that it is shared, but by nobody who is known.
+#[test]
+fn what_is_shared_by_nobody_is_held_by_somebody_unknown_until_it_ends() {
+    for (hash, members) in [
+        ("redquorum:shared 7:8", ""),
+        ("redquorum:shared 7:8", "1 1"),
+        ("redquorum:shared 7", "LATER 1"),
+        ("redquorum:shared :", "LATER 1"),
+        ("redquorum:shared 7:8:9", "LATER 1"),
+        ("redquorum:shared -7:8", "LATER 1"),
+        ("redquorum:shared 9007199254740992:9007199254740993", "LATER 1"),
+        ("redquorum:shared 7:8 other 1", "LATER 1"),
+    ] {
+        let mut server = registered();
+        server.run("SET redisson_lock_token:{a} 8 PX 7200000");
+        server.run(&format!("HSET a {hash}"));
+        server.run("PEXPIRE a 50000");
+        if !members.is_empty() {
+            server.run(&format!("ZADD {READERS} {}", members.replace("LATER", &LATER.to_string())));
+            server.run(&format!("PEXPIRE {READERS} 50000"));
+        }
+        let before: BTreeMap<String, String> = server.get(redis::cmd("HGETALL").arg("a"));
+        for operation in [
+            lock("*a", "me", 5000, 0),
+            take("*a", "1", 5000),
+            lock("a", "me", 5000, 0),
+            renew("*a", "1", 1, 90_000, LARGEST_COUNTER),
+            enqueue("*a", "me", "w:shared", 0, 0),
+        ] {
+            let answer = server.one(&parameters(), &operation);
+            let (Answer::Held(Holder { remaining, .. })
+            | Answer::Queued(Queued { holder: Some(Holder { remaining, .. }), .. })) = answer
+            else {
+                panic!("{hash}: {operation:?}: {answer:?}")
+            };
+            assert!(remaining > Duration::from_secs(40), "{hash}");
+        }
+        let answer = server.one(&parameters(), &write_back("*a", "1", LARGEST_COUNTER));
+        assert!(matches!(answer, Answer::NotWrittenBack { .. }), "{hash}: {answer:?}");
+        let Answer::Inspected(seen) = server.one(&parameters(), &inspect("a")) else { panic!("{hash}") };
+        assert_eq!((seen.held.map(|held| held.holds), seen.readers), (Some(0), vec![]), "{hash}");
+        let after: BTreeMap<String, String> = server.get(redis::cmd("HGETALL").arg("a"));
+        assert_eq!(after, before, "{hash}");
+        assert!(is_about(server.ttl(b"a"), 50_000), "{hash}");
+    }
+}
+
+#[test]
+fn what_is_shared_without_a_ttl_gets_the_longest_one() {
+    let mut server = registered();
+    server.run("HSET a redquorum:shared 7:8");
+    for by in ["a", "*a"] {
+        server.run("PERSIST a");
+        let Answer::Held(holder) = server.one(&parameters(), &take(by, "me", 5000)) else { panic!("{by}") };
+        assert_eq!(holder.remaining, parameters().max_ttl);
+        assert!(is_about(server.ttl(b"a"), 60_000), "{by}");
+    }
+}
+
+#[test]
+fn no_reader_touches_the_key_of_a_writer_or_its_ttl() {
+    for mut server in [registered(), marked()] {
+        server.share("1", 10_000);
+        server.share("2", 20_000);
+        server.run("DEL a");
+        assert!(matches!(server.one(&parameters(), &take("a", "me", 50_000)), Answer::Granted { .. }));
+        for (by, late) in [("1", false), ("2", true)] {
+            let unlock = if late { unlock_late("*a", by, true) } else { unlock("*a", by, true, false) };
+            assert_eq!(server.one(&parameters(), &unlock), Answer::Unlocked { deleted: 0 });
+            let is_buried = server.keys().contains(&names::tombstone(&resource("a"), &owner(by)));
+            assert_eq!(is_buried, late);
+            let renewed = server.one(&parameters(), &renew("*a", "3", 1, 90_000, 7));
+            assert!(matches!(renewed, Answer::Held(_)), "{renewed:?}");
+            assert_eq!(server.holds(&resource("a"), &owner("me")), Some(1));
+            assert!(is_about(server.ttl(b"a"), 50_000));
+        }
+        assert_eq!(server.ttl(READERS.as_bytes()), -2);
+    }
+}
+
+#[test]
+fn what_is_left_of_readers_whose_key_was_deleted_are_none_of_the_next() {
+    for mut server in [registered(), marked()] {
+        let first = server.share("1", 50_000);
+        server.run("DEL a");
+        assert_eq!(server.share("2", 10_000), first + 1);
+        let (value, readers, [key, of_readers]) = server.shared();
+        assert_eq!((value, readers), (Some(format!("{0}:{0}", first + 1)), vec!["2".to_owned()]));
+        assert!(is_about(key, 10_000) && is_about(of_readers, 10_000));
+    }
+}
+
+#[test]
+fn readers_of_another_type_fail_their_own_entry_and_no_writers() {
+    let mut server = registered();
+    server.share("1", 50_000);
+    server.run(&format!("DEL {READERS}"));
+    server.run(&format!("SET {READERS} text"));
+    let operations = [
+        lock("*a", "2", 5000, 0),
+        renew("*a", "1", 1, 5000, 7),
+        write_back("*a", "1", 7),
+        unlock("*a", "1", true, false),
+        inspect("a"),
+        lock("*a b", "2", 5000, 0),
+        lock("b", "2", 5000, 0),
+    ];
+    let answers = server.call(&parameters(), &operations);
+    assert!(answers[..6].iter().all(|answer| *answer == Answer::Error(NodeError::WrongType)), "{answers:?}");
+    assert!(matches!(answers[6], Answer::Granted { .. }), "{answers:?}");
+    server.run("DEL a");
+    assert_eq!(server.one(&parameters(), &take("*a", "2", 5000)), Answer::Error(NodeError::WrongType));
+    assert_eq!(server.ttl(b"a"), -2);
+    assert!(matches!(server.one(&parameters(), &take("a", "2", 5000)), Answer::Granted { .. }));
+}
+
+#[test]
+fn of_very_many_readers_the_first_that_end_are_told() {
+    let mut server = registered();
+    for reader in 0..20_u64 {
+        server.share(&format!("r{reader:02}"), 50_000 - 1000 * reader);
+    }
+    let Answer::Inspected(seen) = server.one(&parameters(), &inspect("a")) else { panic!("not told") };
+    let held = seen.held.unwrap();
+    assert_eq!((held.owner, held.holds), (Some(OwnerId::of_readers()), 20));
+    let told: Vec<String> = seen.readers.iter().map(|(reader, _)| reader.to_string()).collect();
+    assert_eq!(told, (4..20).rev().map(|reader| format!("r{reader:02}")).collect::<Vec<_>>());
+    assert!(seen.readers.iter().all(|(_, left)| *left <= Duration::from_secs(46)));
+}
+
+#[test]
+fn who_was_unlocked_by_force_reads_no_more() {
+    let mut server = registered();
+    let vote = server.share("1", 20_000);
+    server.share("2", 30_000);
+    assert_eq!(server.one(&parameters(), &force_unlock("a")), Answer::Unlocked { deleted: 1 });
+    assert_eq!(server.shared(), (None, vec![], [-2, -2]));
+    for reader in ["1", "2"] {
+        assert_eq!(server.one(&parameters(), &renew("*a", reader, 1, 20_000, vote)), Answer::Gone);
+    }
+}
+
+/// Everything that readers ask for, by the short ways and the long ones.
+fn asked(vote: u64) -> Vec<Operation> {
+    vec![
+        lock("*a", "me", 5000, 0),
+        lock("*held", "me", 90_000, 0),
+        lock("*a *held b", "me", 6000, 0),
+        renew("*held", "1", 1, 90_000, vote),
+        write_back("*held", "1", vote + 5),
+        unlock("*held", "1", true, false),
+        unlock("*held", "2", true, true),
+        unlock("*a *held", "me", true, true),
+        enqueue("*a", "me", "w:shared", 0, 5000),
+    ]
+}
+
+/// A registered server, where `1` and `2` share `held` with this vote.
+fn held() -> (Server, u64) {
+    let mut server = registered();
+    server.one(&parameters(), &lock("held", "before", 5000, 0));
+    server.one(&parameters(), &unlock("held", "before", true, false));
+    let Answer::Granted { vote } = server.one(&parameters(), &lock("*held", "1", 50_000, 0)) else {
+        panic!("not granted")
+    };
+    server.one(&parameters(), &lock("*held", "2", 50_000, 0));
+    (server, vote)
+}
+
+#[test]
+fn a_server_without_memory_lets_nobody_read_and_still_unlocks() {
+    let (mut server, vote) = held();
+    let keys = server.keys();
+    server.run("CONFIG SET maxmemory 1");
+    for operation in &asked(vote)[..5] {
+        let answer = server.one(&parameters(), operation);
+        assert_eq!(answer, Answer::Error(NodeError::OutOfMemory), "{operation:?}");
+    }
+    assert_eq!(server.keys(), keys);
+    for reader in ["1", "2"] {
+        let unlocked = server.one(&parameters(), &unlock("*held", reader, true, false));
+        assert_eq!(unlocked, Answer::Unlocked { deleted: 1 });
+    }
+    assert!(!server.keys().contains(&b"held".to_vec()));
+}
+
+#[test]
+fn a_replica_lets_nobody_read_or_leave() {
+    let (mut server, vote) = held();
+    let keys = server.keys();
+    server.run("REPLICAOF 127.0.0.1 1");
+    for operation in &asked(vote)[..7] {
+        let answer = server.one(&parameters(), operation);
+        assert_eq!(answer, Answer::Error(NodeError::ReadOnly), "{operation:?}");
+    }
+    let nothing_there = server.one(&parameters(), &unlock("*held", "other", true, false));
+    assert_eq!(nothing_there, Answer::Unlocked { deleted: 0 }, "what is not there need not be delivered");
+    assert_eq!(server.keys(), keys);
+}
+
+#[test]
+fn whatever_permission_readers_lack_no_key_stays_without_a_ttl() {
+    for missing in [
+        "set",
+        "hset",
+        "hdel",
+        "publish",
+        "hlen",
+        "get",
+        "pttl",
+        "time",
+        "exists",
+        "hmget",
+        "incr",
+        "hgetall",
+        "del",
+        "zadd",
+        "zrem",
+        "zrange",
+        "zscore",
+        "zremrangebyscore",
+        "pexpireat",
+    ] {
+        let (mut server, vote) = held();
+        server.run(&format!("ACL SETUSER u on >x ~* &* +@all -{missing}"));
+        server.connect_as("u");
+        let answers = server.call(&parameters(), &asked(vote));
+        let is_denied =
+            answers.iter().any(|answer| matches!(answer, Answer::Error(NodeError::NoPermission(_))));
+        // Without INCR, readers go the long way; without DEL, nothing has to be undone by it.
+        assert_eq!(is_denied, !matches!(missing, "incr" | "del"), "{missing}: {answers:?}");
+        server.connect();
+        for key in server.keys().into_iter().filter(|key| *key != names::METADATA.as_bytes()) {
+            assert!(server.ttl(&key) >= 0, "{missing}: {} has no ttl", key.escape_ascii());
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_may_not_be_given_a_ttl_leaves_nothing() {
+    for missing in ["pexpireat", "hset"] {
+        let mut server = registered();
+        server.run(&format!("ACL SETUSER u on >x ~* &* +@all -{missing}"));
+        server.connect_as("u");
+        let answer = server.one(&parameters(), &lock("*a", "me", 5000, 0));
+        assert!(matches!(answer, Answer::Error(NodeError::NoPermission(_))), "{missing}: {answer:?}");
+        server.connect();
+        assert_eq!(server.shared(), (None, vec![], [-2, -2]), "{missing}");
+        // The same where nothing may be deleted as a whole.
+        server.run(&format!("ACL SETUSER v on >x ~* &* +@all -{missing} -del"));
+        server.connect_as("v");
+        server.one(&parameters(), &lock("*a", "me", 5000, 0));
+        server.connect();
+        assert_eq!(server.shared(), (None, vec![], [-2, -2]), "{missing}");
+    }
+}
+
+#[test]
+fn a_vote_below_the_minimum_token_is_given_to_nobody_who_joins() {
+    let mut server = registered();
+    let vote = server.share("1", 50_000);
+    server.run(&format!("HSET {} minimum_token {}", names::METADATA, vote + 10));
+    assert_eq!(server.one(&parameters(), &lock("*a", "2", 5000, 0)), Answer::Granted { vote: vote + 11 });
+    assert_eq!(server.shared().0, Some(format!("{vote}:{}", vote + 11)));
+}

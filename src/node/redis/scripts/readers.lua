@@ -1,0 +1,93 @@
+-- readers.lua  ->  the readers of a resource: the owners that share it
+
+-- What the node knows of the readers of a resource that is held: the vote of the first of this
+-- unbroken run of readers, the vote of the next, when the last of them ends, and whether this owner
+-- is one of them. Nil where there are none. Then whoever has it is another owner to everybody, also
+-- where it is the field that stands for readers and nobody is known to be one.
+function node.readers(resource, held, owner)
+  if held.owner ~= $SHARED then
+    return nil
+  end
+  local phase, epoch = string.match(held.text, '^(%d+):(%d+)$')
+  phase, epoch = phase and node.usable(phase), epoch and node.usable(epoch)
+  local name = $READERS .. resource .. '}'
+  local last = tonumber(redis.call('ZRANGE', name, -1, -1, 'WITHSCORES')[2])
+  if not (phase and epoch and last) or last < node.milliseconds() then
+    return nil
+  end
+  local ends = owner and tonumber(redis.call('ZSCORE', name, owner))
+  return { phase = phase, epoch = epoch, last = last, is_ours = ends and ends >= node.milliseconds() }
+end
+
+-- Both keys end together.
+function node.end_readers(resource, at)
+  redis.call('PEXPIREAT', $READERS .. resource .. '}', node.text_of(at))
+  redis.call('PEXPIREAT', resource, node.text_of(at))
+end
+
+function node.write_epoch(resource, phase, epoch)
+  redis.call('HSET', resource, $SHARED, node.text_of(phase) .. ':' .. node.text_of(epoch))
+end
+
+-- The largest vote that was given for any of the resources already, and whether one was for each:
+-- to this owner, or to the readers whom it joins.
+function node.given_vote(resources, seen)
+  local vote, is_given = 0, true
+  for i = 1, #resources do
+    local readers = seen.readers[i]
+    vote = math.max(vote, readers and readers.epoch or seen.found[i] or 0)
+    is_given = is_given and seen.ttls[i] and (readers or not resources.is_shared[i])
+  end
+  return vote, is_given
+end
+
+-- Makes an owner one of these readers, or the first of new ones; an end that is later stays. The
+-- vote of the next is `epoch` at least, and the phase of a new run is that. How long it is shared
+-- now.
+--
+-- PEXPIREAT comes before what makes a key, as in `own`.
+function node.share(resource, owner, readers, epoch, ttl)
+  local name, now = $READERS .. resource .. '}', node.milliseconds()
+  local last = math.max(readers and readers.last or 0, now + ttl)
+  node.end_readers(resource, last)
+  -- Those who are over. What is left of readers whose key was deleted are none.
+  redis.call('ZREMRANGEBYSCORE', name, '-inf', readers and '(' .. node.text_of(now) or '+inf')
+  redis.call('ZADD', name, 'GT', node.text_of(now + ttl), owner)
+  redis.call('PEXPIREAT', name, node.text_of(last))
+  node.write_epoch(resource, readers and readers.phase or epoch, math.max(readers and readers.epoch or 0, epoch))
+  redis.call('PEXPIREAT', resource, node.text_of(last))
+  return last - now
+end
+
+-- Takes an owner out of the readers, unless it `is_taken` already: 1 if it was one, else 0; and
+-- whether nobody is left.
+function node.unshare(resource, owner, is_taken)
+  local name = $READERS .. resource .. '}'
+  if not is_taken then
+    -- A replica refuses to delete even what is not there, and then there is nothing to deliver.
+    if not redis.call('ZSCORE', name, owner) then
+      return 0
+    end
+    redis.call('ZREM', name, owner)
+  end
+  -- What was left of readers when their key was deleted: whoever has it now keeps it.
+  if not redis.call('HMGET', resource, $SHARED)[1] then
+    return 0
+  end
+  local last = tonumber(redis.call('ZRANGE', name, -1, -1, 'WITHSCORES')[2])
+  if last and last >= node.milliseconds() then
+    node.end_readers(resource, last)
+    return 1
+  end
+  redis.call('HDEL', resource, $SHARED)
+  redis.call('ZREMRANGEBYSCORE', name, '-inf', '+inf')
+  return 1, true
+end
+
+-- Those who wait for readers wait for as long as these stay. Where that cannot be written, others
+-- may come before them.
+function node.prolong_mark(resource, ttl)
+  if node.signs().has_any and redis.call('PTTL', $MARK .. resource .. '}') < ttl then
+    pcall(node.mark, resource, ttl, 'XX')
+  end
+end
