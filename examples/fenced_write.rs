@@ -8,22 +8,22 @@
 
 use std::time::Duration;
 
-use redquorum::{FencingToken, Quorum, error::ConnectError};
+use redquorum::{
+    Fence, FencingToken, Quorum,
+    error::{ConnectError, Fenced},
+};
 
 /// A store that remembers the largest token it has seen. In SQL it is a `WHERE fence <= :token`.
+#[derive(Default)]
 struct Store {
     balance: i64,
-    fence: Option<FencingToken>,
+    fence: Fence,
 }
 
 impl Store {
-    /// For reading and for writing. One lease may come more than once, so only a smaller token is
-    /// refused.
-    fn access(&mut self, token: FencingToken) -> anyhow::Result<&mut i64> {
-        if self.fence.is_some_and(|fence| token < fence) {
-            anyhow::bail!("token {token} is older than one that was here");
-        }
-        self.fence = Some(token);
+    /// For reading and for writing: both are what a writer does.
+    fn access(&mut self, token: FencingToken) -> Result<&mut i64, Fenced> {
+        self.fence.write(token)?;
         Ok(&mut self.balance)
     }
 }
@@ -32,7 +32,7 @@ impl Store {
 async fn main() -> anyhow::Result<()> {
     let quorum = connect().await?;
     let lock = quorum.red_lock("example:balance");
-    let mut store = Store { balance: 100, fence: None };
+    let mut store = Store { balance: 100, ..Store::default() };
 
     let paused = lock.clone().ttl(Duration::from_millis(300)).without_renewal().lock().await?;
     let old = *store.access(paused.fencing_token())?;

@@ -179,7 +179,7 @@ pub use crate::{
         RwLock, Shutdown, Verification,
     },
     node::{RestartGuard, memory::MemoryCluster},
-    values::{FencingToken, OwnerId, Resource, Vote, Votes},
+    values::{Fence, FencingToken, OwnerId, Resource, Vote, Votes},
 };
 
 /// The README's examples, run as tests.

@@ -18,7 +18,7 @@ pub use self::{
     lock::{LeaseLost, LockError, LossReason, RenewError, UnlockError},
     run::RunError,
 };
-pub use crate::values::{InvalidResource, InvalidToken, NodeError, Refusal};
+pub use crate::values::{Fenced, InvalidResource, InvalidToken, NodeError, Refusal};
 
 /// So many of something, in words.
 fn counted(number: usize, noun: &str) -> String {

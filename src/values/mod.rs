@@ -1,6 +1,7 @@
 //! Plain values that all layers speak of. They parse, compare and show, and know of no layer
 //! above them.
 
+mod fence;
 mod fencing_token;
 mod fingerprint;
 mod node_error;
@@ -9,6 +10,7 @@ mod resource;
 mod vote;
 
 pub use self::{
+    fence::{Fence, Fenced},
     fencing_token::{FencingToken, InvalidToken},
     fingerprint::Fingerprint,
     node_error::NodeError,
