@@ -5,7 +5,7 @@ use std::ops::Deref;
 use crate::{
     Unlocked, Verification,
     blocking::{Lease, runtime::Runtime},
-    error::{RenewError, UnlockError},
+    error::{LockError, RenewError, UnlockError},
 };
 
 /// A lease on a resource, for as long as it is valid and this guard lives; see
@@ -52,6 +52,24 @@ impl LockGuard {
     /// As [`renew`](Self::renew).
     pub fn verify(&self) -> Result<Verification, RenewError> {
         self.lease.runtime.wait(self.guard.verify())
+    }
+
+    /// Goes on as a reader, so that others can read, and no writer comes between; see
+    /// [`crate::LockGuard::downgrade`].
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::LockGuard::downgrade`].
+    pub fn downgrade(self) -> Result<Self, LockError> {
+        let runtime = self.lease.runtime.clone();
+        let guard = runtime.wait(self.guard.downgrade())?;
+        Ok(Self::new(guard, runtime))
+    }
+
+    /// Whether all of its resources are only read.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.guard.is_shared()
     }
 
     /// Unlocks, and tells which nodes have confirmed. Returns at the quorum; the other nodes are

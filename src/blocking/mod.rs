@@ -81,8 +81,9 @@ mod quorum;
 mod red_lock;
 mod runtime;
 mod runtimes;
+mod rw_lock;
 
 pub use self::{
     election::Election, guard::LockGuard, leadership::Leadership, lease::Lease, multi_guard::MultiLockGuard,
-    multi_lock::MultiLock, observation::Observation, quorum::Quorum, red_lock::RedLock,
+    multi_lock::MultiLock, observation::Observation, quorum::Quorum, red_lock::RedLock, rw_lock::RwLock,
 };

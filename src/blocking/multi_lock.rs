@@ -55,6 +55,11 @@ impl MultiLock {
         Self { lock, runtimes: runtime.into() }
     }
 
+    /// As [`crate::MultiLock::shared`].
+    pub fn shared(self) -> Self {
+        self.map(crate::MultiLock::shared)
+    }
+
     fn map(self, set: impl FnOnce(crate::MultiLock) -> crate::MultiLock) -> Self {
         Self { lock: set(self.lock), runtimes: self.runtimes }
     }

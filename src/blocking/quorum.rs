@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     MemoryCluster, QuorumBuilder, Shutdown,
-    blocking::{Election, MultiLock, RedLock, runtime::Runtime},
+    blocking::{Election, MultiLock, RedLock, RwLock, runtime::Runtime},
     error::{AdmissionError, ConnectError},
     lock::Initialized,
 };
@@ -108,6 +108,14 @@ impl Quorum {
     /// A resource that cannot be one is an error of the first use.
     pub fn red_lock(&self, resource: impl AsRef<[u8]>) -> RedLock {
         RedLock::new(self.quorum.red_lock(resource), self.runtime.clone())
+    }
+
+    /// The lock of one resource that has many readers or one writer, with the quorum's settings;
+    /// nothing is sent yet.
+    ///
+    /// A resource that cannot be one is an error of the first use.
+    pub fn rw_lock(&self, resource: impl AsRef<[u8]>) -> RwLock {
+        RwLock::new(self.red_lock(resource))
     }
 
     /// The lock of several resources, all or none, with the quorum's settings; nothing is sent yet.

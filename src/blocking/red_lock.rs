@@ -50,6 +50,11 @@ impl RedLock {
         self.map(crate::RedLock::without_renewal)
     }
 
+    /// As [`crate::RedLock::shared`].
+    pub fn shared(self) -> Self {
+        self.map(crate::RedLock::shared)
+    }
+
     /// Makes the lock re-entrant for this owner: while it holds the resource, its locks re-enter
     /// (default: the owner in whose [`scope`](Owner::scope) or [`sync_scope`](Owner::sync_scope)
     /// the call is made, or none).

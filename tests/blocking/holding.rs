@@ -195,3 +195,23 @@ fn a_group_keeps_the_quorums_that_it_lies_in() {
         assert!(of("us", &clusters[1]).red_lock("b").try_lock().unwrap().is_none());
     });
 }
+
+#[test]
+fn threads_read_together_write_alone_and_go_on_from_one_to_the_other() {
+    finishes(|| {
+        let cluster = MemoryCluster::new(3);
+        let connect = || Quorum::connect_in_memory(redquorum::Quorum::builder(), &cluster).unwrap();
+        let (quorum, other) = (connect(), connect());
+        let (lock, others) = (quorum.rw_lock("r"), other.rw_lock("r"));
+        let reader = lock.read().unwrap();
+        others.read().unwrap().unlock().unwrap();
+        assert!(reader.is_shared() && others.try_write().unwrap().is_none());
+        reader.unlock().unwrap();
+        let writer = others.write().unwrap();
+        assert!(lock.try_read().unwrap().is_none());
+        let reader = writer.downgrade().unwrap();
+        assert!(lock.run_read(|lease| lease.is_valid()).unwrap().value);
+        reader.unlock().unwrap();
+        assert!(MultiLock::new([quorum.red_lock("r").shared(), quorum.red_lock("s")]).lock().is_ok());
+    });
+}
