@@ -69,6 +69,14 @@ impl Schedule {
         })
     }
 
+    /// Whether some keys of a node may go or come back without others that belong to them.
+    pub(crate) fn disturbs_keys(&self, node: usize) -> bool {
+        self.faults.iter().any(|timed| match timed.fault {
+            Fault::Evict { node: of } | Fault::Step { node: of, .. } => of == node,
+            _ => false,
+        })
+    }
+
     /// Whether a node may be asked the same twice by a client.
     pub(crate) fn repeats_requests(&self, client: usize, node: usize) -> bool {
         self.of_messages(client, node).any(|message| {

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::{
     client::surroundings::Surroundings,
     clock::Clock,
-    error::{ConfigError, ConnectError, RenewError},
+    error::{ConfigError, ConnectError, LockError, RenewError},
     lock::{
         Lease, LockGuard, Quorum, QuorumBuilder, Verification, builder::setup, client::Client as QuorumClient,
     },
@@ -138,6 +138,26 @@ impl Client {
     /// breaks [`Promise::Reentry`](super::Promise::Reentry).
     pub fn reentered(&self, outer: &LockGuard, inner: &LockGuard) {
         self.note(Event::Reentered { attempt: outer.lease().attempt(), token: inner.fencing_token() });
+    }
+
+    /// Downgrades the lease, and notes that it was this one: another that wrote between breaks
+    /// [`Promise::Exclusion`](super::Promise::Exclusion).
+    ///
+    /// # Errors
+    ///
+    /// As [`LockGuard::downgrade`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`LockGuard::downgrade`].
+    pub async fn downgrade(&self, guard: LockGuard) -> Result<LockGuard, LockError> {
+        let from = guard.lease().attempt();
+        let guard = guard.downgrade().await?;
+        let attempt = guard.lease().attempt();
+        if attempt != from {
+            self.note(Event::Downgraded { attempt, from });
+        }
+        Ok(guard)
     }
 
     /// Verifies the lease, and notes what was proven: a later lease that was granted before breaks

@@ -1,6 +1,6 @@
 //! A store that a lock protects, and that checks tokens.
 
-use crate::values::FencingToken;
+use crate::values::{Fence, FencingToken};
 
 /// A number that refuses a client with a smaller token than it has seen.
 ///
@@ -8,6 +8,8 @@ use crate::values::FencingToken;
 /// a read included: if only writes did, a holder that was paused could write after its successor
 /// has read, and the successor would go on with a stale value. Tokens are compared with `>=`, since
 /// one lease comes more than once.
+///
+/// Readers that share the lock refuse none but writers, as a [`Fence`] does it.
 ///
 /// The accesses without a token are what careless code does. Nothing refuses them, and updates are
 /// lost.
@@ -32,26 +34,32 @@ use crate::values::FencingToken;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Register {
     value: u64,
-    claimed: Option<FencingToken>,
+    fence: Fence,
 }
 
 impl Register {
     /// A register of this value, unclaimed.
     #[must_use]
     pub const fn new(value: u64) -> Self {
-        Self { value, claimed: None }
+        Self { value, fence: Fence { writer: None, reader: None } }
     }
 
     /// The value, or `None` if a larger token was here. Claims the register.
     pub fn read(&mut self, token: FencingToken) -> Option<u64> {
-        self.claim(token).then_some(self.value)
+        self.fence.write(token).is_ok().then_some(self.value)
+    }
+
+    /// The value, for one that only reads, or `None` if one with a larger token may have written.
+    /// Claims the register against writers.
+    pub fn read_shared(&mut self, token: FencingToken) -> Option<u64> {
+        self.fence.read(token).is_ok().then_some(self.value)
     }
 
     /// Whether the value was written, which it is unless a larger token was here. Claims the
     /// register.
     #[must_use = "a write under an old token is refused"]
     pub fn write(&mut self, token: FencingToken, value: u64) -> bool {
-        let is_accepted = self.claim(token);
+        let is_accepted = self.fence.write(token).is_ok();
         if is_accepted {
             self.value = value;
         }
@@ -71,16 +79,8 @@ impl Register {
 
     /// The largest token seen.
     #[must_use]
-    pub const fn claimed(&self) -> Option<FencingToken> {
-        self.claimed
-    }
-
-    fn claim(&mut self, token: FencingToken) -> bool {
-        let is_accepted = self.claimed.is_none_or(|claimed| claimed <= token);
-        if is_accepted {
-            self.claimed = Some(token);
-        }
-        is_accepted
+    pub fn claimed(&self) -> Option<FencingToken> {
+        self.fence.writer.max(self.fence.reader)
     }
 }
 
@@ -107,6 +107,17 @@ mod tests {
         assert!(register.write(token(5), 1));
         assert!(register.write(token(5), 2));
         assert_eq!(register.read(token(5)), Some(2));
+    }
+
+    #[test]
+    fn readers_that_share_it_refuse_older_writers_and_not_each_other() {
+        let mut register = Register::new(1);
+        assert_eq!(register.read_shared(token(35)), Some(1));
+        assert_eq!(register.read_shared(token(34)), Some(1));
+        assert!(!register.write(token(34), 2));
+        assert_eq!(register.read(token(34)), None);
+        assert!(register.write(token(36), 3));
+        assert_eq!((register.read_shared(token(35)), register.claimed()), (None, Some(token(36))));
     }
 
     #[test]

@@ -20,6 +20,11 @@ pub enum End {
     Exhausted,
     /// A task panicked, with this message.
     Panicked(String),
+    /// What this node stored contradicted itself: an error of this library, not of the program.
+    Inconsistent {
+        /// Which node.
+        node: usize,
+    },
 }
 
 /// What came of a run.
@@ -88,6 +93,7 @@ impl fmt::Display for Failure {
         match &self.report.end {
             End::Panicked(message) => writeln!(f, "a task panicked: {message}")?,
             End::Exhausted => writeln!(f, "more events than the budget allows: a busy loop")?,
+            End::Inconsistent { node } => writeln!(f, "what node {node} has stored contradicts itself")?,
             End::Done | End::Horizon => {}
         }
         if let Some(violations) = &self.violations {

@@ -22,6 +22,7 @@ mod guarded;
 mod holds_and_renewals;
 mod messages;
 mod queue_faults;
+mod readers;
 mod shutdown;
 mod time;
 mod unpolled;

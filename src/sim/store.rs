@@ -35,6 +35,16 @@ impl Store {
         self.access(Operation::Read(Some(token))).await
     }
 
+    /// Reads under the token of a lease that shares the store; `None` if a later one may have
+    /// written.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`read`](Self::read).
+    pub async fn read_shared(&self, token: FencingToken) -> Option<u64> {
+        self.access(Operation::ReadShared(token)).await
+    }
+
     /// Writes under a token; whether it was accepted, which it is unless a larger one was here.
     ///
     /// # Cancel safety

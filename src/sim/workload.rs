@@ -1,16 +1,15 @@
 //! What clients do while things go wrong: a program for each, drawn at random.
 
-use std::{fmt, pin::pin, str::FromStr, time::Duration};
+mod performing;
 
-use futures::future::{Either, select};
+use std::{fmt, str::FromStr, time::Duration};
+
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    LockOptions, RestartGuard,
-    error::{ConnectError, LockError},
-    lock::{LockGuard, MultiLockGuard, Owner, Quorum, RedLock},
-    sim::{Client, Failure, Promises, Report, Schedule, Schedules, Simulation, Store},
+    RestartGuard,
+    sim::{Failure, Promises, Report, Schedule, Schedules, Simulation},
 };
 
 /// One run: what goes wrong, and what the clients do meanwhile.
@@ -37,6 +36,16 @@ pub struct Step {
     pub rest: Duration,
     /// What it locks.
     pub what: What,
+    /// Which of that it only reads, and shares with other readers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reads: Option<What>,
+    /// Whether another task of the client locks the same at the same time, and holds it for a
+    /// quarter of the time. If both read, they may have one lease.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_company: bool,
+    /// Whether it downgrades what it writes, and reads it for a quarter of the time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub downgrades: bool,
     /// How it locks.
     pub how: How,
     /// Whether the watchdog renews the lease.
@@ -52,7 +61,7 @@ pub struct Step {
     pub ending: Ending,
 }
 
-/// Which resources a step locks.
+/// Which resources a step locks, or only reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum What {
@@ -123,7 +132,7 @@ impl Case {
         Simulation::new(self.schedule.clone()).horizon(self.horizon()).run(|client| {
             let steps = programs.get(client.index()).cloned().unwrap_or_default();
             async move {
-                if let Err(error) = run(&client, guard, &steps).await {
+                if let Err(error) = performing::run(&client, guard, &steps).await {
                     // Settings that cannot work are a mistake of this file.
                     unreachable!("a simulated client could not be built: {error}");
                 }
@@ -163,7 +172,8 @@ impl Case {
     /// By then, everybody must have had a turn.
     fn horizon(&self) -> Duration {
         let steps = self.programs.iter().flatten();
-        let work = steps.flat_map(|step| [step.rest, step.hold, TURN]);
+        let work = steps
+            .flat_map(|step| [step.rest, step.hold, step.hold / 4, TURN * (1 + u32::from(step.has_company))]);
         work.fold(self.schedule.calm_from(), Duration::saturating_add).saturating_add(4 * TURN)
     }
 }
@@ -184,6 +194,12 @@ impl FromStr for Case {
 
 fn step() -> impl Strategy<Value = Step> + Clone {
     let what = prop_oneof![4 => Just(What::One), 1 => Just(What::Other), 2 => Just(What::Both)];
+    let reads = prop_oneof![
+        4 => Just(None),
+        3 => Just(Some(What::Both)),
+        1 => Just(Some(What::One)),
+        1 => Just(Some(What::Other)),
+    ];
     let how = prop_oneof![
         6 => Just(How::Lock),
         2 => Just(How::TryLock),
@@ -193,11 +209,24 @@ fn step() -> impl Strategy<Value = Step> + Clone {
     let hold = prop_oneof![3 => millis(0..=20), 2 => millis(20..=5_000), 1 => millis(5_000..=45_000)];
     let rest = prop_oneof![3 => millis(0..=10), 1 => millis(10..=10_000)];
     let ending = prop_oneof![3 => Just(Ending::Unlock), 2 => Just(Ending::Drop), 2 => Just(Ending::Overstay)];
-    let habits = (prop::bool::weighted(0.7), prop::bool::weighted(0.2), prop::bool::weighted(0.3));
-    (rest, what, how, hold, habits, ending).prop_map(
-        |(rest, what, how, hold, (is_renewed, reenters, verifies), ending)| Step {
+    let is_renewed = prop::bool::weighted(0.7);
+    let habits = [0.2, 0.2, 0.2, 0.3].map(prop::bool::weighted);
+    (rest, (what, reads), how, hold, is_renewed, habits, ending).prop_map(
+        |(
+            rest,
+            (what, reads),
+            how,
+            hold,
+            is_renewed,
+            [has_company, downgrades, reenters, verifies],
+            ending,
+        )| Step {
             rest,
             what,
+            reads,
+            // A writer's would only be one more client.
+            has_company: has_company && reads.is_some(),
+            downgrades: downgrades && what != What::Both,
             how,
             is_renewed,
             hold,
@@ -212,112 +241,6 @@ fn millis(range: std::ops::RangeInclusive<u64>) -> impl Strategy<Value = Duratio
     range.prop_map(Duration::from_millis)
 }
 
-/// The program of one client.
-async fn run(client: &Client, guard: RestartGuard, steps: &[Step]) -> Result<(), ConnectError> {
-    let builder = Quorum::builder().ttl(TTL).max_ttl(2 * TTL).drift(DRIFT);
-    let quorum = builder.restart_guard(guard).simulated(client)?;
-    let store = client.store("r").map_err(ConnectError::Config)?;
-    for step in steps {
-        client.sleep(step.rest).await;
-        let owner = Owner::new();
-        if let Ok(Some(guard)) = step.enter(client, &quorum, &owner).await {
-            step.work(client, &quorum, &owner, &store, guard).await;
-        }
-    }
-    Ok(())
-}
-
-impl Step {
-    async fn enter(
-        &self,
-        client: &Client,
-        quorum: &Quorum,
-        owner: &Owner,
-    ) -> Result<Option<LockGuard>, LockError> {
-        match self.what {
-            What::Both => {
-                let lock = quorum.multi_lock(["r", "s"]).options(self.options());
-                let locked = match self.how {
-                    How::Lock => lock.lock().await.map(Some),
-                    How::TryLock => lock.try_lock().await,
-                    How::TryLockFor(wait) => lock.try_lock_for(wait).await.map(Some),
-                    How::Cancel(after) => or_cancel(client, lock.lock(), after).await,
-                };
-                locked.map(|guard| guard.and_then(MultiLockGuard::into_only))
-            }
-            What::One | What::Other => {
-                let lock = self.lock(quorum, owner);
-                match self.how {
-                    How::Lock => lock.lock().await.map(Some),
-                    How::TryLock => lock.try_lock().await,
-                    How::TryLockFor(wait) => lock.try_lock_for(wait).await.map(Some),
-                    How::Cancel(after) => or_cancel(client, lock.lock(), after).await,
-                }
-            }
-        }
-    }
-
-    fn lock(&self, quorum: &Quorum, owner: &Owner) -> RedLock {
-        let name = if self.what == What::Other { "s" } else { "r" };
-        let lock = quorum.red_lock(name).options(self.options());
-        if self.reenters { lock.owned_by(owner) } else { lock }
-    }
-
-    fn options(&self) -> LockOptions {
-        let options = LockOptions::new();
-        if self.is_renewed { options } else { options.without_renewal() }
-    }
-
-    async fn work(&self, client: &Client, quorum: &Quorum, owner: &Owner, store: &Store, guard: LockGuard) {
-        let token = guard.fencing_token();
-        let is_about_store = self.what != What::Other;
-        let value = if is_about_store { store.read(token).await } else { None };
-        if self.reenters
-            && self.what != What::Both
-            && let Ok(Some(inner)) = self.lock(quorum, owner).try_lock().await
-        {
-            client.reentered(&guard, &inner);
-            client.sleep(self.hold / 4).await;
-            drop(inner);
-        }
-        let held = pin!(client.sleep(self.hold));
-        if let Either::Right(_) = select(held, pin!(client.lost(&guard))).await {
-            assert!(!client.look(&guard), "a lease that is announced as lost looks valid");
-        }
-        let is_valid = client.look(&guard);
-        if self.verifies {
-            drop(client.verify(&guard).await);
-        }
-        if let Some(value) = value {
-            // Valid or not: refusing what comes too late is the store's business.
-            let _is_accepted = store.write(token, value + 1).await;
-        }
-        match self.ending {
-            Ending::Overstay if !self.is_renewed => {
-                client.lost(&guard).await;
-                assert!(!client.look(&guard), "a lease that is announced as lost looks valid");
-            }
-            Ending::Drop => drop(guard),
-            Ending::Unlock | Ending::Overstay => {
-                let unlocked = guard.unlock().await;
-                assert!(is_valid || unlocked.is_err(), "a lease that was over was unlocked");
-            }
-        }
-    }
-}
-
-/// Waits so long for the lock, and then drops the future.
-async fn or_cancel<T>(
-    client: &Client,
-    lock: impl Future<Output = Result<T, LockError>>,
-    after: Duration,
-) -> Result<Option<T>, LockError> {
-    match select(pin!(lock), pin!(client.sleep(after))).await {
-        Either::Left((locked, _)) => locked.map(Some),
-        Either::Right(_) => Ok(None),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -327,6 +250,9 @@ mod tests {
         let step = Step {
             rest: Duration::MAX,
             what: What::One,
+            reads: None,
+            has_company: false,
+            downgrades: false,
             how: How::Lock,
             is_renewed: true,
             hold: Duration::MAX,

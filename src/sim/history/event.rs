@@ -50,6 +50,8 @@ pub enum Event {
         attempt: Attempt,
         /// What it is to lock: sorted, without repetition.
         resources: Vec<Resource>,
+        /// Which of these it only reads, and shares with other readers: sorted, too.
+        shared: Vec<Resource>,
     },
     /// The attempt won: from now on there is a lease.
     Granted {
@@ -89,6 +91,13 @@ pub enum Event {
         attempt: Attempt,
         /// The token that it was shown.
         token: FencingToken,
+    },
+    /// The lease is what the holder of another has downgraded that to: it reads on what it wrote.
+    Downgraded {
+        /// Which attempt.
+        attempt: Attempt,
+        /// The attempt of the lease that it had before.
+        from: Attempt,
     },
     /// The holder began to verify its lease. Of one lease, one verification at a time.
     Verifying {
@@ -143,6 +152,7 @@ impl Event {
             | Self::Announced { attempt }
             | Self::Looked { attempt, .. }
             | Self::Reentered { attempt, .. }
+            | Self::Downgraded { attempt, .. }
             | Self::Verifying { attempt }
             | Self::Proven { attempt }
             | Self::Left { attempt, .. } => Some(attempt),

@@ -1,4 +1,4 @@
-//! I1: two leases on one resource never overlap.
+//! I1: two leases on one resource never overlap, unless both only read it.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -10,13 +10,20 @@ use super::{
 };
 use crate::values::Resource;
 
-/// The leases of each resource that may be held still, the last granted on top.
+/// The leases of each resource that may be held still.
+#[derive(Default)]
+pub(super) struct ActiveLeases<'h>(HashMap<&'h Resource, Active<'h>>);
+
+/// Those that write a resource and those that read it, the last granted on top.
 ///
 /// A lease holds from its grant to its end, the end itself excluded. Grants come in the order of
 /// time, so a lease that is over when another is granted matters to none that follows. Each is put
 /// here once per resource and taken away once.
 #[derive(Default)]
-pub(super) struct ActiveLeases<'h>(HashMap<&'h Resource, Vec<&'h AttemptRecord<'h>>>);
+struct Active<'h> {
+    writers: Vec<&'h AttemptRecord<'h>>,
+    readers: Vec<&'h AttemptRecord<'h>>,
+}
 
 impl<'h> Rule<'h> for ActiveLeases<'h> {
     fn see(&mut self, seen: &IndexedEvent<'h>, found: &mut Vec<Violation>) {
@@ -25,15 +32,23 @@ impl<'h> Rule<'h> for ActiveLeases<'h> {
             return;
         }
         for resource in lease.resources {
-            let held = self.0.entry(resource).or_default();
-            while held.pop_if(|other| is_over(other, seen.at)).is_some() {}
-            let overlapping = held.last().and_then(|other| other.grant());
-            if let (Some(first), Some(second)) = (overlapping, lease.grant()) {
+            let Active { writers, readers } = self.0.entry(resource).or_default();
+            let is_shared = lease.shares(resource);
+            let (writer, reader) = (last_held(writers, seen.at), last_held(readers, seen.at));
+            let conflicting = writer.into_iter().chain(reader.filter(|_| !is_shared));
+            let last = conflicting.max_by_key(|other| other.granted.map(|granted| granted.entry));
+            if let (Some(first), Some(second)) = (last.and_then(AttemptRecord::grant), lease.grant()) {
                 found.push(Violation::Overlap { resource: resource.clone(), first, second });
             }
-            held.push(lease);
+            if is_shared { readers } else { writers }.push(lease);
         }
     }
+}
+
+/// The last granted of those that are held still. Whoever was granted after it is forgotten.
+fn last_held<'h>(leases: &mut Vec<&'h AttemptRecord<'h>>, at: Duration) -> Option<&'h AttemptRecord<'h>> {
+    while leases.pop_if(|lease| is_over(lease, at)).is_some() {}
+    leases.last().copied()
 }
 
 fn is_over(lease: &AttemptRecord<'_>, at: Duration) -> bool {

@@ -16,6 +16,7 @@ pub(crate) struct AttemptRecord<'h> {
     pub(crate) attempt: Attempt,
     pub(crate) client: usize,
     pub(crate) resources: &'h [Resource],
+    shared: &'h [Resource],
     pub(crate) began: Duration,
     pub(crate) granted: Option<Granted>,
     pub(crate) lost: Option<Duration>,
@@ -48,9 +49,31 @@ pub(crate) struct Announced {
 }
 
 impl<'h> AttemptRecord<'h> {
-    fn new(attempt: Attempt, client: usize, resources: &'h [Resource], began: Duration) -> Self {
+    fn new(
+        attempt: Attempt,
+        client: usize,
+        resources: &'h [Resource],
+        shared: &'h [Resource],
+        began: Duration,
+    ) -> Self {
         let (granted, lost, ended, announced) = (None, None, None, None);
-        Self { attempt, client, resources, began, granted, lost, ended, announced, is_verified: false }
+        Self {
+            attempt,
+            client,
+            resources,
+            shared,
+            began,
+            granted,
+            lost,
+            ended,
+            announced,
+            is_verified: false,
+        }
+    }
+
+    /// Whether it only reads this one of its resources.
+    pub(crate) fn shares(&self, resource: &Resource) -> bool {
+        self.shared.binary_search(resource).is_ok()
     }
 
     /// The lease, as evidence.
@@ -75,6 +98,7 @@ impl<'h> AttemptRecord<'h> {
             Event::Ended { .. }
             | Event::Announced { .. }
             | Event::Reentered { .. }
+            | Event::Downgraded { .. }
             | Event::Verifying { .. }
             | Event::Proven { .. }
                 if !is_granted =>
@@ -183,12 +207,16 @@ impl<'h> HistoryIndex<'h> {
         let record = known.and_then(|known| self.attempts.get_mut(known));
         match (record, event) {
             (Some(record), event) => record.take(index, at, event).map(|()| known),
-            (None, Event::Began { resources, .. }) => {
+            (None, Event::Began { resources, shared, .. }) => {
                 if resources.is_empty() || !resources.is_sorted_by(|a, b| a < b) {
                     return Err("the resources are none, unsorted or repeated");
                 }
+                let is_known = |name| resources.binary_search(name).is_ok();
+                if !(shared.iter().all(is_known) && shared.is_sorted_by(|a, b| a < b)) {
+                    return Err("what is shared is unsorted, repeated or not among the resources");
+                }
                 let next = self.attempts.len();
-                self.attempts.push(AttemptRecord::new(attempt, client, resources, at));
+                self.attempts.push(AttemptRecord::new(attempt, client, resources, shared, at));
                 self.indices.insert(attempt, next);
                 Ok(Some(next))
             }

@@ -12,7 +12,7 @@
 //! for (number, at) in [(1, 0), (2, 5)] {
 //!     let (attempt, token) = (Attempt::new(number), FencingToken::try_from(40 + number)?);
 //!     let (began, granted) = (Duration::from_millis(at), Duration::from_millis(at + 1));
-//!     history.note(began, 0, Event::Began { attempt, resources: vec![Resource::new("a")?] });
+//!     history.note(began, 0, Event::Began { attempt, resources: vec![Resource::new("a")?], shared: vec![] });
 //!     history.note(granted, 0, Event::Granted { attempt, token });
 //! }
 //! // Neither lease ever ended.
@@ -21,6 +21,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod downgrade;
 mod event;
 mod evidence;
 mod exclusion;
@@ -89,6 +90,7 @@ impl History {
         let index = HistoryIndex::of(self);
         let mut rules: Vec<(Promise, Box<dyn Rule<'_> + '_>)> = vec![
             (Promise::Exclusion, Box::new(exclusion::ActiveLeases::default())),
+            (Promise::Exclusion, Box::new(downgrade::Writers::default())),
             (Promise::Order, Box::new(order::Tokens::default())),
             (Promise::Register, Box::new(updates::Registers::default())),
             (Promise::Residue, Box::new(single::Residue)),

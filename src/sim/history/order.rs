@@ -1,6 +1,7 @@
-//! I2 and I3: tokens are unique, and grow from a lease to any attempt that begins after its grant.
+//! I2 and I3: tokens of leases that exclude each other differ, and none falls from a lease to any
+//! attempt that begins after its grant.
 
-use std::collections::{HashMap, hash_map};
+use std::collections::HashMap;
 
 use super::{
     Rule,
@@ -17,7 +18,16 @@ pub(super) struct Largest<'h>(HashMap<&'h Resource, &'h AttemptRecord<'h>>);
 impl<'h> Largest<'h> {
     /// Takes in a grant.
     pub(super) fn granted(&mut self, lease: &'h AttemptRecord<'h>) {
-        for resource in lease.resources {
+        self.granted_on(lease, lease.resources);
+    }
+
+    /// Takes in a grant, of some of what it is on.
+    pub(super) fn granted_on(
+        &mut self,
+        lease: &'h AttemptRecord<'h>,
+        resources: impl IntoIterator<Item = &'h Resource>,
+    ) {
+        for resource in resources {
             let largest = self.0.entry(resource).or_insert(lease);
             if token(lease) > token(largest) {
                 *largest = lease;
@@ -35,10 +45,17 @@ pub(super) fn token(lease: &AttemptRecord<'_>) -> Option<FencingToken> {
     lease.granted.map(|granted| granted.token)
 }
 
+/// The first writer and the first reader that were given one token of a resource.
+#[derive(Default)]
+struct First<'h> {
+    writer: Option<&'h AttemptRecord<'h>>,
+    reader: Option<&'h AttemptRecord<'h>>,
+}
+
 /// The tokens given so far, and the largest ones from before each attempt that is under way.
 #[derive(Default)]
 pub(super) struct Tokens<'h> {
-    given: HashMap<(&'h Resource, FencingToken), &'h AttemptRecord<'h>>,
+    given: HashMap<(&'h Resource, FencingToken), First<'h>>,
     largest: Largest<'h>,
     before: HashMap<Attempt, Vec<(&'h Resource, &'h AttemptRecord<'h>)>>,
 }
@@ -53,14 +70,13 @@ impl<'h> Tokens<'h> {
             }
         }
         for resource in lease.resources {
-            match self.given.entry((resource, token)) {
-                hash_map::Entry::Vacant(entry) => drop(entry.insert(lease)),
-                hash_map::Entry::Occupied(entry) => {
-                    if let (Some(first), Some(second)) = (entry.get().grant(), lease.grant()) {
-                        found.push(Violation::RepeatedToken { resource: resource.clone(), first, second });
-                    }
-                }
+            let First { writer, reader } = self.given.entry((resource, token)).or_default();
+            let is_shared = lease.shares(resource);
+            let first = writer.or(reader.filter(|_| !is_shared)).and_then(AttemptRecord::grant);
+            if let (Some(first), Some(second)) = (first, lease.grant()) {
+                found.push(Violation::RepeatedToken { resource: resource.clone(), first, second });
             }
+            if is_shared { reader } else { writer }.get_or_insert(lease);
         }
         self.largest.granted(lease);
     }

@@ -8,15 +8,16 @@ use std::{fmt, time::Duration};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Promise {
-    /// I1: two leases on one resource never overlap.
+    /// I1: two leases on one resource never overlap, unless both only read it; and while one is
+    /// downgraded, nobody else writes.
     Exclusion,
-    /// I2 and I3: tokens are unique per resource, and grow from a lease to any attempt that begins
-    /// after its grant.
+    /// I2 and I3: tokens grow from a lease on a resource to any attempt that begins after its
+    /// grant, and no two leases have the same. From reader to reader they may stay the same.
     Order,
     /// I4: a fenced register loses no accepted update.
     ///
-    /// An accepted write must not carry a smaller token than an accepted access before it. And what
-    /// it builds on must not be stale: no accepted write of another writer may lie between it and
+    /// An accepted write must not carry a smaller token than an accepted access before it, nor an
+    /// accepted read than an accepted write. And what a write builds on must not be stale: no accepted write of another writer may lie between it and
     /// its writer's last accepted read of the register. Accesses with tokens are of the same writer
     /// if the tokens are equal; an access without a token is of the same writer as any other of its
     /// client. A write whose writer has read nothing builds on nothing and loses nothing.
@@ -30,7 +31,8 @@ pub enum Promise {
     /// A lease looks valid only between its grant and its end, and its loss is announced no later
     /// than its end.
     Honesty,
-    /// When a verification that proves began, no lease with a larger token had been granted.
+    /// When a verification that proves began, no lease with a larger token had been granted; on what
+    /// is only read, no writer.
     Proof,
 }
 

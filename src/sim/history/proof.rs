@@ -16,6 +16,8 @@ use crate::values::Resource;
 #[derive(Default)]
 pub(super) struct Verifications<'h> {
     largest: Largest<'h>,
+    /// Among those that write: a reader is proven whoever reads.
+    largest_written: Largest<'h>,
     begun: HashMap<Attempt, (Duration, Vec<Later<'h>>)>,
 }
 
@@ -25,9 +27,16 @@ impl<'h> Rule<'h> for Verifications<'h> {
     fn see(&mut self, seen: &IndexedEvent<'h>, found: &mut Vec<Violation>) {
         let Some(lease) = seen.record else { return };
         match seen.event {
-            Event::Granted { .. } => self.largest.granted(lease),
+            Event::Granted { .. } => {
+                self.largest.granted(lease);
+                let written = lease.resources.iter().filter(|resource| !lease.shares(resource));
+                self.largest_written.granted_on(lease, written);
+            }
             Event::Verifying { attempt } => {
                 let mut later = self.largest.of(lease.resources);
+                later.retain(|(resource, _)| !lease.shares(resource));
+                let read = self.largest_written.of(lease.resources);
+                later.extend(read.into_iter().filter(|(resource, _)| lease.shares(resource)));
                 later.retain(|(_, other)| token(other) > token(lease));
                 self.begun.insert(*attempt, (seen.at, later));
             }

@@ -1,4 +1,4 @@
-//! I4: a fenced register loses no accepted update.
+//! I4: a fenced register loses no accepted update, and shows none to those who come too late.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,9 @@ impl<'h> Rule<'h> for Registers<'h> {
         match seen.event {
             Event::Read { register, token, value: Some(_) } => {
                 let read = Numbered { entry: seen.entry, access: Access { client, token: *token, at } };
-                self.0.entry(register).or_default().read(read);
+                let accepted = self.0.entry(register).or_default();
+                found.extend(accepted.unseen_by(register, read.access));
+                accepted.read(read);
             }
             Event::Written { register, token, is_accepted: true, .. } => {
                 let write = Numbered { entry: seen.entry, access: Access { client, token: *token, at } };
@@ -37,6 +39,7 @@ impl<'h> Rule<'h> for Registers<'h> {
 #[derive(Default)]
 struct Accepted {
     newest: Option<Access>,
+    newest_write: Option<Access>,
     reads_by_token: HashMap<FencingToken, Numbered>,
     reads_without: HashMap<usize, Numbered>,
     reads_by_client: HashMap<usize, Numbered>,
@@ -64,12 +67,17 @@ impl Accepted {
         }
         self.writes_by_client.push(client, write);
         self.claim(write.access);
+        self.newest_write = newer(self.newest_write, write.access);
     }
 
     fn claim(&mut self, access: Access) {
-        if access.token > self.newest.and_then(|newest| newest.token) {
-            self.newest = Some(access);
-        }
+        self.newest = newer(self.newest, access);
+    }
+
+    /// What a read must not see: the write of a later lease.
+    fn unseen_by(&self, register: &Resource, read: Access) -> Option<Violation> {
+        let newest = self.newest_write.filter(|newest| read.token.is_some() && read.token < newest.token)?;
+        Some(Violation::OldRead { register: register.clone(), newest, read })
     }
 
     fn broken_by(&self, register: &Resource, write: Numbered) -> Option<Violation> {
@@ -110,6 +118,11 @@ impl Accepted {
 struct Numbered {
     entry: usize,
     access: Access,
+}
+
+/// The access with the larger token.
+fn newer(newest: Option<Access>, access: Access) -> Option<Access> {
+    if access.token > newest.and_then(|newest| newest.token) { Some(access) } else { newest }
 }
 
 fn later(a: Option<Numbered>, b: Option<Numbered>) -> Option<Numbered> {

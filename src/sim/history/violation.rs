@@ -16,7 +16,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Violation {
-    /// Two leases on one resource overlap.
+    /// Two leases on one resource overlap that exclude each other.
     #[error("two leases on {resource:?} overlap: {first}, and {second}")]
     Overlap {
         /// On which resource.
@@ -26,7 +26,19 @@ pub enum Violation {
         /// The one that was granted meanwhile.
         second: Grant,
     },
-    /// Two leases on one resource have the same token.
+    /// A lease was downgraded, and before that was granted, another wrote.
+    #[error("another wrote {resource:?} in a downgrade: {writer}, between {from}, and {to}")]
+    Interrupted {
+        /// Which resource.
+        resource: Resource,
+        /// The lease that was downgraded.
+        from: Grant,
+        /// The lease that it was downgraded to.
+        to: Grant,
+        /// The one between them.
+        writer: Grant,
+    },
+    /// Two leases on one resource that exclude each other have the same token.
     #[error("two leases on {resource:?} have the same token: {first}, and {second}")]
     RepeatedToken {
         /// On which resource.
@@ -55,6 +67,17 @@ pub enum Violation {
         newest: Access,
         /// The write that should have been refused.
         write: Access,
+    },
+    /// A register accepted a read under a smaller token than it had accepted a write before: what
+    /// was read is not what its lease protects.
+    #[error("register {register:?} accepted an old token: after {newest}, a read of {read}")]
+    OldRead {
+        /// Which register.
+        register: Resource,
+        /// The write with the largest token before.
+        newest: Access,
+        /// The read that should have been refused.
+        read: Access,
     },
     /// A write overwrote an update that its writer had not seen.
     #[error(
@@ -165,9 +188,9 @@ impl Violation {
     #[must_use]
     pub const fn promise(&self) -> Option<Promise> {
         Some(match self {
-            Self::Overlap { .. } => Promise::Exclusion,
+            Self::Overlap { .. } | Self::Interrupted { .. } => Promise::Exclusion,
             Self::RepeatedToken { .. } | Self::FallingToken { .. } => Promise::Order,
-            Self::OldToken { .. } | Self::LostUpdate { .. } => Promise::Register,
+            Self::OldToken { .. } | Self::OldRead { .. } | Self::LostUpdate { .. } => Promise::Register,
             Self::Residue { .. } => Promise::Residue,
             Self::Stalled { .. } => Promise::Liveness,
             Self::OtherToken { .. } => Promise::Reentry,
@@ -181,10 +204,13 @@ impl Violation {
     #[must_use]
     pub const fn at(&self) -> Duration {
         match self {
-            Self::Overlap { second, .. }
-            | Self::RepeatedToken { second, .. }
-            | Self::FallingToken { second, .. } => second.granted,
-            Self::OldToken { write, .. } | Self::LostUpdate { write, .. } => write.at,
+            Self::Overlap { second: lease, .. }
+            | Self::Interrupted { to: lease, .. }
+            | Self::RepeatedToken { second: lease, .. }
+            | Self::FallingToken { second: lease, .. } => lease.granted,
+            Self::OldToken { write: access, .. }
+            | Self::OldRead { read: access, .. }
+            | Self::LostUpdate { write: access, .. } => access.at,
             Self::Residue { at, .. }
             | Self::Stalled { at, .. }
             | Self::OtherToken { at, .. }
@@ -201,13 +227,16 @@ impl Violation {
     pub const fn client(&self) -> usize {
         match self {
             Self::Overlap { second: lease, .. }
+            | Self::Interrupted { to: lease, .. }
             | Self::RepeatedToken { second: lease, .. }
             | Self::FallingToken { second: lease, .. }
             | Self::OtherToken { lease, .. }
             | Self::LateLook { lease, .. }
             | Self::LateLoss { lease, .. }
             | Self::FalseProof { lease, .. } => lease.client,
-            Self::OldToken { write, .. } | Self::LostUpdate { write, .. } => write.client,
+            Self::OldToken { write: access, .. }
+            | Self::OldRead { read: access, .. }
+            | Self::LostUpdate { write: access, .. } => access.client,
             Self::Residue { client, .. }
             | Self::Stalled { client, .. }
             | Self::EarlyLook { client, .. }

@@ -10,17 +10,20 @@ use crate::sim::{
     workload::{Case, Ending, How, Step, What},
 };
 
-const SECOND: Duration = Duration::from_secs(1);
+pub(super) const SECOND: Duration = Duration::from_secs(1);
 
-fn millis(range: RangeInclusive<u64>) -> impl Strategy<Value = Duration> + Clone {
+pub(super) fn millis(range: RangeInclusive<u64>) -> impl Strategy<Value = Duration> + Clone {
     range.prop_map(Duration::from_millis)
 }
 
 /// Waits for the resource, holds it for so long, renewed all the time, and unlocks.
-fn lock(rest: Duration, hold: Duration) -> Step {
+pub(super) fn lock(rest: Duration, hold: Duration) -> Step {
     Step {
         rest,
         what: What::One,
+        reads: None,
+        has_company: false,
+        downgrades: false,
         how: How::Lock,
         is_renewed: true,
         hold,
@@ -31,12 +34,12 @@ fn lock(rest: Duration, hold: Duration) -> Step {
 }
 
 /// Somebody who wants the resource again and again, each time for a moment.
-fn contender(most: usize) -> impl Strategy<Value = Vec<Step>> + Clone {
+pub(super) fn contender(most: usize) -> impl Strategy<Value = Vec<Step>> + Clone {
     let step = (millis(0..=5_000), millis(0..=20)).prop_map(|(rest, hold)| lock(rest, hold));
     prop::collection::vec(step, 1..=most)
 }
 
-fn timed(at: Duration, fault: Fault) -> TimedFault {
+pub(super) fn timed(at: Duration, fault: Fault) -> TimedFault {
     TimedFault { at, fault }
 }
 

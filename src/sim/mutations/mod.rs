@@ -16,6 +16,7 @@ use super::{
 use crate::mutation::{Mutation, break_rule};
 
 pub(super) mod cases;
+mod readers;
 
 /// So many cases at most until a broken rule shows.
 const MOST_CASES: u64 = 20_000;
@@ -33,6 +34,10 @@ enum Sign {
     OutOfTurn,
     /// Those who wait find out by themselves that the lock is free.
     Unwoken,
+    /// Readers wait for each other.
+    ReadApart,
+    /// A writer waits for readers that came after it.
+    Passed,
 }
 
 impl Sign {
@@ -47,16 +52,18 @@ impl Sign {
                     _ => Ok(report),
                 }
             }
-            Self::Eroded if cases::has_eroded(&report) => Err(Box::new(Failure { report, violations: None })),
-            Self::OutOfTurn if cases::is_out_of_turn(&report) => {
-                Err(Box::new(Failure { report, violations: None }))
-            }
-            Self::Unwoken if cases::is_unwoken(&report) => {
-                Err(Box::new(Failure { report, violations: None }))
-            }
-            Self::Eroded | Self::OutOfTurn | Self::Unwoken => Ok(report),
+            Self::Eroded => unless(cases::has_eroded(&report), report),
+            Self::OutOfTurn => unless(cases::is_out_of_turn(&report), report),
+            Self::Unwoken => unless(cases::is_unwoken(&report), report),
+            Self::ReadApart => unless(readers::is_read_apart(&report), report),
+            Self::Passed => unless(readers::is_passed(&report), report),
         }
     }
+}
+
+/// The report as a failure if it shows a sign.
+fn unless(is_shown: bool, report: Report) -> Result<Report, Box<Failure>> {
+    if is_shown { Err(Box::new(Failure { report, violations: None })) } else { Ok(report) }
 }
 
 impl fmt::Display for Sign {
@@ -66,6 +73,8 @@ impl fmt::Display for Sign {
             Self::Eroded => f.write_str("a lease eroded"),
             Self::OutOfTurn => f.write_str("two turns while another waits"),
             Self::Unwoken => f.write_str("a free lock that nobody takes"),
+            Self::ReadApart => f.write_str("readers that wait for each other"),
+            Self::Passed => f.write_str("a writer that later readers pass"),
         }
     }
 }

@@ -10,6 +10,7 @@ const COLUMNS: usize = 80;
 
 const ASKED: char = '.';
 const HELD: char = '#';
+const SHARED: char = '=';
 const FAULT: char = '~';
 const BROKEN: char = '!';
 
@@ -21,7 +22,7 @@ pub(super) fn write(timeline: &Timeline<'_>, f: &mut fmt::Formatter<'_>) -> fmt:
         return Ok(());
     }
     let widest = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    writeln!(f, "\n{ASKED} asked for  {HELD} held  {FAULT} fault  {BROKEN} broken promise")?;
+    writeln!(f, "\n{ASKED} asked for  {HELD} held  {SHARED} shared  {FAULT} fault  {BROKEN} broken promise")?;
     for (name, row) in &rows {
         writeln!(f, "{name:<widest$} |{}|", row.text())?;
     }
@@ -33,7 +34,9 @@ fn rows(timeline: &Timeline<'_>) -> Vec<(String, Row)> {
     let mut held: BTreeMap<_, Row> = BTreeMap::new();
     for record in timeline.index.iter() {
         for resource in record.resources {
-            held.entry((resource, record.client)).or_insert_with(|| Row::new(timeline.end)).lease(record);
+            let with = if record.shares(resource) { SHARED } else { HELD };
+            let row = held.entry((resource, record.client)).or_insert_with(|| Row::new(timeline.end));
+            row.lease(record, with);
         }
     }
     let held = held
@@ -60,11 +63,11 @@ impl Row {
         Self { cells: [' '; COLUMNS], end }
     }
 
-    fn lease(&mut self, record: &AttemptRecord<'_>) {
+    fn lease(&mut self, record: &AttemptRecord<'_>, with: char) {
         let asked_until = record.granted.map(|granted| granted.at).or(record.lost).unwrap_or(self.end);
         self.fill(record.began, asked_until, ASKED);
         if let Some(granted) = record.granted {
-            self.fill(granted.at, record.ended.map_or(self.end, |ended| ended.at), HELD);
+            self.fill(granted.at, record.ended.map_or(self.end, |ended| ended.at), with);
         }
     }
 
@@ -73,7 +76,7 @@ impl Row {
         let first = self.column(from);
         let last = self.column(until.saturating_sub(Duration::from_nanos(1))).max(first);
         for cell in self.cells.iter_mut().take(last + 1).skip(first) {
-            if with != ASKED || *cell != HELD {
+            if with != ASKED || ![HELD, SHARED].contains(cell) {
                 *cell = with;
             }
         }

@@ -30,7 +30,7 @@ use super::history::{Event, History, HistoryIndex, Violation, Violations};
 ///
 /// let attempt = Attempt::new(1);
 /// let mut history = History::new();
-/// history.note(Duration::ZERO, 0, Event::Began { attempt, resources: vec![Resource::new("a")?] });
+/// history.note(Duration::ZERO, 0, Event::Began { attempt, resources: vec![Resource::new("a")?], shared: vec![] });
 /// history.note(Duration::from_millis(2), 0, Event::Granted { attempt, token: "7".parse()? });
 ///
 /// let (from, until) = (Duration::from_millis(1), Duration::from_millis(5));

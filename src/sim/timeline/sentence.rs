@@ -2,7 +2,7 @@
 
 use crate::{
     sim::history::{AttemptRecord, Event},
-    values::{FencingToken, Resource},
+    values::FencingToken,
 };
 
 /// What happened, unless it says nothing to a reader: looks, and the beginnings of verifications.
@@ -24,9 +24,11 @@ pub(super) fn of(event: &Event, record: Option<&AttemptRecord<'_>>) -> Option<St
     })
 }
 
-/// The attempt and what it is on: `attempt 7 on "a", "b"`.
+/// The attempt and what it is on: `attempt 7 on "a", "b" (shared)`.
 pub(super) fn subject(record: &AttemptRecord<'_>) -> String {
-    format!("{} on {}", record.attempt, names(record.resources))
+    let name = |resource| format!("{resource:?}{}", if record.shares(resource) { " (shared)" } else { "" });
+    let names: Vec<_> = record.resources.iter().map(name).collect();
+    format!("{} on {}", record.attempt, names.join(", "))
 }
 
 fn unknown(event: &Event) -> String {
@@ -42,15 +44,11 @@ fn of_attempt(event: &Event) -> Option<String> {
         Event::Ended { is_unlocked: false, .. } => "validity over".to_owned(),
         Event::Announced { .. } => "loss announced".to_owned(),
         Event::Reentered { token, .. } => format!("entered again, token {token}"),
+        Event::Downgraded { from, .. } => format!("downgraded from {from}"),
         Event::Proven { .. } => "proven".to_owned(),
         Event::Left { node, .. } => format!("key left on node {node}"),
         _ => return None,
     })
-}
-
-fn names(resources: &[Resource]) -> String {
-    let names: Vec<_> = resources.iter().map(|resource| format!("{resource:?}")).collect();
-    names.join(", ")
 }
 
 fn under(token: Option<FencingToken>) -> String {

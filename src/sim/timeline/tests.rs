@@ -24,7 +24,7 @@ fn history(leases: u64, held: u64) -> History {
         let names: &[&str] = if number % 4 == 3 { &["a<b", "log"] } else { &["a<b"] };
         let resources = names.iter().map(|name| Resource::new(name).unwrap()).collect();
         let is_unlocked = number % 5 != 4;
-        history.note(ms(began), client, Event::Began { attempt, resources });
+        history.note(ms(began), client, Event::Began { attempt, resources, shared: vec![] });
         history.note(ms(began + 3), client, Event::Granted { attempt, token });
         history.note(ms(began + 3 + held), client, Event::Ended { attempt, is_unlocked });
         if !is_unlocked {
@@ -38,10 +38,18 @@ fn history(leases: u64, held: u64) -> History {
 fn overlapping() -> History {
     let mut history = history(1, 20);
     let (attempt, token) = (Attempt::new(1), FencingToken::new(1_700_000_000_000_007));
-    history.note(ms(30), 1, Event::Began { attempt, resources: vec![Resource::new("a<b").unwrap()] });
+    history.note(
+        ms(30),
+        1,
+        Event::Began { attempt, resources: vec![Resource::new("a<b").unwrap()], shared: vec![] },
+    );
     history.note(ms(31), 1, Event::Granted { attempt, token });
     let (attempt, token) = (Attempt::new(2), FencingToken::new(1_700_000_000_000_008));
-    history.note(ms(32), 2, Event::Began { attempt, resources: vec![Resource::new("a<b").unwrap()] });
+    history.note(
+        ms(32),
+        2,
+        Event::Began { attempt, resources: vec![Resource::new("a<b").unwrap()], shared: vec![] },
+    );
     history.note(ms(40), 2, Event::Granted { attempt, token });
     history
 }
@@ -60,7 +68,7 @@ fn the_text_has_events_faults_and_violations_in_the_order_of_time() {
       24.000  c0      still waits
       24.000  c0      ! client 0 still waits at 24.000 ms
 
-. asked for  # held  ~ fault  ! broken promise
+. asked for  # held  = shared  ~ fault  ! broken promise
 \"a<b\" c0   |..........###################################################################   |
 node 2     |      ~~~~~~~~~~~~~~~~~~~~~~~~                                                  |
 violations |                                                                               !|

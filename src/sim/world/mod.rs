@@ -85,6 +85,8 @@ pub(crate) struct WorldState {
     budget: u64,
     spent: u64,
     messages: u64,
+    /// The first node that stored what contradicts itself.
+    inconsistent: Option<usize>,
     end: Option<End>,
 }
 
@@ -115,6 +117,7 @@ impl World {
             budget: limits.budget,
             spent: 0,
             messages: 0,
+            inconsistent: None,
             end: None,
             schedule: Arc::clone(&schedule),
         };
@@ -134,6 +137,9 @@ impl World {
             let waiting: Vec<usize> = waiting.map(|(client, _)| client).collect();
             waiting.into_iter().for_each(|client| state.note(client, history::Event::Stalled));
             state.finish(End::Horizon);
+        }
+        if let (Some(node), Some(End::Done | End::Horizon)) = (state.inconsistent, &state.end) {
+            state.end = Some(End::Inconsistent { node });
         }
         let now = state.now();
         let mut trace = state.trace.clone();

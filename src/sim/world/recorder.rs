@@ -43,7 +43,9 @@ impl Observer for Recorder {
         state.leases.next_attempt += 1;
         state.leases.by_owner.insert(owner.clone(), (number, self.client));
         let attempt = Attempt::new(number);
-        state.note(self.client, history::Event::Began { attempt, resources: resources.to_vec() });
+        let shared = resources.each().filter(|(_, is_shared)| *is_shared).map(|(name, _)| name.clone());
+        let shared = shared.collect();
+        state.note(self.client, history::Event::Began { attempt, resources: resources.to_vec(), shared });
         number
     }
 
@@ -145,14 +147,14 @@ impl WorldState {
     fn left(&self) -> Vec<(u64, usize, usize)> {
         let mut left = Vec::new();
         for (node, server) in self.servers.iter().enumerate() {
-            for held in server.state.locks_and_relics() {
-                let Some((attempt, client)) = self.leases.by_owner.get(&held.owner).copied() else {
+            for (owner, expires_at) in server.state.keys_and_relics() {
+                let Some((attempt, client)) = self.leases.by_owner.get(owner).copied() else {
                     continue;
                 };
                 let Some(over_at) = self.leases.over_at.get(&attempt).copied() else { continue };
                 let due =
                     over_at.max(micros(self.schedule.calm_between(client, node))).saturating_add(SETTLING);
-                let expires_at = server.clock.global(micros(held.expires_at.since_epoch()));
+                let expires_at = server.clock.global(micros(expires_at.since_epoch()));
                 if expires_at.is_some_and(|expires_at| expires_at > due) && !self.excuses(client, node) {
                     left.push((attempt, client, node));
                 }

@@ -36,6 +36,7 @@ pub(crate) struct Stores {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operation {
     Read(Option<FencingToken>),
+    ReadShared(FencingToken),
     Write(Option<FencingToken>, u64),
 }
 
@@ -60,6 +61,7 @@ impl Operation {
     fn perform(self, register: &mut Register) -> Option<u64> {
         match self {
             Self::Read(Some(token)) => register.read(token),
+            Self::ReadShared(token) => register.read_shared(token),
             Self::Read(None) => Some(register.read_unfenced()),
             Self::Write(Some(token), value) => register.write(token, value).then_some(value),
             Self::Write(None, value) => {
@@ -72,6 +74,7 @@ impl Operation {
     fn noted(self, register: Resource, outcome: Option<u64>) -> history::Event {
         match self {
             Self::Read(token) => history::Event::Read { register, token, value: outcome },
+            Self::ReadShared(token) => history::Event::Read { register, token: Some(token), value: outcome },
             Self::Write(token, value) => {
                 history::Event::Written { register, token, value, is_accepted: outcome.is_some() }
             }

@@ -56,8 +56,17 @@ fn resources_are_some_and_sorted_and_not_repeated() {
     for names in ["b a", "a a"] {
         assert!(Script::new().began(1, 1, names).is_malformed().contains("unsorted"), "{names}");
     }
-    let event = Event::Began { attempt: Attempt::new(1), resources: Vec::new() };
+    let event = Event::Began { attempt: Attempt::new(1), resources: Vec::new(), shared: Vec::new() };
     assert!(Script::new().note(1, event).is_malformed().contains("none"));
+}
+
+#[test]
+fn what_is_shared_is_sorted_and_among_the_resources() {
+    for shared in ["c", "b a", "b b"] {
+        let [resources, shared] = ["a b", shared].map(|names| names.split(' ').map(resource).collect());
+        let event = Event::Began { attempt: Attempt::new(1), resources, shared };
+        assert!(Script::new().note(1, event).is_malformed().starts_with("what is shared"));
+    }
 }
 
 #[test]

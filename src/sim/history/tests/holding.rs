@@ -59,6 +59,44 @@ fn a_smaller_token_is_fine_if_its_attempt_began_before_the_grant() {
 }
 
 #[test]
+fn readers_overlap_with_each_other_and_with_no_writer() {
+    let mut script = Script::new();
+    script.lease(1, "a*", 5).lease(2, "a*", 5).unlocked(2).lease(3, "a*", 6).unlocked(3).is_kept();
+    let writer = |script: &mut Script| script.lease(4, "a", 7).breaks(Promise::Exclusion).to_string();
+    assert!(writer(&mut script).contains("overlap: attempt 1"), "the last that is held still");
+    let reader = Script::new().lease(1, "a", 5).lease(2, "a*", 6).breaks(Promise::Exclusion);
+    assert_eq!(reader.client(), 2);
+}
+
+#[test]
+fn a_group_may_read_one_resource_and_write_another() {
+    let mut script = Script::new();
+    script.lease(1, "a b*", 5).lease(2, "b* c", 6).lease(3, "b*", 6).is_kept();
+    let violation = script.lease(4, "b c*", 7).broken();
+    let on: Vec<_> = violation
+        .iter()
+        .map(|violation| match violation {
+            Violation::Overlap { resource, first, .. } => (resource.to_string(), first.client),
+            other => panic!("{other}"),
+        })
+        .collect();
+    assert_eq!(on, [("b".to_owned(), 3), ("c".to_owned(), 2)]);
+}
+
+#[test]
+fn tokens_may_stay_the_same_from_reader_to_reader_and_never_fall() {
+    let mut script = Script::new();
+    script.lease(1, "a*", 5).lease(2, "a*", 5).unlocked(1).unlocked(2).is_kept();
+    let fallen = script.lease(3, "a*", 4).breaks(Promise::Order);
+    assert!(matches!(fallen, Violation::FallingToken { .. }));
+    for (first, second) in [("a*", "a"), ("a", "a*")] {
+        let repeated =
+            Script::new().lease(1, first, 5).unlocked(1).lease(2, second, 5).breaks(Promise::Order);
+        assert!(matches!(repeated, Violation::RepeatedToken { .. }), "{first} {second}");
+    }
+}
+
+#[test]
 fn a_key_that_stays_is_residue() {
     let left = Event::Left { attempt: Attempt::new(1), node: 2 };
     let violation = Script::new().lease(1, "a", 5).unlocked(1).note(9, left).breaks(Promise::Residue);
@@ -125,4 +163,41 @@ fn a_verification_that_proves_after_a_later_grant_is_false() {
     let violation = script.note(1, proven(1)).breaks(Promise::Proof);
     let Violation::FalseProof { resource: on, later, since, .. } = &violation else { panic!("{violation}") };
     assert_eq!((on, later.client, *since), (&resource("b"), 2, Duration::from_millis(7)));
+}
+
+#[test]
+fn a_reader_is_proven_whoever_reads_and_not_after_a_later_writer() {
+    let verified = |names: &str, later: &str| {
+        let mut script = Script::new();
+        script.lease(1, names, 5).expired(1).lease(2, later, 6).unlocked(2);
+        script.lease(3, "a* b*", 7).unlocked(3).note(1, verifying(1)).note(1, proven(1));
+        script
+    };
+    verified("a*", "a*").is_kept();
+    verified("a* b*", "a* b*").is_kept();
+    for (names, later, which) in [("a*", "a", 2), ("a", "a*", 3), ("a* b*", "b", 2), ("a b*", "b*", 3)] {
+        let violation = verified(names, later).breaks(Promise::Proof);
+        let Violation::FalseProof { later, .. } = violation else { panic!("{violation}") };
+        assert_eq!(later.client, which, "{names}");
+    }
+}
+
+#[test]
+fn nobody_else_writes_while_a_lease_is_downgraded() {
+    let downgraded = || Event::Downgraded { attempt: Attempt::new(9), from: Attempt::new(1) };
+    let mut script = Script::new();
+    script.lease(4, "a", 4).unlocked(4).lease(1, "a", 5).unlocked(1).lease(2, "b", 6).lease(3, "a*", 6);
+    script.lease(9, "a*", 6).note(9, downgraded()).unlocked(3).unlocked(9).lease(5, "a", 7).is_kept();
+    let mut script = Script::new();
+    script
+        .lease(1, "a", 5)
+        .began(9, 9, "a*")
+        .unlocked(1)
+        .lease(2, "a", 6)
+        .unlocked(2)
+        .granted(9, 9, 7)
+        .is_kept();
+    let violation = script.note(9, downgraded()).breaks(Promise::Exclusion);
+    let Violation::Interrupted { writer, .. } = &violation else { panic!("{violation}") };
+    assert_eq!((writer.client, violation.client()), (2, 9));
 }

@@ -38,9 +38,12 @@ impl Script {
         self.at_once(client, event)
     }
 
+    /// `"a b*"`: to write `a` and to read `b`.
     fn began(&mut self, client: usize, attempt: u64, resources: &str) -> &mut Self {
-        let resources = resources.split(' ').map(resource).collect();
-        self.note(client, Event::Began { attempt: Attempt::new(attempt), resources })
+        let name = |name: &str| resource(name.trim_end_matches('*'));
+        let shared = resources.split(' ').filter(|name| name.ends_with('*')).map(name).collect();
+        let resources = resources.split(' ').map(name).collect();
+        self.note(client, Event::Began { attempt: Attempt::new(attempt), resources, shared })
     }
 
     fn granted(&mut self, client: usize, attempt: u64, value: u64) -> &mut Self {

@@ -82,6 +82,18 @@ fn a_register_that_reads_do_not_claim_is_caught_before_anything_is_lost() {
 }
 
 #[test]
+fn a_read_that_sees_what_a_later_lease_wrote_is_too_late() {
+    register("r1:33 w2:34 R1:33").is_kept();
+    register("r1:34 r2:33 r3").is_kept();
+    let violation = register("r1:33 w2:34 r3 r1:33").breaks(Promise::Register);
+    assert_eq!(
+        violation.to_string(),
+        "register \"balance\" accepted an old token: after client 2 under token 34 at 2.000 ms, a read of \
+         client 1 under token 33 at 4.000 ms"
+    );
+}
+
+#[test]
 fn registers_are_apart() {
     let mut script = register("r1 w1");
     let other = || resource("other");

@@ -1,0 +1,46 @@
+//! Nobody writes between a lease and what it is downgraded to.
+
+use std::collections::HashMap;
+
+use super::{
+    Rule,
+    event::{Attempt, Event},
+    index::{AttemptRecord, IndexedEvent},
+    violation::Violation,
+};
+use crate::values::Resource;
+
+/// The leases that write each resource, in the order of their grants.
+#[derive(Default)]
+pub(super) struct Writers<'h>(HashMap<&'h Resource, Vec<&'h AttemptRecord<'h>>>);
+
+impl<'h> Rule<'h> for Writers<'h> {
+    fn see(&mut self, seen: &IndexedEvent<'h>, found: &mut Vec<Violation>) {
+        let Some(lease) = seen.record else { return };
+        match seen.event {
+            Event::Granted { .. } => {
+                for resource in lease.resources.iter().filter(|resource| !lease.shares(resource)) {
+                    self.0.entry(resource).or_default().push(lease);
+                }
+            }
+            Event::Downgraded { from, .. } => {
+                let resources = lease.resources.iter();
+                found.extend(resources.filter_map(|resource| self.interruption(resource, *from, lease)));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Writers<'_> {
+    /// The last that wrote between one lease and the next.
+    fn interruption(&self, resource: &Resource, from: Attempt, to: &AttemptRecord<'_>) -> Option<Violation> {
+        let entry = |lease: &AttemptRecord<'_>| lease.granted.map(|granted| granted.entry);
+        let writers = self.0.get(resource)?;
+        let before = writers.get(..writers.partition_point(|writer| entry(writer) < entry(to)))?;
+        let downgraded = before.iter().rposition(|writer| writer.attempt == from)?;
+        let writer = before.get(downgraded + 1..)?.last()?.grant()?;
+        let (from, to) = (before.get(downgraded)?.grant()?, to.grant()?);
+        Some(Violation::Interrupted { resource: resource.clone(), from, to, writer })
+    }
+}

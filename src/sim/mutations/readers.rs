@@ -1,0 +1,207 @@
+//! Rules of readers are broken, too.
+
+use proptest::sample::select;
+
+use super::{
+    cases::{SECOND, contender, lock, millis, of_late_write_backs, timed},
+    *,
+};
+use crate::sim::{
+    Direction, Schedule, Verdict, Way,
+    history::Event,
+    workload::{How, Step, What},
+};
+
+/// As [`lock`], to read.
+fn read(rest: Duration, hold: Duration) -> Step {
+    Step { reads: Some(What::Both), ..lock(rest, hold) }
+}
+
+fn calm(seed: u64, programs: Vec<Vec<Step>>) -> Case {
+    Case { schedule: Schedule::calm(seed, 3, programs.len()), programs, is_unguarded: true }
+}
+
+/// As the cases of late write-backs, but the first holder reads, and others read or write.
+fn of_late_readers() -> impl Strategy<Value = Case> + Clone {
+    let modes = prop::collection::vec(any::<bool>(), 16);
+    (of_late_write_backs(200), modes).prop_map(|(mut case, modes)| {
+        for (step, is_shared) in case.programs.iter_mut().flatten().zip([true].into_iter().chain(modes)) {
+            step.reads = is_shared.then_some(What::Both);
+        }
+        case
+    })
+}
+
+/// A reader's lock is lost on its way to one node, and comes twice to another. Between the two, the
+/// nodes lose its keys and somebody writes; after both comes its write-back.
+fn of_repeated_readers() -> impl Strategy<Value = Case> + Clone {
+    let times = (millis(3..=6), millis(4..=20), millis(50..=200));
+    let writer = prop::collection::vec(millis(0..=5), 1..=4);
+    (any::<u64>().no_shrink(), 0..3_usize, times, writer).prop_map(
+        |(seed, lost, (loses, again, late), writer)| {
+            let write = |rest| Step { how: How::TryLock, ..lock(rest, Duration::ZERO) };
+            let reader = vec![read(Duration::ZERO, SECOND)];
+            let mut case = calm(seed, vec![reader, writer.into_iter().map(write).collect()]);
+            // A client's first messages to a node are `HELLO`, the lock, and the write-back.
+            let to = |node, index, verdict| (node, index, verdict);
+            let messages = [to(lost, 1, Verdict::Drop), to((lost + 1) % 3, 1, Verdict::Duplicate(again))];
+            let write_backs = (0..3).map(|node| to(node, 2, Verdict::Overtaken(late)));
+            for (node, index, verdict) in messages.into_iter().chain(write_backs) {
+                case.schedule = case.schedule.with_message(0, node, Direction::Request, index, verdict);
+            }
+            case.schedule.faults = (0..3).map(|node| timed(loses, Fault::Evict { node })).collect();
+            case
+        },
+    )
+}
+
+/// Some lose the key of a reader, which verifies its lease after another has written and a third
+/// has begun to read.
+fn of_lost_readers() -> impl Strategy<Value = Case> + Clone {
+    let times = (millis(500..=1_500), millis(0..=1_500), millis(0..=1_500), millis(2_000..=3_000));
+    (any::<u64>().no_shrink(), select(vec![0b111_usize, 0b011, 0b110]), times).prop_map(
+        |(seed, nodes, (at, writes, reads, verifies))| {
+            let first = Step { verifies: true, is_renewed: false, ..read(Duration::ZERO, verifies) };
+            let mut case = calm(
+                seed,
+                vec![vec![first], vec![lock(writes, SECOND / 100)], vec![read(SECOND + reads, 4 * SECOND)]],
+            );
+            let evicted = (0..3).filter(|node| nodes >> node & 1 == 1);
+            case.schedule.faults = evicted.map(|node| timed(at, Fault::Evict { node })).collect();
+            case
+        },
+    )
+}
+
+/// Nothing goes wrong, and some read for several ttls while others come and go.
+fn of_long_readers() -> impl Strategy<Value = Case> + Clone {
+    let readers = prop::collection::vec(millis(20_000..=80_000), 1..=3);
+    (any::<u64>().no_shrink(), readers, contender(3)).prop_map(|(seed, readers, contender)| {
+        let readers = readers.into_iter().map(|hold| vec![read(Duration::ZERO, hold)]);
+        calm(seed, readers.chain([contender]).collect())
+    })
+}
+
+/// Nothing goes wrong, and readers are queued behind a writer.
+fn of_queued_readers() -> impl Strategy<Value = Case> + Clone {
+    let readers = prop::collection::vec((millis(20..=150), millis(1_000..=3_000)), 2..=5);
+    (any::<u64>().no_shrink(), readers).prop_map(|(seed, readers)| {
+        let readers = readers.into_iter().map(|(rest, hold)| vec![read(rest, hold)]);
+        calm(seed, [vec![lock(Duration::ZERO, SECOND / 5)]].into_iter().chain(readers).collect())
+    })
+}
+
+/// Whether a reader had to wait, after the last writer, for others that read.
+pub(super) fn is_read_apart(report: &Report) -> bool {
+    let entries = report.history.entries();
+    let last = entries.iter().find(|entry| entry.client == 0 && matches!(entry.event, Event::Ended { .. }));
+    let Some(over) = last.map(|entry| entry.at) else { return false };
+    let grants = entries.iter().filter(|entry| matches!(entry.event, Event::Granted { .. }));
+    grants.filter(|entry| entry.client != 0).any(|entry| entry.at > over + SECOND / 10)
+}
+
+/// One node is slower than the others. A writer waits for one that reads for longer than a ttl, and
+/// others come to read who know of nobody.
+fn of_newcomers() -> impl Strategy<Value = Case> + Clone {
+    let newcomers = prop::collection::vec(millis(0..=200), 10);
+    (any::<u64>().no_shrink(), 0..3_usize, millis(3..=20), newcomers).prop_map(
+        |(seed, node, by, newcomers)| {
+            let first = [vec![read(Duration::ZERO, 25 * SECOND)], vec![lock(SECOND, Duration::ZERO)]];
+            let newcomers = newcomers
+                .into_iter()
+                .zip(0_u32..)
+                .map(|(rest, number)| vec![read(23 * SECOND + SECOND / 2 * number + rest, 2 * SECOND)]);
+            let mut case = calm(seed, first.into_iter().chain(newcomers).collect());
+            case.schedule.faults = vec![timed(Duration::ZERO, Fault::Slow { node, lasts: 60 * SECOND, by })];
+            case
+        },
+    )
+}
+
+/// Whether client 1 waits for longer than client 0 reads.
+pub(super) fn is_passed(report: &Report) -> bool {
+    let when = |client, is_it: fn(&Event) -> bool| {
+        let entries = report.history.entries().iter();
+        entries.filter(|entry| entry.client == client && is_it(&entry.event)).map(|entry| entry.at).next()
+    };
+    let over = when(0, |event| matches!(event, Event::Ended { .. }));
+    let granted = when(1, |event| matches!(event, Event::Granted { .. }));
+    over.zip(granted).is_some_and(|(over, granted)| granted > over + SECOND / 2)
+}
+
+/// A writer downgrades its lease when that is nearly over and its requests to some nodes are late;
+/// another waits to write.
+fn of_late_downgrades() -> impl Strategy<Value = Case> + Clone {
+    let times = (millis(19_600..=19_790), millis(100..=1_000));
+    let nodes = select(vec![0b001_usize, 0b010, 0b100, 0b011, 0b110]);
+    (any::<u64>().no_shrink(), times, nodes, contender(2)).prop_map(
+        |(seed, (hold, lasts), nodes, contender)| {
+            let holder = Step { downgrades: true, is_renewed: false, ..lock(Duration::ZERO, hold) };
+            let mut case = calm(seed, vec![vec![holder], contender]);
+            let late = (0..3).filter(|node| nodes >> node & 1 == 1);
+            let cut = |node| Fault::Partition { client: 0, node, way: Way::Requests, lasts };
+            case.schedule.faults = late.map(|node| timed(hold, cut(node))).collect();
+            case
+        },
+    )
+}
+
+#[test]
+fn a_reader_that_deletes_a_key_of_another_is_caught() {
+    breaks(Mutation::UnshareAnyKey, Promise::Exclusion);
+}
+
+#[test]
+fn a_reader_that_leaves_for_all_is_caught() {
+    breaks(Mutation::UnshareForAll, Promise::Exclusion);
+}
+
+#[test]
+fn a_key_that_ends_with_the_reader_that_leaves_is_caught() {
+    breaks(Mutation::OneEndForReaders, Promise::Exclusion);
+}
+
+#[test]
+fn a_token_of_a_reader_that_is_not_written_back_is_caught() {
+    breaks(Mutation::ReadersWriteNothingBack, Promise::Order);
+}
+
+#[test]
+fn a_first_reader_that_repeats_the_vote_before_it_is_caught() {
+    breaks(Mutation::FirstReaderRepeats, Promise::Order);
+}
+
+#[test]
+fn a_write_back_of_somebody_who_does_not_read_is_caught() {
+    is_caught(Mutation::WriteBackOfNoReader, Sign::Broken(Promise::Order), &of_late_readers());
+}
+
+#[test]
+fn a_write_back_to_readers_that_came_after_a_writer_is_caught() {
+    is_caught(Mutation::WriteBackBelowPhase, Sign::Broken(Promise::Order), &of_repeated_readers());
+}
+
+#[test]
+fn readers_that_are_counted_from_before_a_writer_are_caught() {
+    is_caught(Mutation::KeepPhase, Sign::Broken(Promise::Proof), &of_lost_readers());
+}
+
+#[test]
+fn a_reader_that_is_renewed_as_a_writer_is_caught() {
+    is_caught(Mutation::RenewAsWriter, Sign::Eroded, &of_long_readers());
+}
+
+#[test]
+fn a_reader_that_wakes_nobody_is_caught() {
+    is_caught(Mutation::WakeNoReader, Sign::ReadApart, &of_queued_readers());
+}
+
+#[test]
+fn a_mark_that_readers_outlast_is_caught() {
+    is_caught(Mutation::MarkRunsOut, Sign::Passed, &of_newcomers());
+}
+
+#[test]
+fn a_downgrade_after_the_end_of_the_write_lease_is_caught() {
+    is_caught(Mutation::DowngradeTooLate, Sign::Broken(Promise::Exclusion), &of_late_downgrades());
+}

@@ -1,0 +1,272 @@
+//! S64 to S71: readers beside writers.
+
+use super::*;
+use crate::{MultiLock, sim::Memory};
+
+/// The last of some times.
+fn last(times: impl IntoIterator<Item = Duration>) -> Duration {
+    times.into_iter().max().unwrap()
+}
+
+/// Reads or writes for so long, after a rest, and is valid all the time.
+async fn once(client: &Client, is_shared: bool, rest: Duration, hold: Duration) {
+    let quorum = quorum(client);
+    let lock = if is_shared { quorum.red_lock("r").shared() } else { quorum.red_lock("r") };
+    client.sleep(rest).await;
+    let guard = lock.lock().await.unwrap();
+    client.sleep(hold).await;
+    assert!(client.look(&guard));
+    guard.unlock().await.unwrap();
+}
+
+/// One reader is killed, another goes on for a while, and a writer waits.
+fn beside_a_reader_that_is_killed() -> Report {
+    let schedule = steady(3, 3).with(SECOND, Fault::Kill { client: 0 });
+    Simulation::new(schedule).horizon(600 * SECOND).run(|client| async move {
+        match client.index() {
+            0 => once(&client, true, Duration::ZERO, 60 * SECOND).await,
+            // Renewed twice meanwhile, and once with the writer in the queue.
+            1 => once(&client, true, millis(100), 8 * SECOND).await,
+            _ => once(&client, false, 5 * SECOND, millis(1)).await,
+        }
+    })
+}
+
+#[test]
+fn s64_a_reader_that_is_killed_keeps_a_writer_out_for_its_ttl_whoever_else_reads() {
+    let report = beside_a_reader_that_is_killed();
+    assert_keeps(&report, &Promises::ALL);
+    let writer = granted(&report, 2)[0];
+    assert!(writer > TTL && writer < TTL + millis(50), "{writer:?}");
+    let broken = breaking(Mutation::OneEndForReaders, beside_a_reader_that_is_killed);
+    assert!(granted(&broken, 2)[0] > TTL + 5 * SECOND);
+    assert!(matches!(broken.end, End::Inconsistent { .. }), "{:?}", broken.end);
+}
+
+#[test]
+fn s65_when_a_writer_is_killed_all_readers_get_in_at_the_end_of_its_ttl() {
+    let schedule = steady(3, 5).with(SECOND, Fault::Kill { client: 0 });
+    let report = run(schedule, |client| async move {
+        let rest = millis(100) * client.index() as u32;
+        once(&client, client.index() > 0, rest, SECOND).await;
+    });
+    assert_keeps(&report, &Promises::ALL);
+    for reader in 1..5 {
+        let since = granted(&report, reader)[0] - TTL;
+        assert!(since < millis(50), "{reader}: {since:?}");
+    }
+}
+
+#[test]
+fn s66_a_reader_that_reaches_no_node_loses_its_lease_before_a_writer_has_one() {
+    let schedule = cut(steady(3, 2), 0, &[0, 1, 2], Way::Both, SECOND, 60 * SECOND);
+    let report = run(schedule, |client| async move {
+        if client.index() == 1 {
+            return once(&client, false, 2 * SECOND, millis(1)).await;
+        }
+        let guard = quorum(&client).red_lock("r").shared().lock().await.unwrap();
+        client.lost(&guard).await;
+        assert!(!client.look(&guard));
+    });
+    assert_keeps(&report, &Promises::ALL);
+    let (over, writer) = (ended(&report, 0)[0], granted(&report, 1)[0]);
+    assert!(over < writer && writer < TTL + millis(50), "{over:?} {writer:?}");
+}
+
+/// Twenty clients come again and again, and hold the resource for 200 ms each time. One comes five
+/// times that does not want what they want: how long it waits at most, and what all are promised.
+fn beside_a_stream(nodes: usize, of_readers: bool) -> Duration {
+    let report = run(steady(nodes, 21), move |client| async move {
+        let index = client.index() as u32;
+        client.sleep(millis(10) * index).await;
+        for _ in 0..if index == 0 { 5 } else { 25 } {
+            let (rest, hold) = if index == 0 { (SECOND, 20) } else { (Duration::ZERO, 200) };
+            once(&client, (index == 0) != of_readers, rest, millis(hold)).await;
+        }
+    });
+    assert_keeps(&report, &Promises::ALL);
+    let ends = [Duration::ZERO].into_iter().chain(ended(&report, 0));
+    last(granted(&report, 0).into_iter().zip(ends).map(|(granted, end)| granted - end - SECOND))
+}
+
+#[test]
+fn s67_a_steady_stream_of_readers_keeps_a_writer_out_for_no_longer_than_one_of_them_reads() {
+    for nodes in [1, 3, 5] {
+        let wait = beside_a_stream(nodes, true);
+        assert!(wait < millis(215), "{nodes}: {wait:?}");
+    }
+    let starved = breaking(Mutation::GrantOutOfTurn, || beside_a_stream(3, true));
+    assert!(starved > SECOND, "{starved:?}");
+}
+
+#[test]
+fn s67_a_reader_waits_for_the_writers_that_came_before_it() {
+    let wait = beside_a_stream(3, false);
+    assert!(wait < 20 * millis(210), "{wait:?}");
+}
+
+/// Two that write and four that read, in turn, again and again.
+async fn mixed(client: Client) {
+    let quorum = quorum(&client);
+    let lock = quorum.rw_lock("r");
+    for _ in 0..6 {
+        let guard = if client.index() < 2 { lock.write().await } else { lock.read().await }.unwrap();
+        client.sleep(millis(300)).await;
+        assert!(client.look(&guard));
+        drop(guard);
+    }
+}
+
+/// How long the resource was nobody's, at most, while some wait for it.
+fn longest_gap(report: &Report) -> Duration {
+    let (mut held, mut free_since, mut longest) = (0, None, Duration::ZERO);
+    for entry in report.history.entries() {
+        match entry.event {
+            Event::Granted { .. } => {
+                longest = longest.max(free_since.take().map_or(Duration::ZERO, |since| entry.at - since));
+                held += 1;
+            }
+            Event::Ended { .. } => {
+                held -= 1;
+                free_since = (held == 0).then_some(entry.at);
+            }
+            _ => {}
+        }
+    }
+    longest
+}
+
+#[test]
+fn s68_readers_and_writers_go_on_without_the_queue_node() {
+    let faults = |node| {
+        [
+            Fault::Hang { node, lasts: 20 * SECOND },
+            Fault::Crash { node, lasts: 60 * SECOND, memory: Memory::Kept },
+            Fault::Crash { node, lasts: SECOND, memory: Memory::Lost },
+            Fault::Flush { node },
+        ]
+    };
+    for (seed, node) in (0..5).flat_map(|seed| [(seed, 0), (seed, 1), (seed, 2)]) {
+        for fault in faults(node) {
+            let report = run(Schedule::calm(seed, 3, 6).with(millis(1_000), fault.clone()), mixed);
+            assert_keeps(&report, &Promises::ALL);
+            assert_eq!(turns(&report).len(), 36);
+            let gap = longest_gap(&report);
+            assert!(gap < 2 * SECOND, "seed {seed}, {fault}: {gap:?}");
+        }
+    }
+}
+
+/// What the exception to the order is about: there are two queues.
+#[test]
+fn s68_readers_that_do_not_reach_the_queue_node_let_no_writer_of_its_queue_go_first() {
+    let beside = |node| {
+        let schedule = (1..11).fold(steady(3, 11), |schedule, client| {
+            cut(schedule, client, &[node], Way::Both, Duration::ZERO, 60 * SECOND)
+        });
+        let report = run(schedule, |client| async move {
+            let index = client.index() as u32;
+            if index == 0 {
+                return once(&client, false, SECOND, millis(1)).await;
+            }
+            let quorum = quorum(&client);
+            client.sleep(millis(20) * index).await;
+            for _ in 0..40 {
+                let guard = quorum.rw_lock("r").read().await.unwrap();
+                client.sleep(millis(200)).await;
+                drop(guard);
+            }
+        });
+        assert_keeps(&report, &Promises::ALL);
+        granted(&report, 0)[0]
+    };
+    let waits = [0, 1, 2].map(beside);
+    eprintln!("{waits:?}");
+    assert!(waits.into_iter().max() > Some(8 * SECOND));
+    assert!(waits.into_iter().filter(|wait| *wait < SECOND + millis(215)).count() == 2, "{waits:?}");
+}
+
+/// Four groups of the same two resources, in all modes, and single locks beside them.
+#[test]
+fn s69_a_group_shares_some_of_its_resources_and_has_others_alone() {
+    for seed in 0..20 {
+        let report = run(Schedule::calm(seed, 3, 6), |client| async move {
+            let quorum = quorum(&client);
+            let lock = |name, is_shared: bool| {
+                let lock = quorum.red_lock(name);
+                if is_shared { lock.shared() } else { lock }
+            };
+            let index = client.index();
+            let group = MultiLock::new([lock("a", index & 1 == 0), lock("b", index & 2 == 0)]);
+            for _ in 0..4 {
+                let guard = match index {
+                    0..4 => group.lock().await.unwrap().into_only(),
+                    _ => lock("a", index == 4).lock().await.ok(),
+                };
+                client.sleep(millis(20)).await;
+                assert!(client.look(&guard.unwrap()));
+            }
+        });
+        assert_keeps(&report, &Promises::ALL);
+        assert_eq!(turns(&report).len(), 24);
+    }
+}
+
+#[test]
+fn s69_groups_that_share_what_they_have_in_common_do_not_wait_for_each_other() {
+    let report = run(steady(3, 3), |client| async move {
+        let quorum = quorum(&client);
+        let alone = ["a", "b", "c"][client.index()];
+        let group = MultiLock::new([quorum.red_lock(alone), quorum.red_lock("r").shared()]);
+        let guard = group.lock().await.unwrap().into_only().unwrap();
+        client.sleep(SECOND).await;
+        assert!(client.look(&guard));
+    });
+    assert_keeps(&report, &Promises::ALL);
+    assert!(last((0..3).map(|client| granted(&report, client)[0])) < millis(20));
+}
+
+/// Readers come one after the other while somebody writes: how long it takes after the writer until
+/// the last of them has the lock.
+fn behind_a_writer() -> Duration {
+    let report = run(steady(5, 8), |client| async move {
+        let index = client.index() as u32;
+        let (rest, hold) = (millis(50) * index, if index == 0 { SECOND } else { 3 * SECOND });
+        once(&client, index > 0, rest, hold).await;
+    });
+    assert_keeps(&report, &Promises::ALL);
+    last((1..8).map(|reader| granted(&report, reader)[0])) - ended(&report, 0)[0]
+}
+
+#[test]
+fn s70_readers_that_are_queued_one_behind_the_other_get_in_together() {
+    let after = behind_a_writer();
+    let asleep = breaking(Mutation::WakeNoReader, behind_a_writer);
+    eprintln!("the last reader has the lock after {after:?}, if readers wake nobody {asleep:?}");
+    assert!(after < millis(30), "{after:?}");
+    assert!(asleep > millis(200), "{asleep:?}");
+}
+
+/// The queue node is slower than the others. Somebody reads for two ttls and a writer waits, when
+/// readers come who know of nobody: how long after the first reader the writer has the lock.
+fn beside_newcomers(node: usize) -> Duration {
+    let slow = Fault::Slow { node, lasts: 300 * SECOND, by: millis(3) };
+    let report = run(steady(3, 52).with(Duration::ZERO, slow), |client| async move {
+        match client.index() as u32 {
+            0 => once(&client, true, Duration::ZERO, 2 * TTL).await,
+            1 => once(&client, false, SECOND, millis(1)).await,
+            index => once(&client, true, 3 * TTL / 2 + SECOND / 2 * index, 2 * SECOND).await,
+        }
+    });
+    assert_keeps(&report, &Promises::ALL);
+    granted(&report, 1)[0] - ended(&report, 0)[0]
+}
+
+#[test]
+fn s71_newcomers_do_not_pass_a_writer_that_has_waited_for_longer_than_a_ttl() {
+    let wait = last((0..3).map(beside_newcomers));
+    let passed = breaking(Mutation::MarkRunsOut, || last((0..3).map(beside_newcomers)));
+    eprintln!("the writer has the lock after {wait:?}, if its mark runs out {passed:?}");
+    assert!(wait < millis(30), "{wait:?}");
+    assert!(passed > SECOND, "{passed:?}");
+}
