@@ -6,6 +6,7 @@ use redquorum::inspection::{Inspection, LockState, NodeHolder, NodeInspection};
 use serde::Serialize;
 
 use crate::{
+    counted::counted,
     duration::{milliseconds, shown},
     name,
     table::{table, width, wrapped},
@@ -31,6 +32,7 @@ pub(crate) struct LockView {
 #[serde(rename_all = "snake_case")]
 enum ShownState {
     Held,
+    Shared,
     Free,
     Unclear,
 }
@@ -71,6 +73,7 @@ impl LockView {
     pub(crate) fn new(resource: &[u8], found: &Inspection) -> Self {
         let state = match found.state() {
             LockState::Held => ShownState::Held,
+            LockState::Shared => ShownState::Shared,
             LockState::Free => ShownState::Free,
             _ => ShownState::Unclear,
         };
@@ -85,7 +88,7 @@ impl LockView {
             name: name::shown(OsStr::from_bytes(resource)),
             state,
             needed: found.needed(),
-            holder: (state == ShownState::Held).then(holder),
+            holder: matches!(state, ShownState::Held | ShownState::Shared).then(holder),
             nodes: found.nodes().map(NodeLockView::new).collect(),
         }
     }
@@ -132,7 +135,12 @@ impl LockView {
         let held = self.nodes.iter().filter(|node| node.state == NodeState::Held).count();
         match (self.state, &self.holder) {
             (ShownState::Held, Some(holder)) => format!("{resource} is held by {holder}"),
-            (ShownState::Held, None) => format!("{resource} is held"),
+            (ShownState::Shared, Some(Holder { holds, remaining_ms, .. })) => {
+                let readers = counted(*holds as usize, "reader");
+                let end = Remaining(*remaining_ms);
+                format!("{resource} is shared by {readers}{end}")
+            }
+            (ShownState::Held | ShownState::Shared, None) => format!("{resource} is held"),
             (ShownState::Free, _) if held == 0 => format!("{resource} is free"),
             (ShownState::Free, _) => format!(
                 "{resource} is free: {held} of {nodes} nodes have a holder, but no {needed} the same one"
@@ -198,7 +206,16 @@ impl fmt::Display for Holder {
         if self.holds > 1 {
             write!(f, ", {} times", self.holds)?;
         }
-        match self.remaining_ms {
+        Remaining(self.remaining_ms).fmt(f)
+    }
+}
+
+/// How long it is held yet, in milliseconds; `None` for ever.
+struct Remaining(Option<f64>);
+
+impl fmt::Display for Remaining {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
             Some(remaining) => write!(f, ", for {} unless it is renewed", from_milliseconds(remaining)),
             None => f.write_str(", without an end"),
         }

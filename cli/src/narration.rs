@@ -3,10 +3,15 @@
 use std::{convert::Infallible, ffi::OsString, os::unix::ffi::OsStrExt, time::Duration};
 
 use futures::future::join_all;
-use redquorum::{Quorum, admin::NodeConnector};
+use redquorum::{
+    Quorum,
+    admin::NodeConnector,
+    inspection::{Inspection, LockState},
+};
 
 use crate::{
     connect::{Disconnected, NodeConnection},
+    counted::counted,
     messages::Messages,
     name,
     shortage::{Shortage, Teller},
@@ -62,7 +67,7 @@ async fn look(
         if shortage.is_some() {
             return shortage;
         }
-        if let Some(owner) = found.ok().and_then(|found| found.owner().map(ToString::to_string)) {
+        if let Some(owner) = found.ok().and_then(|found| holder_of(&found)) {
             let resource = name::shown(name);
             waiting.say(format!("waiting for {resource}, held by {owner}"));
             if holder.as_ref() != Some(&owner) {
@@ -73,6 +78,14 @@ async fn look(
         }
     }
     None
+}
+
+/// Who holds it, in words, if that is known.
+fn holder_of(found: &Inspection) -> Option<String> {
+    match found.state() {
+        LockState::Shared => Some(counted(found.holds() as usize, "reader")),
+        _ => found.owner().map(ToString::to_string),
+    }
 }
 
 /// Says which nodes cannot be connected, if that are too many for a quorum, for as long as it is

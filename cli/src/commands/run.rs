@@ -36,6 +36,9 @@ pub(crate) struct Run {
     /// What to lock; several are locked together, all or none
     #[arg(required = true, value_name = "NAME")]
     names: Vec<OsString>,
+    /// Share it with others that do, instead of having it alone
+    #[arg(long)]
+    shared: bool,
     /// How long the nodes keep the lock without a renewal [default: the file's, or 30s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     ttl: Option<Duration>,
@@ -96,7 +99,8 @@ impl Run {
 
     fn lock(&self, quorum: &Quorum) -> MultiLock {
         let names = self.names.iter().map(|name| name.as_bytes());
-        quorum.multi_lock(names).options(super::lock_options(self.ttl, self.quorum_timeout))
+        let lock = quorum.multi_lock(names).options(super::lock_options(self.ttl, self.quorum_timeout));
+        if self.shared { lock.shared() } else { lock }
     }
 
     async fn take(&self, quorum: &Quorum, votes_needed: usize, app: &App) -> Result<MultiLockGuard, Failure> {

@@ -31,3 +31,22 @@ async fn of_many_runs_at_once_none_overlaps_another_and_tokens_grow() {
         last = token;
     }
 }
+
+/// Those that share wait for each other, which ends only if they run at once; the one that does not
+/// finds none of them.
+#[tokio::test]
+async fn runs_that_share_a_name_run_together_and_one_that_does_not_runs_alone() {
+    let cluster = Cluster::start(3).await;
+    let scratch = Scratch::new();
+    let [met, inside] = ["met", "inside"].map(|name| scratch.file(name));
+    let together = format!(
+        "echo 1 >> {met}; echo 1 >> {inside}; while [ $(wc -l < {met}) -lt 2 ]; do sleep 0.01; done; echo 0 >> {inside}"
+    );
+    let alone = format!("[ $(grep -c 1 {inside}) = $(grep -c 0 {inside}) ]");
+    let shared = |number: u32| output(run(&cluster, &["job", "--shared"], &format!("{together} # {number}")));
+    let (one, other) = futures::future::join(shared(1), shared(2)).await;
+    let last = output(run(&cluster, &["job"], &alone)).await;
+    for run in [one, other, last] {
+        assert_eq!(code(&run), 0, "{}", stderr(&run));
+    }
+}
