@@ -20,6 +20,7 @@ mod real {
     mod guard;
     mod inspection;
     mod metrics;
+    mod readers;
     mod redisson;
     mod reentrancy;
     mod servers;

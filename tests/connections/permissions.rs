@@ -154,6 +154,18 @@ async fn broken(server: &Server, url: &str) -> BTreeSet<&'static str> {
         },
     );
 
+    let read = match (quorum.rw_lock("lock:8").try_read().await, other.rw_lock("lock:8").try_read().await) {
+        (Ok(Some(one)), Ok(Some(two))) => {
+            let is_renewed = one.renew().await.is_ok();
+            let seen = quorum.red_lock("lock:8").inspect().await;
+            let is_seen = seen.is_ok_and(|seen| (seen.state(), seen.holds()) == (LockState::Shared, 2));
+            let are_unlocked = one.unlock().await.is_ok() && two.unlock().await.is_ok();
+            is_renewed && is_seen && are_unlocked
+        }
+        _ => false,
+    };
+    note("read", read);
+
     let election = quorum
         .election("lock:6")
         .value("me")

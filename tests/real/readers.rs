@@ -1,0 +1,220 @@
+//! Readers and writers on real servers.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::future::join_all;
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+use redquorum::{LockGuard, error::LossReason, inspection::LockState};
+use redquorum_tests::{Cluster, eventually};
+
+use super::servers::{SOON, client};
+
+/// Everything on a server that is about this resource and would keep anybody from it.
+async fn is_free(cluster: &Cluster, resource: &str) -> bool {
+    let readers = format!("redquorum:readers:{{{resource}}}");
+    for server in cluster.servers() {
+        let keys = server.keys().await;
+        if keys.iter().any(|key| *key == resource || *key == readers) {
+            return false;
+        }
+    }
+    true
+}
+
+#[tokio::test]
+async fn readers_of_several_clients_share_what_a_writer_has_alone() {
+    let cluster = Cluster::start(3).await;
+    let clients = [client(&cluster).await, client(&cluster).await, client(&cluster).await];
+    let [one, other, third] = clients.each_ref().map(|quorum| quorum.rw_lock("r"));
+    let readers = [one.read().await.unwrap(), other.read().await.unwrap()];
+    assert_eq!(readers[0].fencing_token(), readers[1].fencing_token());
+    assert!(third.try_write().await.unwrap().is_none());
+    for reader in readers {
+        reader.unlock().await.unwrap();
+    }
+    let writer = third.write().await.unwrap();
+    assert!(one.try_read().await.unwrap().is_none());
+    let reader = writer.downgrade().await.unwrap();
+    assert!(other.read().await.unwrap().fencing_token() >= reader.fencing_token());
+    reader.unlock().await.unwrap();
+    eventually(SOON, "nothing is left", async || is_free(&cluster, "r").await).await;
+}
+
+#[tokio::test]
+async fn names_with_braces_are_read_and_written() {
+    let cluster = Cluster::start(3).await;
+    let quorum = client(&cluster).await;
+    for name in ["{test}:abc:key", "{a}", "a}b{"] {
+        let lock = quorum.rw_lock(name);
+        let reading = (0..10).map(|_| {
+            let lock = lock.clone();
+            tokio::spawn(async move {
+                for _ in 0..10 {
+                    lock.read().await.unwrap().unlock().await.unwrap();
+                }
+            })
+        });
+        join_all(reading.collect::<Vec<_>>()).await.into_iter().for_each(Result::unwrap);
+        lock.write().await.unwrap().downgrade().await.unwrap().unlock().await.unwrap();
+        eventually(SOON, "nothing is left", async || is_free(&cluster, name).await).await;
+    }
+}
+
+#[tokio::test]
+async fn inspection_tells_readers_from_writers() {
+    let cluster = Cluster::start(3).await;
+    let (quorum, other) = (client(&cluster).await, client(&cluster).await);
+    let readers = [quorum.rw_lock("r").read().await.unwrap(), other.rw_lock("r").read().await.unwrap()];
+    let lock = quorum.red_lock("r");
+    let view = async || lock.inspect().await.unwrap();
+    eventually(SOON, "all nodes have two readers", async || {
+        let seen = view().await;
+        seen.state() == LockState::Shared && seen.holds() == 2
+    })
+    .await;
+    for reader in readers {
+        reader.unlock().await.unwrap();
+    }
+    assert_eq!(view().await.state(), LockState::Free);
+    let _writer = quorum.rw_lock("r").write().await.unwrap();
+    assert_eq!(view().await.state(), LockState::Held);
+}
+
+#[tokio::test]
+async fn a_process_that_is_killed_reads_no_longer_than_its_ttl() {
+    const TTL: Duration = Duration::from_secs(2);
+    let cluster = Cluster::start(3).await;
+    let (gone, kept, quorum) = (client(&cluster).await, client(&cluster).await, client(&cluster).await);
+    // As one that is killed, it neither renews nor unlocks.
+    std::mem::forget(gone.rw_lock("r").ttl(TTL).without_renewal().read().await.unwrap());
+    let kept = kept.rw_lock("r").ttl(TTL).read().await.unwrap();
+    tokio::time::timeout(TTL * 2, kept.lost()).await.unwrap_err();
+    let writing = tokio::spawn(async move { quorum.rw_lock("r").write().await.unwrap() });
+    kept.unlock().await.unwrap();
+    drop(tokio::time::timeout(SOON, writing).await.unwrap().unwrap());
+}
+
+/// Sixteen clients, a hundred rounds each, reading and writing at random: a writer finds nobody, a
+/// reader no writer, and some readers each other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_and_writers_at_random_are_never_in_each_others_way() {
+    const CLIENTS: u64 = 16;
+    const ROUNDS: usize = 100;
+    let cluster = Cluster::start(5).await;
+    let clients = join_all((0..CLIENTS).map(|_| client(&cluster))).await;
+    let (inside, most, written) =
+        (Arc::new(AtomicI64::new(0)), Arc::new(AtomicI64::new(0)), Arc::new(AtomicU64::new(0)));
+    let tasks = clients.iter().zip(0..).map(|(quorum, seed)| {
+        let lock = quorum.rw_lock("r");
+        let (inside, most, written) = (Arc::clone(&inside), Arc::clone(&most), Arc::clone(&written));
+        tokio::spawn(async move {
+            let mut random = StdRng::seed_from_u64(seed);
+            for _ in 0..ROUNDS {
+                if random.random_bool(0.3) {
+                    let writer = lock.write().await.unwrap();
+                    assert_eq!(inside.swap(-1_000, Ordering::SeqCst), 0, "somebody is there");
+                    let last = written.swap(writer.fencing_token().as_u64(), Ordering::SeqCst);
+                    assert!(writer.fencing_token().as_u64() > last);
+                    tokio::task::yield_now().await;
+                    assert_eq!(inside.swap(0, Ordering::SeqCst), -1_000, "somebody came");
+                    writer.unlock().await.unwrap();
+                } else {
+                    let reader = lock.read().await.unwrap();
+                    let readers = inside.fetch_add(1, Ordering::SeqCst) + 1;
+                    assert!(readers > 0, "somebody writes");
+                    most.fetch_max(readers, Ordering::SeqCst);
+                    assert!(reader.fencing_token().as_u64() > written.load(Ordering::SeqCst));
+                    tokio::task::yield_now().await;
+                    assert!(inside.fetch_sub(1, Ordering::SeqCst) > 0, "somebody writes");
+                    reader.unlock().await.unwrap();
+                }
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+    assert!(most.load(Ordering::SeqCst) > 1, "readers were never together");
+    eventually(SOON, "nothing is left", async || is_free(&cluster, "r").await).await;
+}
+
+#[tokio::test]
+async fn a_writer_waits_for_the_readers_before_it_and_a_stream_of_new_ones_for_the_writer() {
+    let cluster = Cluster::start(3).await;
+    let clients = join_all((0..5).map(|_| client(&cluster))).await;
+    let held = clients[0].rw_lock("r").read().await.unwrap();
+    let writer = clients[1].rw_lock("r");
+    let writing = tokio::spawn(async move { writer.write().await.unwrap() });
+    let queued = cluster.server(0);
+    eventually(SOON, "the writer is queued", async || {
+        for server in cluster.servers() {
+            if server.keys().await.contains(&"redquorum:queue:{r}".to_owned()) {
+                return true;
+            }
+        }
+        queued.keys().await.is_empty()
+    })
+    .await;
+    for quorum in &clients[2..] {
+        assert!(quorum.rw_lock("r").try_read().await.unwrap().is_none(), "a writer waits");
+    }
+    let late = clients[2].rw_lock("r");
+    let reading = tokio::spawn(async move { late.read().await.unwrap() });
+    held.unlock().await.unwrap();
+    let writer = writing.await.unwrap();
+    let token = writer.fencing_token();
+    writer.unlock().await.unwrap();
+    assert!(reading.await.unwrap().fencing_token() > token);
+}
+
+#[tokio::test]
+async fn force_ends_every_reader_at_its_next_renewal() {
+    let cluster = Cluster::start(3).await;
+    let clients = join_all((0..4).map(|_| client(&cluster))).await;
+    let ttl = Duration::from_secs(3);
+    let readers = join_all(clients[..3].iter().map(|quorum| {
+        let lock = quorum.rw_lock("r").ttl(ttl);
+        async move { lock.read().await.unwrap() }
+    }))
+    .await;
+    clients[3].red_lock("r").force_unlock().await.unwrap();
+    drop(clients[3].rw_lock("r").try_write().await.unwrap().unwrap());
+    for reader in &readers {
+        let lost = tokio::time::timeout(SOON, reader.lost()).await.unwrap();
+        assert_eq!(lost.reason, LossReason::TakenAway);
+    }
+    drop::<Vec<LockGuard>>(readers);
+    eventually(SOON, "nothing is left", async || is_free(&cluster, "r").await).await;
+}
+
+#[tokio::test]
+async fn a_thousand_tasks_that_read_cost_the_servers_next_to_nothing() {
+    const TASKS: u64 = 1_000;
+    let cluster = Cluster::start(3).await;
+    let quorum = client(&cluster).await;
+    quorum.rw_lock("r").read().await.unwrap().unlock().await.unwrap();
+    let commands = async || {
+        let mut sum = 0;
+        for server in cluster.servers() {
+            let counted = server.info_field("stats", "total_commands_processed").await;
+            sum += counted.parse::<u64>().unwrap();
+        }
+        sum
+    };
+    let before = commands().await;
+    let reading = (0..TASKS).map(|_| {
+        let lock = quorum.rw_lock("r");
+        tokio::spawn(async move { lock.read().await.unwrap().unlock().await.unwrap() })
+    });
+    for task in reading.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+    let each = (commands().await - before) as f64 / TASKS as f64;
+    assert!(each <= 0.05, "{each} commands for a read");
+}
