@@ -10,6 +10,7 @@ mod faults;
 mod frozen;
 mod handoff;
 mod line;
+mod readers;
 mod scale;
 mod throughput;
 mod uncontended;
@@ -27,6 +28,7 @@ pub(crate) enum Scenario {
     Handoff,
     Contended,
     Line,
+    Readers,
     Frozen,
     Faults,
     Waiters,
@@ -47,12 +49,13 @@ impl Effort {
 }
 
 impl Scenario {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Uncontended,
         Self::Throughput,
         Self::Handoff,
         Self::Contended,
         Self::Line,
+        Self::Readers,
         Self::Frozen,
         Self::Watchdog,
         Self::Scale,
@@ -73,6 +76,7 @@ impl Scenario {
             Self::Handoff => handoff::run(effort).await,
             Self::Contended => contended::run(effort).await,
             Self::Line => line::run(effort).await,
+            Self::Readers => readers::run(effort).await,
             Self::Frozen => frozen::run(effort).await,
             Self::Faults => faults::run(effort).await,
             Self::Waiters => waiters::run(effort).await,

@@ -1,4 +1,4 @@
-//! Several runs as one table, as `docs/BENCHMARKS.md` shows it.
+//! Several runs as tables, of which `docs/BENCHMARKS.md` is made.
 
 use std::{fmt::Write, path::PathBuf};
 
