@@ -10,9 +10,9 @@ use crate::{
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Downgrade {
-    /// How the reader locks, whom neither queues nor marks keep out: one resource, shared.
+    /// How the reader locks, whom neither queues nor marks keep out: all of it shared.
     pub(crate) lock: Lock,
-    /// The owner that has the resource until then.
+    /// The owner that has the resources until then.
     pub(crate) writer: OwnerId,
 }
 

@@ -64,10 +64,10 @@ end
 
 -- All that has to be known of the resources before they are locked, or why they are not, whatever is
 -- there: the node must not vote, or the owner was unlocked here before.
-function node.look_up_to_lock(resources, owner)
+function node.look_up_to_lock(resources, owner, writer)
   node.may_vote()
   if node.is_any_gone(resources, owner) then
     node.refuse({ 'gone' })
   end
-  return node.look_up(resources, owner)
+  return node.look_up(resources, owner, writer)
 end

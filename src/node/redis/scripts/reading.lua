@@ -128,15 +128,19 @@ end
 
 -- All that an operation has to know of its resources: what is left of the ttl of each that is held,
 -- the readers of each that is shared, whether all are the owner's, which other owner holds one
--- longest, and the counters: their names, each, and the largest.
-function node.look_up(resources, owner)
+-- longest, and the counters: their names, each, and the largest. What the `writer` has, who gives it
+-- up for the owner, counts as free, and is noted.
+function node.look_up(resources, owner, writer)
   local seen = { ttls = {}, endless = {}, counters = {}, found = {}, largest = 0, is_all_ours = true, is_any_missing = false }
   local is_shared = resources.is_shared
   if is_shared then
-    seen.readers = {}
+    seen.readers, seen.written = {}, {}
   end
   for i = 1, #resources do
     local held, readers = node.holder(resources[i]), nil
+    if writer and held and held.owner == writer then
+      held, seen.written[i] = nil, true
+    end
     if held then
       seen.ttls[i] = held.ttl
       if held.ttl < 0 and node.is_lock(held) then

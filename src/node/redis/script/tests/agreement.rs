@@ -100,8 +100,7 @@ impl Pair<'_> {
                 Operation::Enqueue(Enqueue { lock, resource, waiter, ticket, entry_ttl, only_waits })
             }
             Question::Downgrade { writer } => {
-                let resources = Resources::from([first]).shared();
-                let lock = Lock { resources, owner, ttl, hint: 0, has_turn: true };
+                let lock = Lock { resources: resources.shared(), owner, ttl, hint: 0, has_turn: true };
                 Operation::Downgrade(Downgrade { lock, writer: self::owner(writer) })
             }
             Question::Withdraw { waiter } => {

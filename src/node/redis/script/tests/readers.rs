@@ -5,10 +5,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     node::{
-        Answer, Holder, Operation, Queued, names,
+        Answer, Downgrade, Holder, Lock, Operation, Queued, names,
         operation::samples::{
-            enqueue, force_unlock, inspect, lock, owner, parameters, renew, resource, take, unlock,
-            unlock_late, write_back,
+            enqueue, force_unlock, inspect, lock, owner, parameters, renew, resource, resources, take,
+            unlock, unlock_late, write_back,
         },
         redis::script::tests::server::Server,
         state::LARGEST_COUNTER,
@@ -242,6 +242,62 @@ fn of_very_many_readers_the_first_that_end_are_told() {
     let told: Vec<String> = seen.readers.iter().map(|(reader, _)| reader.to_string()).collect();
     assert_eq!(told, (4..20).rev().map(|reader| format!("r{reader:02}")).collect::<Vec<_>>());
     assert!(seen.readers.iter().all(|(_, left)| *left <= Duration::from_secs(46)));
+}
+
+#[test]
+fn a_mark_lasts_at_least_as_long_as_those_who_renew() {
+    let mut server = marked();
+    let vote = server.share("1", 20_000);
+    let mark = names::mark(&resource("a"));
+    for (ttl, lasts) in [(20_000, 50_000), (55_000, 55_000), (90_000, 60_000)] {
+        let renewed = server.one(&parameters(), &renew("*a", "1", 1, ttl, vote));
+        assert_eq!(renewed, Answer::Renewed { proves: true });
+        assert!(is_about(server.ttl(&mark), lasts), "{ttl}: {}", server.ttl(&mark));
+    }
+    server.run("DEL redquorum:mark:{a}");
+    server.one(&parameters(), &renew("*a", "1", 1, 90_000, vote));
+    assert!(!server.keys().contains(&mark), "nobody waits");
+}
+
+#[test]
+fn a_counter_that_fell_below_the_vote_of_readers_is_raised_by_the_next_of_them() {
+    let mut server = registered();
+    let vote = server.share("1", 20_000);
+    server.run(&format!("SET redisson_lock_token:{{a}} {} PX 7200000", vote - 5));
+    assert_eq!(server.share("2", 20_000), vote);
+    assert_eq!(server.counter(&resource("a")), Some(vote));
+}
+
+/// A writer of several resources that reads on has each of them as a reader, and takes none that
+/// another has at this node.
+#[test]
+fn who_downgrades_a_group_has_all_of_it_or_nothing() {
+    let downgrade = || {
+        let ttl = Duration::from_secs(20);
+        let lock =
+            Lock { resources: resources("*a *b"), owner: owner("reader"), ttl, hint: 0, has_turn: true };
+        Operation::Downgrade(Downgrade { lock, writer: owner("writer") })
+    };
+    let field = |server: &mut Server, key: &str| -> Vec<String> { server.get(redis::cmd("HKEYS").arg(key)) };
+    let mut server = registered();
+    server.one(&parameters(), &lock("a b", "writer", 50_000, 0));
+    assert!(matches!(server.one(&parameters(), &downgrade()), Answer::Granted { .. }));
+    for key in ["a", "b"] {
+        assert_eq!(field(&mut server, key), ["redquorum:shared"]);
+        assert!(is_about(server.ttl(key.as_bytes()), 20_000));
+    }
+    for (of_writer, of_other) in [("a", "b"), ("b", "a")] {
+        let mut server = registered();
+        server.one(&parameters(), &lock(of_writer, "writer", 50_000, 0));
+        server.one(&parameters(), &lock(of_other, "other", 40_000, 0));
+        let answer = server.one(&parameters(), &downgrade());
+        assert!(
+            matches!(&answer, Answer::Held(holder) if holder.owner == Some(owner("other"))),
+            "{answer:?}"
+        );
+        assert_eq!(field(&mut server, of_writer), ["writer"]);
+        assert_eq!(field(&mut server, of_other), ["other"]);
+    }
 }
 
 #[test]

@@ -157,6 +157,7 @@ fn is_same_ticket(one: &Queued, other: &Queued) -> bool {
 fn is_tie(operation: &Operation, holder: &Holder, state: &NodeState, now: NodeTime) -> bool {
     let (Operation::Lock(Lock { resources, .. })
     | Operation::Enqueue(Enqueue { lock: Lock { resources, .. }, .. })
+    | Operation::Downgrade(Downgrade { lock: Lock { resources, .. }, .. })
     | Operation::Renew(Renew { resources, .. })) = operation
     else {
         return false;
