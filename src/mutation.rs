@@ -106,6 +106,8 @@ pub(crate) enum Mutation {
     WakeNoReader,
     /// Renewals of readers do not prolong the mark of a writer.
     MarkRunsOut,
+    /// Tasks share the lease of a reader of their client whenever they come.
+    JoinAtAnyTime,
     /// A downgrade may be won after the write lease is over.
     DowngradeTooLate,
 }

@@ -16,6 +16,7 @@ use crate::{
         lock_request::{LockRequest, Locked},
         owner::take_turn,
     },
+    mutation::{Mutation, altered},
     mutex::lock,
     node::Resources,
 };
@@ -116,7 +117,8 @@ impl SharedLease {
         drop(state);
         let lease = lease?;
         let is_long_enough = lease.remaining(request.environment().now()) > lease.ttl() / 2;
-        if arrived > lease.joinable_until || !is_long_enough {
+        let is_in_time = altered(Mutation::JoinAtAnyTime, arrived <= lease.joinable_until, |_| true);
+        if !(is_in_time && is_long_enough) {
             return None;
         }
         let guard = kept.or_else(|| entered(request, lease))?;

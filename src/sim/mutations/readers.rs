@@ -191,6 +191,19 @@ fn a_reader_that_is_renewed_as_a_writer_is_caught() {
     is_caught(Mutation::RenewAsWriter, Sign::Eroded, &of_long_readers());
 }
 
+/// Where no rule is broken, none of many cases shows what those of the tests around this show.
+fn shows_nothing(sign: Sign, cases: &(impl Strategy<Value = Case> + Sync)) {
+    let found = Campaign::new(200).seed(1).run(cases, |case| sign.look_for(case)).err();
+    assert!(found.is_none(), "{}", found.unwrap());
+}
+
+#[test]
+fn readers_do_not_wait_for_each_other_nor_pass_a_writer() {
+    shows_nothing(Sign::ReadApart, &of_queued_readers());
+    shows_nothing(Sign::Passed, &of_newcomers());
+    shows_nothing(Sign::Eroded, &of_long_readers());
+}
+
 #[test]
 fn a_reader_that_wakes_nobody_is_caught() {
     is_caught(Mutation::WakeNoReader, Sign::ReadApart, &of_queued_readers());

@@ -1,5 +1,7 @@
 //! S64 to S71: readers beside writers.
 
+use futures::future::join_all;
+
 use super::*;
 use crate::{MultiLock, sim::Memory};
 
@@ -103,6 +105,39 @@ fn s67_a_steady_stream_of_readers_keeps_a_writer_out_for_no_longer_than_one_of_t
 fn s67_a_reader_waits_for_the_writers_that_came_before_it() {
     let wait = beside_a_stream(3, false);
     assert!(wait < 20 * millis(210), "{wait:?}");
+}
+
+/// Twenty tasks of one client read again and again, for 200 ms each time: how long a writer waits.
+fn beside_tasks() -> Duration {
+    let report = run(steady(3, 2), |client| async move {
+        if client.index() == 0 {
+            return once(&client, false, SECOND, millis(1)).await;
+        }
+        let lock = quorum(&client).rw_lock("r");
+        let tasks = (0..20).map(|task| {
+            let (client, lock) = (client.clone(), lock.clone());
+            async move {
+                client.sleep(millis(10) * task).await;
+                for _ in 0..25 {
+                    let guard = lock.read().await.unwrap();
+                    client.sleep(millis(200)).await;
+                    assert!(client.look(&guard));
+                }
+            }
+        });
+        drop(join_all(tasks).await);
+    });
+    assert_keeps(&report, &Promises::ALL);
+    granted(&report, 0)[0] - SECOND
+}
+
+#[test]
+fn s67_nor_do_tasks_of_one_client_that_share_its_leases() {
+    let wait = beside_tasks();
+    let joined = breaking(Mutation::JoinAtAnyTime, beside_tasks);
+    eprintln!("a writer waits for {wait:?}, if a lease is shared at any time {joined:?}");
+    assert!(wait < millis(215), "{wait:?}");
+    assert!(joined > SECOND, "{joined:?}");
 }
 
 /// Two that write and four that read, in turn, again and again.
