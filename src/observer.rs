@@ -11,10 +11,12 @@ use crate::{
 };
 
 /// A lease, as an observer sees it.
-#[cfg_attr(not(feature = "sim"), expect(dead_code, reason = "only the simulator looks"))]
+#[cfg_attr(not(feature = "sim"), expect(dead_code, reason = "only the simulator looks at all of it"))]
 pub(crate) trait ObservedLease: fmt::Debug + Send + Sync {
     /// As [`Observer::attempt_began`] has named its attempt.
     fn attempt(&self) -> u64;
+
+    fn mode(&self) -> Mode;
 
     fn token(&self) -> FencingToken;
 
@@ -47,14 +49,14 @@ pub(crate) trait Observer: Monitor {
     /// A renewal of a lease is decided.
     fn renewed(&self, _renewed: &Renewed) {}
 
-    /// The lease of this attempt has left the active phase, so long after it was granted.
-    fn lease_ended(&self, _attempt: u64, _end: LeaseEnd, _lasted: Duration) {}
+    /// The lease has left the active phase, so long after it was granted.
+    fn lease_ended(&self, _lease: &dyn ObservedLease, _end: LeaseEnd, _lasted: Duration) {}
 
     /// A call to lock begins.
     fn call_began(&self) {}
 
     /// It has ended, after so long.
-    fn call_ended(&self, _end: CallEnd, _waited: Duration) {}
+    fn call_ended(&self, _mode: Mode, _end: CallEnd, _waited: Duration) {}
 }
 
 /// Nobody is told.
@@ -64,6 +66,21 @@ pub(crate) struct Unobserved;
 impl Monitor for Unobserved {}
 
 impl Observer for Unobserved {}
+
+/// How resources are locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// One of them at least is had alone.
+    Exclusive,
+    /// All of them are shared.
+    Shared,
+}
+
+impl Mode {
+    pub(crate) fn of(resources: &Resources) -> Self {
+        if resources.are_all_shared() { Self::Shared } else { Self::Exclusive }
+    }
+}
 
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +138,8 @@ pub(crate) enum CallEnd {
     Acquired,
     /// It has entered a lease of its owner again.
     Reentered,
+    /// It shares a lease that other tasks of its client read under.
+    Joined,
     /// Others hold a resource, and it did not wait.
     Held,
     TimedOut,

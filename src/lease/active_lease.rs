@@ -15,7 +15,7 @@ use crate::{
     lease::schedule::LeaseId,
     mutex::lock,
     node::{Answer, Reply, Resources},
-    observer::{ObservedLease, Observer, Question},
+    observer::{Mode, ObservedLease, Observer, Question},
     values::{FencingToken, OwnerId, Resource, Votes},
 };
 
@@ -277,6 +277,10 @@ impl ActiveLease {
 impl ObservedLease for ActiveLease {
     fn attempt(&self) -> u64 {
         self.attempt
+    }
+
+    fn mode(&self) -> Mode {
+        Mode::of(&self.resources)
     }
 
     fn token(&self) -> FencingToken {

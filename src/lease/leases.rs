@@ -153,7 +153,7 @@ impl Leases {
             );
         }
         let lasted = self.environment.now().saturating_duration_since(lease.since);
-        self.environment.observer.lease_ended(lease.attempt, end, lasted);
+        self.environment.observer.lease_ended(lease, end, lasted);
     }
 }
 

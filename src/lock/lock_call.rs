@@ -1,28 +1,33 @@
 //! One call to lock, from its beginning to its end, as the observer is told of it.
 
 use crate::{
-    client::environment::Environment, clock::Instant, error::LockError, lock::lock_request::Locked,
-    observer::CallEnd,
+    client::environment::Environment,
+    clock::Instant,
+    error::LockError,
+    lock::lock_request::Locked,
+    node::Resources,
+    observer::{CallEnd, Mode},
 };
 
 /// A call to lock; it is told of when this is dropped, however that comes.
 #[derive(Debug)]
 pub(super) struct LockCall<'a> {
     environment: &'a Environment,
+    mode: Mode,
     begun: Instant,
     end: CallEnd,
 }
 
 impl<'a> LockCall<'a> {
-    pub(super) fn begin(environment: &'a Environment) -> Self {
+    pub(super) fn begin(environment: &'a Environment, resources: &Resources) -> Self {
         environment.observer.call_began();
-        Self { environment, begun: environment.now(), end: CallEnd::Cancelled }
+        let mode = Mode::of(resources);
+        Self { environment, mode, begun: environment.now(), end: CallEnd::Cancelled }
     }
 
     pub(super) fn ended(&mut self, outcome: Result<Option<&Locked>, &LockError>) {
         self.end = match outcome {
-            Ok(Some(locked)) if locked.is_reentered => CallEnd::Reentered,
-            Ok(Some(_)) => CallEnd::Acquired,
+            Ok(Some(locked)) => locked.end,
             Ok(None) => CallEnd::Held,
             Err(LockError::TimedOut { .. }) => CallEnd::TimedOut,
             Err(LockError::NoQuorum { .. }) => CallEnd::NoQuorum,
@@ -40,6 +45,6 @@ impl<'a> LockCall<'a> {
 impl Drop for LockCall<'_> {
     fn drop(&mut self) {
         let waited = self.environment.now().saturating_duration_since(self.begun);
-        self.environment.observer.call_ended(self.end, waited);
+        self.environment.observer.call_ended(self.mode, self.end, waited);
     }
 }

@@ -24,6 +24,7 @@ use crate::{
         owner::{Owner, Slot},
     },
     node::Resources,
+    observer::{CallEnd, Mode},
 };
 
 /// A lock request to one quorum. [`RedLock`](super::RedLock) is one,
@@ -49,12 +50,11 @@ pub(crate) enum Reentrancy {
     Never,
 }
 
-/// What a call to lock has come to.
+/// What a call to lock has come to, and how.
 #[derive(Debug)]
 pub(super) struct Locked {
     pub(super) guard: LockGuard,
-    /// Whether it is one more hold of a lease that was there.
-    pub(super) is_reentered: bool,
+    pub(super) end: CallEnd,
 }
 
 impl Locked {
@@ -77,8 +77,9 @@ impl LockRequest {
     pub(crate) async fn lock(&self, wait: Option<Duration>) -> Result<LockGuard, LockError> {
         let checked = self.checked()?;
         let deadline = wait.map(|wait| self.environment().now() + wait);
-        let span = tracing::debug_span!("lock", resource = %checked.resource, owner = Empty, token = Empty);
-        let mut call = LockCall::begin(self.environment());
+        let (resource, mode) = (&checked.resource, Mode::of(&checked.resources));
+        let span = tracing::debug_span!("lock", %resource, ?mode, owner = Empty, token = Empty);
+        let mut call = LockCall::begin(self.environment(), &checked.resources);
         let work = |request: Self, checked: CheckedRequest, owner| {
             async move { request.lock_as(owner, &checked, deadline).await }.boxed()
         };
@@ -92,9 +93,9 @@ impl LockRequest {
     /// Makes one attempt: `None` if others hold one of the resources.
     pub(crate) async fn try_lock(&self) -> Result<Option<LockGuard>, LockError> {
         let checked = self.checked()?;
-        let span =
-            tracing::debug_span!("try_lock", resource = %checked.resource, owner = Empty, token = Empty);
-        let mut call = LockCall::begin(self.environment());
+        let (resource, mode) = (&checked.resource, Mode::of(&checked.resources));
+        let span = tracing::debug_span!("try_lock", %resource, ?mode, owner = Empty, token = Empty);
+        let mut call = LockCall::begin(self.environment(), &checked.resources);
         let work = |request: Self, checked: CheckedRequest, owner| {
             async move { request.try_lock_as(owner, &checked).await }.boxed()
         };
@@ -146,7 +147,7 @@ impl LockRequest {
             }
         };
         if let Some(guard) = reentered {
-            return Ok(Locked { guard, is_reentered: true });
+            return Ok(Locked { guard, end: CallEnd::Reentered });
         }
         self.lock_waiting(checked, deadline).await.map(|locked| locked.kept_in(&slot))
     }
@@ -170,7 +171,7 @@ impl LockRequest {
             turn => turn?,
         };
         if let Some(guard) = slot.reenter(&self.client, &checked.resources).await? {
-            return Ok(Some(Locked { guard, is_reentered: true }));
+            return Ok(Some(Locked { guard, end: CallEnd::Reentered }));
         }
         let locked = self.attempt(checked).await?;
         Ok(locked.map(|locked| locked.kept_in(&slot)))
@@ -225,7 +226,7 @@ impl LockRequest {
 
     fn locked(&self, acquired: Acquired) -> Locked {
         let guard = LockGuard::new(Arc::clone(&self.client), self.client.leases.adopt(acquired));
-        Locked { guard, is_reentered: false }
+        Locked { guard, end: CallEnd::Acquired }
     }
 }
 

@@ -19,6 +19,7 @@ use crate::{
     mutation::{Mutation, altered},
     mutex::lock,
     node::Resources,
+    observer::CallEnd,
 };
 
 /// The leases that tasks of a client share, by what they read.
@@ -122,7 +123,7 @@ impl SharedLease {
             return None;
         }
         let guard = kept.or_else(|| entered(request, lease))?;
-        Some(Locked { guard, is_reentered: true })
+        Some(Locked { guard, end: CallEnd::Joined })
     }
 
     fn remembered(&self, locked: Locked) -> Locked {

@@ -4,7 +4,7 @@ use crate::{
     algorithm::attempt::FailureReason,
     error::LossReason,
     node::Answer,
-    observer::{AttemptEnd, CallEnd, LeaseEnd, Question, RenewalOutcome},
+    observer::{AttemptEnd, CallEnd, LeaseEnd, Mode, Question, RenewalOutcome},
     values::NodeError,
 };
 
@@ -16,6 +16,9 @@ pub(super) const ATTEMPT_ENDS: [AttemptEnd; 5] = [
     AttemptEnd::Failed(FailureReason::Expired),
     AttemptEnd::Cancelled,
 ];
+
+/// Every way to lock.
+pub(super) const MODES: [Mode; 2] = [Mode::Exclusive, Mode::Shared];
 
 /// Every reason for which a lease is lost: to unlock it is none.
 pub(super) const LOSS_REASONS: [LossReason; 4] =
@@ -39,6 +42,7 @@ pub(super) fn of_call(end: CallEnd) -> &'static str {
     match end {
         CallEnd::Acquired => "acquired",
         CallEnd::Reentered => "reentered",
+        CallEnd::Joined => "joined",
         CallEnd::Held => "held",
         CallEnd::TimedOut => "timed_out",
         CallEnd::NoQuorum => "no_quorum",
@@ -48,6 +52,13 @@ pub(super) fn of_call(end: CallEnd) -> &'static str {
         CallEnd::Closed => "closed",
         CallEnd::Refused => "refused",
         CallEnd::Cancelled => "cancelled",
+    }
+}
+
+pub(super) fn of_mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Exclusive => "exclusive",
+        Mode::Shared => "shared",
     }
 }
 

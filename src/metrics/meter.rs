@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ::metrics::{counter, gauge, histogram};
+use ::metrics::{Gauge, counter, gauge, histogram};
 
 use super::{
     ABANDONED, ATTEMPTS, CONNECTIONS, HOLD, LEASES, LOSSES, MARGIN, QUARANTINED, RECONNECTS, RENEWAL,
@@ -11,7 +11,9 @@ use super::{
 use crate::{
     error::LossReason,
     node::{Answer, remote::Monitor},
-    observer::{AttemptEnd, CallEnd, LeaseEnd, ObservedLease, Observer, Question, RenewalOutcome, Renewed},
+    observer::{
+        AttemptEnd, CallEnd, LeaseEnd, Mode, ObservedLease, Observer, Question, RenewalOutcome, Renewed,
+    },
 };
 
 /// Tells the recorder in use what a client does.
@@ -30,7 +32,7 @@ impl Meter {
         super::describe();
         let meter = Self { quorum: quorum.into(), nodes };
         // What counts up from nothing can be told from what is not measured.
-        gauge!(LEASES, "quorum" => meter.quorum()).increment(0.0);
+        label::MODES.into_iter().for_each(|mode| meter.leases(mode).increment(0.0));
         gauge!(WAITING, "quorum" => meter.quorum()).increment(0.0);
         counter!(ABANDONED, "quorum" => meter.quorum()).increment(0);
         meter.count_attempts(label::ATTEMPT_ENDS, 0);
@@ -59,6 +61,10 @@ impl Meter {
         for reason in reasons {
             counter!(LOSSES, "quorum" => self.quorum(), "reason" => label::of_loss(reason)).increment(by);
         }
+    }
+
+    fn leases(&self, mode: Mode) -> Gauge {
+        gauge!(LEASES, "quorum" => self.quorum(), "mode" => label::of_mode(mode))
     }
 
     fn quarantined(&self, node: &Arc<str>, is_quarantined: bool) {
@@ -123,8 +129,8 @@ impl Observer for Meter {
         }
     }
 
-    fn lease_granted(&self, _: &Arc<dyn ObservedLease>) {
-        gauge!(LEASES, "quorum" => self.quorum()).increment(1.0);
+    fn lease_granted(&self, lease: &Arc<dyn ObservedLease>) {
+        self.leases(lease.mode()).increment(1.0);
     }
 
     fn renewed(&self, renewed: &Renewed) {
@@ -136,9 +142,10 @@ impl Observer for Meter {
         }
     }
 
-    fn lease_ended(&self, _: u64, end: LeaseEnd, lasted: Duration) {
-        gauge!(LEASES, "quorum" => self.quorum()).decrement(1.0);
-        histogram!(HOLD, "quorum" => self.quorum(), "end" => label::of_lease(end)).record(lasted);
+    fn lease_ended(&self, lease: &dyn ObservedLease, end: LeaseEnd, lasted: Duration) {
+        self.leases(lease.mode()).decrement(1.0);
+        let (mode, how) = (label::of_mode(lease.mode()), label::of_lease(end));
+        histogram!(HOLD, "quorum" => self.quorum(), "mode" => mode, "end" => how).record(lasted);
         match end {
             LeaseEnd::Unlocked => {}
             LeaseEnd::Dropped => counter!(ABANDONED, "quorum" => self.quorum()).increment(1),
@@ -150,8 +157,9 @@ impl Observer for Meter {
         gauge!(WAITING, "quorum" => self.quorum()).increment(1.0);
     }
 
-    fn call_ended(&self, end: CallEnd, waited: Duration) {
+    fn call_ended(&self, mode: Mode, end: CallEnd, waited: Duration) {
         gauge!(WAITING, "quorum" => self.quorum()).decrement(1.0);
-        histogram!(WAIT, "quorum" => self.quorum(), "outcome" => label::of_call(end)).record(waited);
+        let (mode, outcome) = (label::of_mode(mode), label::of_call(end));
+        histogram!(WAIT, "quorum" => self.quorum(), "mode" => mode, "outcome" => outcome).record(waited);
     }
 }

@@ -64,10 +64,10 @@ pub(super) const ALL: &[Metric] = &[
         &["quorum", "node", "question", "answer"],
         "answers of nodes to locks, write-backs and renewals, silence included",
     ),
-    metric(WAIT, Kind::Seconds, &["quorum", "outcome"], "seconds from a call to lock to its end"),
+    metric(WAIT, Kind::Seconds, &["quorum", "mode", "outcome"], "seconds from a call to lock to its end"),
     metric(WAITING, Kind::Gauge, &["quorum"], "calls to lock that go on at present"),
-    metric(LEASES, Kind::Gauge, &["quorum"], "leases that are held at present"),
-    metric(HOLD, Kind::Seconds, &["quorum", "end"], "seconds from the grant of a lease to its end"),
+    metric(LEASES, Kind::Gauge, &["quorum", "mode"], "leases that are held at present"),
+    metric(HOLD, Kind::Seconds, &["quorum", "mode", "end"], "seconds from the grant of a lease to its end"),
     metric(RENEWALS, Kind::Counter, &["quorum", "outcome"], "renewals, by how they ended"),
     metric(
         RENEWAL,

@@ -45,16 +45,16 @@ pub const ATTEMPTS: &str = "redquorum_attempts_total";
 /// Answers of nodes to locks, write-backs and renewals, silence included.
 pub const VOTES: &str = "redquorum_votes_total";
 
-/// Seconds from a call to lock to its end, by how it ended.
+/// Seconds from a call to lock to its end, by mode, and how it ended.
 pub const WAIT: &str = "redquorum_wait_seconds";
 
 /// Calls to lock that go on at present.
 pub const WAITING: &str = "redquorum_waiting";
 
-/// Leases that are held at present.
+/// Leases that are held at present, by mode.
 pub const LEASES: &str = "redquorum_leases";
 
-/// Seconds from the grant of a lease to its end, by how it ended.
+/// Seconds from the grant of a lease to its end, by mode, and how it ended.
 pub const HOLD: &str = "redquorum_hold_seconds";
 
 /// Renewals, by how they ended.

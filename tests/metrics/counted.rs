@@ -47,6 +47,27 @@ fn a_lock_and_its_unlock_are_one_attempt_one_call_and_one_lease() {
     });
 }
 
+#[test]
+fn what_is_read_is_counted_apart_and_what_tasks_share_as_one_lease() {
+    measure(async |figures| {
+        let lock = client(&MemoryCluster::new(3)).rw_lock("r");
+        let (first, second) = (lock.read().await.unwrap(), lock.read().await.unwrap());
+        let leases = |mode| figures.sum(LEASES, &[("mode", mode)]);
+        assert_eq!((leases("shared"), leases("exclusive")), (1.0, 0.0));
+        first.unlock().await.unwrap();
+        second.unlock().await.unwrap();
+        lock.write().await.unwrap().unlock().await.unwrap();
+        for (mode, outcome) in [("shared", "acquired"), ("shared", "joined"), ("exclusive", "acquired")] {
+            let labels = [("mode", mode), ("outcome", outcome)];
+            assert_eq!(figures.sum(&count(WAIT), &labels), 1.0, "{mode}, {outcome}");
+        }
+        for mode in ["shared", "exclusive"] {
+            assert_eq!(figures.sum(&count(HOLD), &[("mode", mode), ("end", "unlocked")]), 1.0, "{mode}");
+            assert_eq!(leases(mode), 0.0);
+        }
+    });
+}
+
 /// Else, the first loss of a process would be a series that begins at 1, in which nobody sees an
 /// increase.
 #[test]

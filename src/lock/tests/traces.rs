@@ -63,9 +63,10 @@ struct Span {
     resource: Option<String>,
 }
 
-/// What a span says of the lease that came of it.
+/// What a span says of a call, and of the lease that came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Named {
+    mode: Option<String>,
     owner: Option<String>,
     token: Option<String>,
 }
@@ -115,8 +116,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collector {
         let span = context.span(&id).expect("it is there");
         let extensions = span.extensions();
         let Some(Fields(fields)) = extensions.get::<Fields>() else { return };
-        let named = Named { owner: fields.get("owner").cloned(), token: fields.get("token").cloned() };
-        mutex::lock(&self.1).push(named);
+        let [mode, owner, token] = ["mode", "owner", "token"].map(|name| fields.get(name).cloned());
+        mutex::lock(&self.1).push(Named { mode, owner, token });
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
@@ -359,13 +360,15 @@ async fn whatever_is_about_a_lease_names_its_resource_owner_and_token() {
             let traced = traces.of(message).pop().unwrap_or_else(|| panic!("no {message}"));
             traced.names_lease("r", &owner, &token);
         }
-        let named = Named { owner: Some(owner), token: Some(token) };
+        let named = Named { mode: Some("Exclusive".to_owned()), owner: Some(owner), token: Some(token) };
         assert_eq!(traces.named().last(), Some(&named), "the span of the call says it, too");
     }
     let held = quorum.red_lock("r").try_lock().await.unwrap().unwrap();
     assert_eq!(traces.named().last().unwrap().owner, Some(held.owner().to_string()));
     assert!(client(&cluster).red_lock("r").try_lock().await.unwrap().is_none());
-    assert_eq!(traces.named().last(), Some(&Named { owner: None, token: None }), "nothing was won");
+    assert!(client(&cluster).rw_lock("r").try_read().await.unwrap().is_none());
+    let named = Named { mode: Some("Shared".to_owned()), owner: None, token: None };
+    assert_eq!(traces.named().last(), Some(&named), "nothing was won");
     let (owner, token) = (held.owner().to_string(), held.fencing_token().to_string());
     quorum.shutdown().await;
     traces.one("lease lost").names_lease("r", &owner, &token);

@@ -66,9 +66,9 @@ impl Observer for Recorder {
         state.note(self.client, history::Event::Looked { attempt, is_valid: true });
     }
 
-    fn lease_ended(&self, attempt: u64, end: LeaseEnd, _: Duration) {
+    fn lease_ended(&self, lease: &dyn ObservedLease, end: LeaseEnd, _: Duration) {
         let is_unlocked = !matches!(end, LeaseEnd::Lost(_));
-        self.world.lock().end_lease(attempt, is_unlocked);
+        self.world.lock().end_lease(lease.attempt(), is_unlocked);
     }
 }
 
