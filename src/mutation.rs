@@ -96,8 +96,6 @@ pub(crate) enum Mutation {
     UnshareForAll,
     /// Readers are counted from those before a writer.
     KeepPhase,
-    /// A node that restarted repeats the vote of readers that is below its minimum token.
-    RepeatBelowMinimum,
     /// The write-back of a reader is confirmed, and nothing of it is kept.
     ReadersWriteNothingBack,
     /// A renewal of a reader asks for the resource alone.

@@ -1,6 +1,9 @@
 //! How far a search goes.
 
-use crate::model::{CLIENTS, NODES};
+use crate::model::{
+    CLIENTS, NODES,
+    message::{Attempt, DOWNGRADE},
+};
 
 /// What must hold in every state that a search reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,8 +14,10 @@ pub(super) enum Promise {
     TokensAreUniqueAndGrow,
     /// Of a lease that was verified, no larger token had been granted when the verification began.
     ProofsHold,
-    /// With nobody at work and nothing in flight, no key is left.
+    /// With nobody at work and nothing in flight, no key is left, and no reader.
     NothingIsLeftBehind,
+    /// The key of a resource says that it is shared as long as there is a reader, and no longer.
+    KeysAgreeWithReaders,
 }
 
 /// What may happen in a search, and how often. The rest cannot.
@@ -22,6 +27,10 @@ pub(super) struct Bounds {
     /// Whether a search begins with the first client holding the resource, its votes from two nodes
     /// just heard.
     pub(super) is_held_at_start: bool,
+    /// Which clients share the resource with each other. The others have it exclusively.
+    pub(super) readers: [bool; CLIENTS],
+    /// Whether writers may go on as readers.
+    pub(super) may_downgrade: bool,
     /// Of each client.
     pub(super) attempts: [u8; CLIENTS],
     /// Renewal rounds of each lease, by client; where proofs are searched, each of them is a
@@ -29,7 +38,7 @@ pub(super) struct Bounds {
     pub(super) renewals: [u8; CLIENTS],
     /// Requests that a node executes twice.
     pub(super) duplicates: u8,
-    /// Keys that expire, at any moment.
+    /// Keys, and single readers, that expire, at any moment.
     pub(super) expiries: Expiries,
     /// The counters of the nodes at the start, one search from each. Nodes can change places.
     pub(super) starts: &'static [[u64; NODES]],
@@ -46,6 +55,8 @@ pub(super) struct Bounds {
     pub(super) is_regained_above: bool,
     /// Nodes that forget everything.
     pub(super) crashes: u8,
+    /// Nodes that come back with what they had at some moment before.
+    pub(super) restarts: u8,
     /// Without it the clocks of the nodes stand still.
     pub(super) timing: Option<Timing>,
 }
@@ -81,7 +92,9 @@ impl Bounds {
         Self {
             promise,
             is_held_at_start: false,
-            attempts: [1; CLIENTS],
+            readers: [false; CLIENTS],
+            may_downgrade: false,
+            attempts: [1, 1, 0],
             renewals: [0; CLIENTS],
             duplicates: 0,
             expiries: Expiries::AtMost(0),
@@ -92,6 +105,7 @@ impl Bounds {
             losses: 0,
             is_regained_above: false,
             crashes: 0,
+            restarts: 0,
             timing: None,
         }
     }
@@ -120,11 +134,37 @@ impl Bounds {
         self.expiries != Expiries::Any
     }
 
-    /// Whether clients can change places.
-    pub(super) fn are_clients_alike(&self) -> bool {
-        let are_same = |[first, second]: [u8; CLIENTS]| first == second;
-        let are_hints_same = self.hints[0] == self.hints[1];
-        !self.is_held_at_start && are_hints_same && are_same(self.attempts) && are_same(self.renewals)
+    /// Whether it makes a difference that an unlock arrives. It frees keys, which adds nothing where
+    /// they may expire anyway.
+    pub(super) fn are_unlocks_of_use(&self) -> bool {
+        // Searches without readers are small enough to see it.
+        self.expiries != Expiries::Any || !self.has_readers()
+    }
+
+    /// Whether an answer is heard at once or never. To hear it later makes no difference: what a
+    /// client does then may be late itself.
+    pub(super) fn are_answers_heard_at_once(&self) -> bool {
+        // Searches without readers are small enough to see it.
+        !self.is_all_delivered() && self.has_readers()
+    }
+
+    /// Whether two clients can change places.
+    pub(super) fn are_alike(&self, one: usize, other: usize) -> bool {
+        let is_in_the_same_place = !self.is_held_at_start || (one > 0 && other > 0);
+        is_in_the_same_place
+            && self.readers[one] == self.readers[other]
+            && self.hints[one] == self.hints[other]
+            && self.attempts[one] == self.attempts[other]
+            && self.renewals[one] == self.renewals[other]
+    }
+
+    fn has_readers(&self) -> bool {
+        self.readers.contains(&true) || self.may_downgrade
+    }
+
+    /// Whether the attempt is made by a reader.
+    pub(super) fn is_reader(&self, of: Attempt) -> bool {
+        self.readers[of.client] || of.number == DOWNGRADE
     }
 }
 

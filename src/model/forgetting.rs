@@ -17,7 +17,7 @@ const BOUNDS: Bounds = Bounds { crashes: 1, timing: Some(TIMING), ..Bounds::of(P
 
 #[test]
 fn leases_do_not_overlap_while_keys_end_by_their_ttl() {
-    let (renewals, timing) = full_or(([1, 1], LONG), ([0, 0], TIMING));
+    let (renewals, timing) = full_or(([1, 1, 0], LONG), ([0, 0, 0], TIMING));
     assert_holds(Bounds { renewals, timing: Some(timing), crashes: 0, ..BOUNDS }, Rules::WHOLE);
 }
 
@@ -34,13 +34,13 @@ fn a_node_in_quarantine_gives_no_vote_twice() {
 
 #[test]
 fn a_node_in_quarantine_counts_for_renewals_once_no_attempt_can_win_with_what_it_forgot() {
-    let bounds = Bounds { renewals: [1, 0], is_held_at_start: full_or(false, true), ..BOUNDS };
+    let bounds = Bounds { renewals: [1, 0, 0], is_held_at_start: full_or(false, true), ..BOUNDS };
     assert_holds(bounds, Rules::GUARDED);
 }
 
 #[test]
 fn a_node_that_counts_for_renewals_at_once_takes_the_place_of_a_vote_it_forgot() {
-    let bounds = Bounds { renewals: [1, 0], is_held_at_start: full_or(false, true), ..BOUNDS };
+    let bounds = Bounds { renewals: [1, 0, 0], is_held_at_start: full_or(false, true), ..BOUNDS };
     let at_once = Wrong::Rule(Mutation::CountInQuarantine);
     assert_breaks(bounds, Rules { wrong: Some(at_once), ..Rules::GUARDED });
 }

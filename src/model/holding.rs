@@ -5,17 +5,37 @@ use crate::{
         NODES,
         message::{Ask, Say},
         protocol::Protocol,
-        site::LockVote,
+        site::{LockVote, NodeAttemptState},
         world::{ClientPhase, Flaw, Lease, Round, World},
     },
     mutation::Mutation,
     node::Tombstone,
 };
 
+impl NodeAttemptState {
+    /// What an unlock leaves at the node, if one is sent there.
+    pub(super) fn tombstone(self, model: &Protocol) -> Option<Tombstone> {
+        let is_lock_open = self.lock == LockVote::Unanswered;
+        let is_renewal_open = self.open_renewals > 0;
+        let was_renewed = self.is_renewed || is_renewal_open;
+        let leaves_for_lock = is_lock_open && !model.rules.is_broken(Mutation::NoTombstoneForLock);
+        let leaves_for_renewal = was_renewed
+            && (is_lock_open || is_renewal_open)
+            && !model.rules.is_broken(Mutation::NoTombstoneForRenewal);
+        let tombstone = match model.bounds.is_all_delivered() {
+            true if leaves_for_renewal => Tombstone::Always,
+            true if leaves_for_lock => Tombstone::IfMissing,
+            _ => Tombstone::Never,
+        };
+        let may_be_here = self.lock != LockVote::Refused || was_renewed;
+        (may_be_here && model.bounds.are_unlocks_of_use()).then_some(tombstone)
+    }
+}
+
 impl World {
     /// Begins a renewal round.
     pub(super) fn renew(&mut self, model: &Protocol, client: usize, lease: Lease) {
-        let largest_before = self.largest_granted();
+        let largest_before = self.largest_granted(model, client);
         let Lease { token, rounds, .. } = lease;
         let round = Some(Round { start: self.now, largest_before });
         self.clients[client].phase = ClientPhase::Holding(Lease { rounds: rounds + 1, round, ..lease });
@@ -50,20 +70,7 @@ impl World {
     /// Deletes the keys, wherever they may be.
     pub(super) fn unlock(&mut self, model: &Protocol, client: usize) {
         for site in 0..NODES {
-            let attempt = self.sites[site].attempts[client];
-            let is_lock_open = attempt.lock == LockVote::Unanswered;
-            let is_renewal_open = attempt.open_renewals > 0;
-            let was_renewed = attempt.is_renewed || is_renewal_open;
-            let leaves_for_lock = is_lock_open && !model.rules.is_broken(Mutation::NoTombstoneForLock);
-            let leaves_for_renewal = was_renewed
-                && (is_lock_open || is_renewal_open)
-                && !model.rules.is_broken(Mutation::NoTombstoneForRenewal);
-            let tombstone = match model.bounds.is_all_delivered() {
-                true if leaves_for_renewal => Tombstone::Always,
-                true if leaves_for_lock => Tombstone::IfMissing,
-                _ => Tombstone::Never,
-            };
-            if attempt.lock != LockVote::Refused || is_renewal_open || attempt.is_renewed {
+            if let Some(tombstone) = self.sites[site].attempts[client].tombstone(model) {
                 self.send(client, site, Ask::Unlock { notify: true, tombstone });
             }
         }

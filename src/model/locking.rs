@@ -4,10 +4,11 @@ use crate::{
     model::{
         NODES,
         bounds::Promise,
-        message::{Ask, Say},
+        message::{Ask, DOWNGRADE, Request, Say},
         protocol::Protocol,
+        rules::Wrong,
         site::{LockVote, NodeAttemptState, WriteBackState},
-        world::{ClientPhase, Flaw, Lease, World},
+        world::{Client, ClientPhase, Flaw, GivenUp, Granted, Lease, World},
     },
     mutation::Mutation,
     node::Tombstone,
@@ -15,14 +16,46 @@ use crate::{
 
 impl World {
     pub(super) fn begin(&mut self, model: &Protocol, client: usize) {
-        let largest_before = if model.bounds.are_tokens_counted() { self.largest_granted() } else { 0 };
+        let floor = if model.bounds.are_tokens_counted() { self.floor(model, client) } else { 0 };
         let start = self.now;
         let state = &mut self.clients[client];
-        (state.begun, state.phase, state.start, state.largest_before) =
-            (state.begun + 1, ClientPhase::Locking, start, largest_before);
+        (state.begun, state.phase, state.start, state.floor) =
+            (state.begun + 1, ClientPhase::Locking, start, floor);
         for site in 0..NODES {
             let hint = model.bounds.hints[client];
             self.send(client, site, Ask::Lock { hint, has_turn: !model.bounds.is_queued });
+        }
+    }
+
+    /// Gives the write lease up for a read lease.
+    pub(super) fn downgrade(&mut self, model: &Protocol, client: usize, lease: Lease) {
+        let writer = self.attempt(client);
+        if model.rules.is(Wrong::UnlockToDowngrade) {
+            self.unlock(model, client);
+        }
+        for site in &mut self.sites {
+            let gives_up = site.attempts[client].tombstone(model);
+            site.open().forget_attempt(client);
+            site.open().attempts[client].gives_up = gives_up;
+        }
+        self.clients[client].begun = DOWNGRADE;
+        let floor = if model.bounds.are_tokens_counted() { self.floor(model, client) } else { 0 };
+        let gives_up = Some(GivenUp { writer, valid_until: lease.valid_until, is_passed: false });
+        let (begun, phase, start) = (DOWNGRADE, ClientPhase::Locking, self.now);
+        self.clients[client] = Client { begun, phase, start, floor, gives_up };
+        for site in 0..NODES {
+            self.send(client, site, Ask::Downgrade { writer });
+        }
+    }
+
+    /// What is left of the write lease that it gave up.
+    fn unlock_given_up(&mut self, client: usize) {
+        let Some(GivenUp { writer, .. }) = self.clients[client].gives_up.take() else { return };
+        for site in &mut self.sites {
+            let site = site.open();
+            if let Some(tombstone) = site.attempts[client].gives_up.take() {
+                site.send(Request { of: writer, ask: Ask::Unlock { notify: true, tombstone } });
+            }
         }
     }
 
@@ -60,6 +93,7 @@ impl World {
 
     /// Takes everything back.
     pub(super) fn give_up(&mut self, model: &Protocol, client: usize) {
+        self.unlock_given_up(client);
         for site in 0..NODES {
             let tombstone = match self.sites[site].attempts[client].lock {
                 LockVote::Refused => continue,
@@ -72,7 +106,9 @@ impl World {
                 }
                 LockVote::Granted(_) | LockVote::Unanswered => Tombstone::Never,
             };
-            self.send(client, site, Ask::Unlock { notify: false, tombstone });
+            if model.bounds.are_unlocks_of_use() {
+                self.send(client, site, Ask::Unlock { notify: false, tombstone });
+            }
         }
         self.end_attempt(client);
     }
@@ -87,7 +123,9 @@ impl World {
             return;
         }
         let token = votes.max().unwrap();
-        if model.rules.is_broken(Mutation::NoWriteBack) {
+        let writes_nothing_back = model.rules.is_broken(Mutation::NoWriteBack)
+            || (model.rules.is(Wrong::ReadersWriteNothingBack) && self.is_reader(model, client));
+        if writes_nothing_back {
             self.grant(model, client, token);
         } else {
             self.clients[client].phase = ClientPhase::Confirming { token };
@@ -118,28 +156,53 @@ impl World {
         if self.now >= self.last_chance(model, client) {
             return;
         }
+        if self.clients[client].gives_up.is_some_and(|given_up| given_up.is_passed) {
+            self.flaw = Some(Flaw::Between);
+        }
+        self.unlock_given_up(client);
         let state = &mut self.clients[client];
         let valid_until = model.bounds.timing.map_or(0, |timing| state.start + timing.ttl);
         state.phase = ClientPhase::Holding(Lease { token, valid_until, rounds: 0, round: None });
-        let largest_before = std::mem::take(&mut state.largest_before);
+        let floor = std::mem::take(&mut state.floor);
         state.start = 0;
         if !model.bounds.is_all_delivered() {
             for site in &mut self.sites {
                 site.open().attempts[client] = NodeAttemptState::default();
             }
         }
+        self.note_grant(model, client, token, floor);
+    }
+
+    /// Takes note of a lease, as far as the promise asks about it.
+    fn note_grant(&mut self, model: &Protocol, client: usize, token: u64, floor: u64) {
+        let is_reader = self.is_reader(model, client);
+        // Where keys expire at any moment, so do leases.
+        if !is_reader && model.bounds.promise == Promise::LeasesDoNotOverlap {
+            let given_up = self.clients.iter_mut().filter_map(|client| client.gives_up.as_mut());
+            given_up.for_each(|given_up| given_up.is_passed = true);
+        }
+        let mut granted = Granted { token, is_reader };
         match model.bounds.promise {
             Promise::TokensAreUniqueAndGrow => {
-                if token <= largest_before {
+                let is_same = |other: &Granted| other.token == token && !(is_reader && other.is_reader);
+                if token <= floor {
                     self.flaw = Some(Flaw::Fell(token));
-                } else if self.granted.contains(&token) {
+                } else if self.granted.iter().any(is_same) {
                     self.flaw = Some(Flaw::Repeated(token));
                 }
-                self.granted.push(token);
-                self.granted.sort_unstable();
             }
-            Promise::ProofsHold => self.granted = vec![self.largest_granted().max(token)],
-            Promise::LeasesDoNotOverlap | Promise::NothingIsLeftBehind => {}
+            Promise::ProofsHold => {
+                // The largest among readers, and among writers.
+                let same = self.granted.iter().filter(|other| other.is_reader == is_reader);
+                granted.token = same.map(|other| other.token).max().unwrap_or(0).max(token);
+                self.granted.retain(|other| other.is_reader != is_reader);
+            }
+            Promise::LeasesDoNotOverlap | Promise::NothingIsLeftBehind | Promise::KeysAgreeWithReaders => {
+                return;
+            }
+        }
+        if let Err(place) = self.granted.binary_search(&granted) {
+            self.granted.insert(place, granted);
         }
     }
 }

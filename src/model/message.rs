@@ -4,7 +4,7 @@ use std::{fmt, sync::LazyLock, time::Duration};
 
 use crate::{
     node::{
-        Enqueue, Lock, Operation, Renew, Resources, Tombstone, Unlock, WriteBack,
+        Downgrade, Enqueue, Lock, Operation, Renew, Resources, Tombstone, Unlock, WriteBack,
         operation::samples::{owner, resources},
     },
     values::{OwnerId, Resource},
@@ -12,6 +12,8 @@ use crate::{
 
 /// The one resource that the clients contend for.
 static RESOURCES: LazyLock<Resources> = LazyLock::new(|| resources("r"));
+/// The same for those that share it.
+static SHARED: LazyLock<Resources> = LazyLock::new(|| resources("r").shared());
 
 /// By client and attempt.
 static OWNERS: LazyLock<Vec<Vec<OwnerId>>> = LazyLock::new(|| {
@@ -23,12 +25,25 @@ pub(super) fn resource() -> &'static Resource {
     &RESOURCES[0]
 }
 
-/// One attempt of one client: `a1`, `a2`, `b1`.
+pub(super) fn owner_of(Attempt { client, number }: Attempt) -> &'static OwnerId {
+    &OWNERS[client][usize::from(number) - 1]
+}
+
+pub(super) fn attempt_of(owner: &OwnerId) -> Attempt {
+    let mut attempts =
+        (0..super::CLIENTS).flat_map(|client| (1..=4).map(move |number| Attempt { client, number }));
+    attempts.find(|attempt| owner_of(*attempt) == owner).unwrap()
+}
+
+/// One attempt of one client: `a1`, `a2`, `b1`, `c1`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Attempt {
     pub(super) client: usize,
     pub(super) number: u8,
 }
+
+/// The number of the attempt by which a writer goes on as a reader: its client's last.
+pub(super) const DOWNGRADE: u8 = 4;
 
 /// To a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,6 +52,10 @@ pub(super) enum Ask {
     Lock {
         hint: u64,
         has_turn: bool,
+    },
+    /// As a reader who gives up what this writer has.
+    Downgrade {
+        writer: Attempt,
     },
     WriteBack {
         token: u64,
@@ -83,11 +102,15 @@ pub(super) struct Reply {
 
 impl Request {
     /// As a node gets it, from an owner that need not be the attempt's own.
-    pub(super) fn operation(self, owned_by: Attempt, ttl: Duration) -> Operation {
-        let resources = RESOURCES.clone();
-        let owner = OWNERS[owned_by.client][usize::from(owned_by.number) - 1].clone();
+    pub(super) fn operation(self, owned_by: Attempt, is_reader: bool, ttl: Duration) -> Operation {
+        let resources = if is_reader { SHARED.clone() } else { RESOURCES.clone() };
+        let owner = owner_of(owned_by).clone();
         match self.ask {
             Ask::Lock { hint, has_turn } => Operation::Lock(Lock { resources, owner, ttl, hint, has_turn }),
+            Ask::Downgrade { writer } => {
+                let lock = Lock { resources, owner, ttl, hint: 0, has_turn: true };
+                Operation::Downgrade(Downgrade { lock, writer: owner_of(writer).clone() })
+            }
             Ask::WriteBack { token } => Operation::WriteBack(WriteBack { resources, owner, token }),
             Ask::Renew { token, .. } => Operation::Renew(Renew { resources, owner, holds: 1, ttl, token }),
             Ask::Unlock { notify, tombstone } => {
@@ -114,7 +137,7 @@ pub(super) fn stranger(ttl: Duration) -> Operation {
 
 impl fmt::Display for Attempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let client = ["a", "b"][self.client];
+        let client = ["a", "b", "c"][self.client];
         write!(f, "{client}{}", self.number)
     }
 }

@@ -3,7 +3,8 @@
 //! ```text
 //!   client a ──┐  Lock, WriteBack, Renew, Unlock    ┌── Site: NodeState::apply
 //!              ├── in flight, in any order ──────── ┼── Site
-//!   client b ──┘  votes                             └── Site
+//!   client b ──┤  votes                             └── Site
+//!   client c ──┘
 //! ```
 //!
 //! The nodes are real: each step of one is [`NodeState::apply`], the function that in-memory nodes
@@ -37,14 +38,16 @@ mod search;
 mod site;
 mod world;
 
+mod downgrading;
 mod exclusion;
 mod forgetting;
 mod order;
 mod residue;
+mod sharing;
 mod verification;
 
 /// As many as tell a majority from a minority.
 const NODES: usize = 3;
 
-/// As many as can contend.
-const CLIENTS: usize = 2;
+/// A writer and two readers. The third does nothing in searches of two.
+const CLIENTS: usize = 3;

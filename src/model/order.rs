@@ -14,9 +14,12 @@ const BOUNDS: Bounds = Bounds { expiries: Expiries::Any, ..Bounds::of(Promise::T
 #[test]
 fn tokens_are_unique_and_grow_from_attempt_to_attempt() {
     assert_holds(BOUNDS, Rules::WHOLE);
-    let (attempts, is_held_at_start) = full_or(([2, 1], true), ([1, 1], true));
+    let (attempts, is_held_at_start) = full_or(([2, 1, 0], true), ([1, 1, 0], true));
     assert_holds(Bounds { attempts, is_held_at_start, ..BOUNDS }, Rules::WHOLE);
-    assert_holds(Bounds { attempts: full_or([1, 2], [1, 1]), is_held_at_start, ..BOUNDS }, Rules::WHOLE);
+    assert_holds(
+        Bounds { attempts: full_or([1, 2, 0], [1, 1, 0]), is_held_at_start, ..BOUNDS },
+        Rules::WHOLE,
+    );
 }
 
 #[test]
@@ -32,7 +35,7 @@ fn tokens_are_unique_and_grow_although_a_request_arrives_twice() {
 
 #[test]
 fn tokens_are_unique_and_grow_although_leases_are_renewed() {
-    assert_holds(Bounds { renewals: full_or([1, 1], [1, 0]), ..BOUNDS }, Rules::WHOLE);
+    assert_holds(Bounds { renewals: full_or([1, 1, 0], [1, 0, 0]), ..BOUNDS }, Rules::WHOLE);
 }
 
 #[test]
@@ -44,7 +47,7 @@ fn tokens_are_unique_and_grow_where_a_node_refuses_for_a_queue_and_is_asked_agai
 #[test]
 fn tokens_are_unique_and_grow_whatever_hints_are_given() {
     let starts = full_or(NEARLY_IN_STEP, IN_STEP);
-    for hints in [[2, 0], [2, 2], [3, 2]] {
+    for hints in [[2, 0, 0], [2, 2, 0], [3, 2, 0]] {
         assert_holds(Bounds { hints, starts, ..BOUNDS }, Rules::WHOLE);
     }
 }

@@ -6,10 +6,10 @@ use stateright::{Model, Property};
 
 use crate::{
     model::{
-        CLIENTS,
-        action::Action,
+        CLIENTS, NODES,
+        action::{Action, Heard},
         bounds::{Bounds, Expiries, Promise},
-        message::{Reply, Request, Say},
+        message::{Ask, Reply, Request, Say},
         rules::Rules,
         site::{INCARNATION, LockVote, Sealed, Site},
         world::{ClientPhase, World},
@@ -51,21 +51,27 @@ impl Protocol {
             Action::Begin(client) => world.begin(self, client),
             Action::AskAgain(client) => world.ask_again(self, client),
             Action::GiveUp(client) => world.give_up(self, client),
-            Action::Renew(client) | Action::Unlock(client) => {
+            Action::Renew(client) | Action::Unlock(client) | Action::Downgrade(client) => {
                 let ClientPhase::Holding(lease) = world.clients[client].phase else { return None };
-                if matches!(action, Action::Renew(_)) {
-                    world.renew(self, client, lease);
-                } else {
-                    world.unlock(self, client);
+                match action {
+                    Action::Renew(_) => world.renew(self, client, lease),
+                    Action::Downgrade(_) => world.downgrade(self, client, lease),
+                    _ => world.unlock(self, client),
                 }
             }
-            Action::Execute { site, request, again } => self.execute(&mut world, site, request, again),
+            Action::Execute { site, request, again, answer } => {
+                self.execute(&mut world, site, request, again, answer);
+            }
             Action::Hear { site, reply } => self.hear(&mut world, site, reply),
-            Action::Expire { site } => {
+            Action::Expire { site } | Action::ExpireReader { site, .. } => {
                 if let Expiries::AtMost(left) = &mut world.expiries {
                     *left -= 1;
                 }
-                world.sites[site].open().expire();
+                let reader = match action {
+                    Action::ExpireReader { reader, .. } => Some(reader),
+                    _ => None,
+                };
+                world.sites[site].open().expire(self, reader);
             }
             Action::LoseCounter { site } => {
                 world.losses -= 1;
@@ -74,6 +80,12 @@ impl Protocol {
             Action::Crash { site } => {
                 world.crashes -= 1;
                 world.sites[site].open().crash(&self.parameters, before.now);
+            }
+            Action::Save { site } => world.sites[site].open().save(),
+            Action::Restart { site } => {
+                world.restarts -= 1;
+                let are_trying = std::array::from_fn(|client| world.is_trying(client));
+                world.sites[site].open().restart(self, are_trying);
             }
             Action::Tick => self.tick(&mut world),
         }
@@ -87,7 +99,7 @@ impl Protocol {
         let mut world = then(world, Action::Begin(0));
         for site in 0..self.needed {
             let request = world.sites[site].requests()[0];
-            world = then(world, Action::Execute { site, request, again: false });
+            world = then(world, Action::Execute { site, request, again: false, answer: Heard::AnyTime });
             let reply = world.sites[site].replies()[0];
             world = then(world, Action::Hear { site, reply });
         }
@@ -100,14 +112,17 @@ impl Protocol {
             ClientPhase::Idle => {
                 // Clients can change places until one has begun: the one that does is named the
                 // first.
-                let is_named = client == 0 || !self.bounds.are_clients_alike() || world.clients[0].begun > 0;
+                let may_come_first =
+                    |other: usize| !self.bounds.are_alike(other, client) || world.clients[other].begun > 0;
+                let is_named = (0..client).all(may_come_first);
                 if is_named && world.clients[client].begun < self.bounds.attempts[client] {
                     actions.push(Action::Begin(client));
                 }
             }
             ClientPhase::Locking | ClientPhase::Confirming { .. } => {
-                let is_last = world.clients[client].begun == self.bounds.attempts[client];
-                if !is_last || self.bounds.is_last_rollback_of_use() {
+                let is_last = world.clients[client].begun >= self.bounds.attempts[client];
+                let is_waited_for = world.count(|site| site.attempts[client].is_older) > 0;
+                if !is_last || is_waited_for || self.bounds.is_last_rollback_of_use() {
                     actions.push(Action::GiveUp(client));
                 }
                 let is_refused = |site: &Site| site.attempts[client].lock == LockVote::Refused;
@@ -121,21 +136,38 @@ impl Protocol {
                 if lease.round.is_none() && lease.rounds < self.bounds.renewals[client] && is_in_time {
                     actions.push(Action::Renew(client));
                 }
-                actions.push(Action::Unlock(client));
+                let is_last = world.clients[client].begun >= self.bounds.attempts[client];
+                if self.bounds.may_downgrade && !world.is_reader(self, client) && is_in_time {
+                    actions.push(Action::Downgrade(client));
+                }
+                if !is_last || self.bounds.are_unlocks_of_use() {
+                    actions.push(Action::Unlock(client));
+                }
             }
         }
     }
 
     fn site_actions(&self, world: &World, site: usize, actions: &mut Vec<Action>) {
         let here = &world.sites[site];
+        let is_in_quarantine = self.bounds.restarts > 0 && here.is_in_quarantine(self);
         let mut last = None;
         for request in here.requests().iter().copied() {
-            if last.replace(request) == Some(request) {
+            let asks_for_vote =
+                matches!(request.ask, Ask::Lock { .. } | Ask::Downgrade { .. } | Ask::WriteBack { .. });
+            if last.replace(request) == Some(request) || (is_in_quarantine && asks_for_vote) {
                 continue;
             }
-            actions.push(Action::Execute { site, request, again: false });
-            if world.duplicates > 0 {
-                actions.push(Action::Execute { site, request, again: true });
+            let answers: &[_] = match request.ask {
+                Ask::Unlock { .. } => &[Heard::Never],
+                _ if !self.bounds.are_answers_heard_at_once() => &[Heard::AnyTime],
+                _ if world.is_heard(request) => &[Heard::AtOnce, Heard::Never],
+                _ => &[Heard::Never],
+            };
+            for answer in answers.iter().copied() {
+                actions.push(Action::Execute { site, request, again: false, answer });
+                if world.duplicates > 0 {
+                    actions.push(Action::Execute { site, request, again: true, answer });
+                }
             }
         }
         let mut last = None;
@@ -144,8 +176,12 @@ impl Protocol {
                 actions.push(Action::Hear { site, reply });
             }
         }
-        if world.expiries != Expiries::AtMost(0) && here.is_held(0) {
+        if world.expiries != Expiries::AtMost(0) && here.is_held(0) && here.readers().count() != 1 {
             actions.push(Action::Expire { site });
+        }
+        // Where any number expires, those of a key do one by one.
+        if world.expiries != Expiries::AtMost(0) {
+            actions.extend(here.readers().map(|reader| Action::ExpireReader { site, reader }));
         }
         if world.losses > 0 && here.has_counter() {
             actions.push(Action::LoseCounter { site });
@@ -153,13 +189,17 @@ impl Protocol {
         if world.crashes > 0 {
             actions.push(Action::Crash { site });
         }
+        if world.restarts > 0 {
+            // One node is enough, and one moment.
+            let is_any_saved = world.count(Site::has_saved) > 0;
+            actions.extend((!is_any_saved).then_some(Action::Save { site }));
+            actions.extend(here.has_saved().then_some(Action::Restart { site }));
+        }
     }
 
-    fn execute(&self, world: &mut World, site: usize, request: Request, again: bool) {
+    fn execute(&self, world: &mut World, site: usize, request: Request, again: bool, answer: Heard) {
         let now = world.now;
-        let client = request.of.client;
-        let is_heard =
-            world.attempt(client) == request.of && world.clients[client].phase != ClientPhase::Idle;
+        let is_heard = answer != Heard::Never && world.is_heard(request);
         let here = world.sites[site].open();
         if again {
             world.duplicates -= 1;
@@ -170,6 +210,9 @@ impl Protocol {
         let reply = Reply { to: request.of, say };
         if world.is_of_use(self, site, reply) {
             world.sites[site].open().answer(reply);
+            if answer == Heard::AtOnce {
+                self.hear(world, site, reply);
+            }
         }
     }
 
@@ -235,7 +278,14 @@ impl Model for Protocol {
             Promise::TokensAreUniqueAndGrow => "tokens are unique and grow",
             Promise::ProofsHold => "proofs hold",
             Promise::NothingIsLeftBehind => "nothing is left behind",
+            Promise::KeysAgreeWithReaders => "keys agree with readers",
         };
-        vec![Property::always(name, |model, world: &World| world.is_kept(model))]
+        let is_kept = Property::always(name, |model: &Self, world: &World| world.is_kept(model));
+        // A broken rule is to show in a promise.
+        let agrees = Property::always("keys agree with readers", |_, world: &World| {
+            world.count(|site| site.agrees_with_readers(world.now)) == NODES
+        });
+        let is_asked = self.rules.wrong.is_none() && self.bounds.promise != Promise::KeysAgreeWithReaders;
+        [Some(is_kept), is_asked.then_some(agrees)].into_iter().flatten().collect()
     }
 }

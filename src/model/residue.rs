@@ -11,17 +11,17 @@ use crate::{
 
 const BOUNDS: Bounds = Bounds::of(Promise::NothingIsLeftBehind);
 /// One client, with nobody in its way.
-const ALONE: Bounds = Bounds { attempts: [1, 0], ..BOUNDS };
+const ALONE: Bounds = Bounds { attempts: [1, 0, 0], ..BOUNDS };
 
 #[test]
 fn no_key_is_left_behind_by_locks_that_arrive_late() {
-    assert_holds(Bounds { attempts: full_or([2, 1], [1, 1]), ..BOUNDS }, Rules::WHOLE);
+    assert_holds(Bounds { attempts: full_or([2, 1, 0], [1, 1, 0]), ..BOUNDS }, Rules::WHOLE);
 }
 
 #[test]
 fn no_key_is_left_behind_by_renewals_that_arrive_late() {
-    assert_holds(Bounds { renewals: full_or([2, 0], [1, 0]), ..ALONE }, Rules::WHOLE);
-    assert_holds(Bounds { renewals: full_or([1, 1], [1, 0]), ..BOUNDS }, Rules::WHOLE);
+    assert_holds(Bounds { renewals: full_or([2, 0, 0], [1, 0, 0]), ..ALONE }, Rules::WHOLE);
+    assert_holds(Bounds { renewals: full_or([1, 1, 0], [1, 0, 0]), ..BOUNDS }, Rules::WHOLE);
 }
 
 #[test]
@@ -48,5 +48,5 @@ fn without_a_tombstone_a_lock_that_arrives_after_its_unlock_is_nobodys() {
 
 #[test]
 fn without_a_tombstone_a_renewal_that_arrives_after_its_unlock_is_nobodys() {
-    shortest_break(Bounds { renewals: [1, 0], ..ALONE }, Rules::without(Mutation::NoTombstoneForRenewal));
+    shortest_break(Bounds { renewals: [1, 0, 0], ..ALONE }, Rules::without(Mutation::NoTombstoneForRenewal));
 }

@@ -14,6 +14,10 @@ pub(super) enum Wrong {
     Rule(Mutation),
     /// A node proves a lease if the key is still there.
     StillMineProves,
+    /// Readers take the largest vote for their token, although no quorum may know of it.
+    ReadersWriteNothingBack,
+    /// A writer unlocks the resource before it goes on as a reader.
+    UnlockToDowngrade,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use stateright::{Checker, Model};
+use stateright::{Checker, HasDiscoveries, Model};
 
 use crate::model::{
     bounds::{Bounds, full_or},
@@ -14,7 +14,12 @@ use crate::model::{
 ///
 /// Depth first: that keeps only a path in memory, beside one word for each state.
 pub(super) fn assert_holds(bounds: Bounds, rules: Rules) {
-    let search = Protocol::new(bounds, rules).checker().threads(full_or(2, 1)).spawn_dfs().join();
+    let search = Protocol::new(bounds, rules)
+        .checker()
+        .finish_when(HasDiscoveries::Any)
+        .threads(full_or(2, 1))
+        .spawn_dfs()
+        .join();
     let found = trace(&search);
     let (states, depth) = (search.unique_state_count(), search.max_depth());
     eprintln!("{:?} holds: {states} states, depth {depth}", bounds.promise);
@@ -26,7 +31,7 @@ pub(super) fn assert_holds(bounds: Bounds, rules: Rules) {
 /// Searches breadth first for a shortest way in which the promise is broken, prints it, and returns
 /// its length. Fails if there is none.
 pub(super) fn shortest_break(bounds: Bounds, rules: Rules) -> usize {
-    let search = Protocol::new(bounds, rules).checker().spawn_bfs().join();
+    let search = Protocol::new(bounds, rules).checker().finish_when(HasDiscoveries::Any).spawn_bfs().join();
     let found = trace(&search);
     let states = search.unique_state_count();
     let Some((steps, text)) = found else { panic!("not seen in {states} states: {bounds:?}, {rules:?}") };
@@ -41,7 +46,7 @@ pub(super) fn assert_breaks(bounds: Bounds, rules: Rules) {
         shortest_break(bounds, rules);
         return;
     }
-    let search = Protocol::new(bounds, rules).checker().spawn_dfs().join();
+    let search = Protocol::new(bounds, rules).checker().finish_when(HasDiscoveries::Any).spawn_dfs().join();
     let (found, states) = (trace(&search), search.unique_state_count());
     let Some((steps, _)) = found else { panic!("not seen in {states} states: {bounds:?}, {rules:?}") };
     eprintln!("{:?} is broken in {steps} steps at most: {states} states", bounds.promise);

@@ -7,18 +7,20 @@ use std::{
     time::Duration,
 };
 
+mod faults;
+
 use crate::{
     model::{
         CLIENTS,
         bounds::Promise,
-        message::{Ask, Attempt, Reply, Request, Say, resource, stranger},
+        message::{Ask, Attempt, Reply, Request, Say, attempt_of, resource, stranger},
         protocol::Protocol,
         rules::Wrong,
     },
     mutation::Mutation,
     node::{
-        Answer, Init, NewNodes, Operation, QuorumParameters, Register, RestartGuard,
-        state::{Counter, NodeMetadata, NodeState, NodeTime},
+        Answer, Init, Operation, QuorumParameters, RestartGuard, Tombstone,
+        state::{Counter, NodeState, NodeTime},
     },
 };
 
@@ -33,6 +35,8 @@ pub(super) const INCARNATION: &str = "";
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Site {
     node: NodeState,
+    /// What it comes back with if it restarts.
+    saved: Option<Arc<NodeState>>,
     /// Whole seconds by which the node's clock is ahead of the others.
     ahead: u8,
     /// Sorted, so that the order of sending makes no difference.
@@ -52,6 +56,10 @@ pub(super) struct NodeAttemptState {
     pub(super) open_renewals: u8,
     /// A renewal has put the key there.
     pub(super) is_renewed: bool,
+    /// The node restarted when the attempt had begun. Until that is decided, it is in quarantine.
+    pub(super) is_older: bool,
+    /// What the unlock of the write lease leaves here that is given up for this attempt.
+    pub(super) gives_up: Option<Tombstone>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -79,7 +87,14 @@ impl Site {
             node.apply(parameters, &Operation::Init(init), NodeTime::from_epoch(0));
         }
         node.set_counter(resource(), Some(remembered(counter)));
-        Self { node, ahead: 0, requests: Vec::new(), replies: Vec::new(), attempts: Default::default() }
+        Self {
+            node,
+            saved: None,
+            ahead: 0,
+            requests: Vec::new(),
+            replies: Vec::new(),
+            attempts: Default::default(),
+        }
     }
 
     /// Somebody else comes into its queue.
@@ -127,9 +142,11 @@ impl Site {
     /// What the node does, and what it says to it.
     pub(super) fn execute(&mut self, model: &Protocol, request: Request, now: u8) -> Option<Say> {
         let Request { of, ask } = request;
-        let owner =
-            if model.rules.is_broken(Mutation::ReuseOwnerId) { Attempt { number: 1, ..of } } else { of };
-        let operation = request.operation(owner, model.ttl());
+        let owner = match model.rules.wrong {
+            Some(Wrong::Rule(Mutation::ReuseOwnerId)) => Attempt { number: 1, ..of },
+            _ => of,
+        };
+        let operation = request.operation(owner, model.bounds.is_reader(of), model.ttl());
         let was_held = self.is_held(now);
         let broken = model.rules.break_for_nodes();
         let answer = self.node.apply(&model.parameters, &operation, self.time(now)).answer.into_parts().0;
@@ -163,35 +180,26 @@ impl Site {
         self.node.held(resource(), self.time(now)).is_some()
     }
 
-    /// Only where the clocks stand still.
-    pub(super) fn expire(&mut self) {
-        self.node.set_lock(resource(), None);
+    /// Who shares the resource here, while the clocks stand still.
+    pub(super) fn readers(&self) -> impl Iterator<Item = Attempt> {
+        let readers = self.node.readers(resource(), self.time(0));
+        readers.into_iter().flat_map(|readers| readers.ends.keys().map(attempt_of))
     }
 
-    pub(super) fn has_counter(&self) -> bool {
-        self.node.counter(resource(), self.time(0)).is_some()
+    /// Whether a key is here, or what belongs to one.
+    pub(super) fn has_leftovers(&self, now: u8) -> bool {
+        self.is_held(now) || self.node.stored_readers(resource()).is_some()
     }
 
-    pub(super) fn lose_counter(&mut self, is_regained_above: bool) {
-        self.node.set_counter(resource(), None);
-        self.ahead += u8::from(is_regained_above);
-    }
-
-    /// A client registers it at once.
-    pub(super) fn crash(&mut self, parameters: &QuorumParameters, now: u8) {
-        let counter = self.node.counter(resource(), self.time(now));
-        self.node.flush();
-        if parameters.guard != RestartGuard::Off {
-            let time = self.time(now);
-            let register = Register { new_nodes: NewNodes::Quarantine, time: time.since_epoch() };
-            self.node.apply(parameters, &Operation::Register(register), time);
-            // Where tokens are not looked at, the minimum token would only make more states, and so
-            // would what `init` asks for.
-            let metadata = self.node.metadata().cloned();
-            self.node.set_metadata(metadata.map(|metadata| NodeMetadata { minimum_token: 0, ..metadata }));
-            self.node.set_new(None);
-        }
-        self.node.set_counter(resource(), counter);
+    /// Whether the key is that of readers if there is one, and ends with the last of them; and
+    /// whether they have an order that votes can keep.
+    pub(super) fn agrees_with_readers(&self, now: u8) -> bool {
+        let time = self.time(now);
+        let key = self.node.held(resource(), time).filter(|held| held.owner.is_of_readers());
+        let stored = self.node.stored_readers(resource());
+        let ends = stored.iter().flat_map(|readers| readers.ends.values().copied());
+        let last = ends.max().filter(|end| !end.is_past(time));
+        key.map(|held| held.expires_at) == last && stored.is_none_or(|readers| readers.phase <= readers.epoch)
     }
 
     /// A tick has passed: what is over is forgotten.

@@ -10,7 +10,7 @@ use crate::{
 };
 
 const BOUNDS: Bounds =
-    Bounds { expiries: Expiries::Any, renewals: [1, 0], ..Bounds::of(Promise::ProofsHold) };
+    Bounds { expiries: Expiries::Any, renewals: [1, 0, 0], ..Bounds::of(Promise::ProofsHold) };
 
 /// Quick searches begin with the lease that is verified.
 fn bounds() -> Bounds {

@@ -1,11 +1,14 @@
 //! One state of a search.
 
-use crate::model::{
-    CLIENTS, NODES,
-    bounds::{Expiries, Promise},
-    message::{Ask, Attempt, Reply, Request, Say},
-    protocol::Protocol,
-    site::{LockVote, Sealed, Site, WriteBackState},
+use crate::{
+    model::{
+        CLIENTS, NODES,
+        bounds::{Expiries, Promise},
+        message::{Ask, Attempt, Reply, Request, Say},
+        protocol::Protocol,
+        site::{LockVote, Sealed, Site, WriteBackState},
+    },
+    mutation::Mutation,
 };
 
 /// Everything at one moment.
@@ -15,25 +18,35 @@ pub(super) struct World {
     pub(super) sites: [Sealed; NODES],
     pub(super) clients: [Client; CLIENTS],
     pub(super) now: u8,
-    /// As many of the tokens granted so far as the promise asks about, sorted.
-    pub(super) granted: Vec<u64>,
+    /// As many of the leases granted so far as the promise asks about, sorted.
+    pub(super) granted: Vec<Granted>,
     pub(super) expiries: Expiries,
     pub(super) duplicates: u8,
     pub(super) repeats: u8,
     pub(super) losses: u8,
     pub(super) crashes: u8,
+    pub(super) restarts: u8,
     /// What has gone wrong, where a state does not show it by itself.
     pub(super) flaw: Option<Flaw>,
 }
 
+/// A lease that was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Granted {
+    pub(super) token: u64,
+    pub(super) is_reader: bool,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Flaw {
-    /// A token was granted twice.
+    /// A token was granted twice, not to readers both times.
     Repeated(u64),
     /// A token was granted after a larger one.
     Fell(u64),
-    /// A lease was verified after a larger token was granted.
+    /// A lease was verified after a larger token was granted that it conflicts with.
     FalseProof(u64),
+    /// A writer was granted a lease between a write lease and the read lease that followed it.
+    Between,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,8 +56,24 @@ pub(super) struct Client {
     pub(super) phase: ClientPhase,
     /// The tick at which the attempt began.
     pub(super) start: u8,
-    /// The largest token that had been granted then.
-    pub(super) largest_before: u64,
+    /// Above this its token has to be, because of what had been granted then.
+    pub(super) floor: u64,
+    /// What it gives up for the lease that it wants, if it downgrades.
+    pub(super) gives_up: Option<GivenUp>,
+}
+
+/// A write lease that is given up for a read lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct GivenUp {
+    pub(super) writer: Attempt,
+    /// Where there are ticks: the first at which it is over.
+    pub(super) valid_until: u8,
+    /// Whether another writer has been granted a lease since.
+    pub(super) is_passed: bool,
+}
+
+impl Client {
+    const IDLE: Self = Self { begun: 0, phase: ClientPhase::Idle, start: 0, floor: 0, gives_up: None };
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -69,16 +98,16 @@ pub(super) struct Lease {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Round {
     pub(super) start: u8,
-    /// The largest token that had been granted at its start.
+    /// The largest token that had been granted at its start to anybody whom the lease is in
+    /// conflict with.
     pub(super) largest_before: u64,
 }
 
 impl World {
     pub(super) fn new(model: &Protocol, counters: [u64; NODES]) -> Self {
-        let client = Client { begun: 0, phase: ClientPhase::Idle, start: 0, largest_before: 0 };
         let mut world = Self {
             sites: counters.map(|counter| Sealed::new(Site::new(&model.parameters, counter))),
-            clients: [client; CLIENTS],
+            clients: [Client::IDLE; CLIENTS],
             now: 0,
             granted: Vec::new(),
             expiries: model.bounds.expiries,
@@ -86,6 +115,7 @@ impl World {
             repeats: model.bounds.repeats,
             losses: model.bounds.losses,
             crashes: model.bounds.crashes,
+            restarts: model.bounds.restarts,
             flaw: None,
         };
         if model.bounds.is_queued {
@@ -113,6 +143,11 @@ impl World {
         Attempt { client, number: self.clients[client].begun }
     }
 
+    /// Whether anybody waits for the answer.
+    pub(super) fn is_heard(&self, Request { of, .. }: Request) -> bool {
+        self.attempt(of.client) == of && self.clients[of.client].phase != ClientPhase::Idle
+    }
+
     /// Sends the client's request to one node.
     pub(super) fn send(&mut self, client: usize, site: usize, ask: Ask) {
         let request = Request { of: self.attempt(client), ask };
@@ -124,8 +159,20 @@ impl World {
         self.sites.iter().filter(|site| holds(site)).count()
     }
 
-    pub(super) fn largest_granted(&self) -> u64 {
-        self.granted.last().copied().unwrap_or(0)
+    /// The largest token granted so far, to anybody whom the client's leases are in conflict with;
+    /// 0 if there is none.
+    pub(super) fn largest_granted(&self, model: &Protocol, client: usize) -> u64 {
+        let is_reader = self.is_reader(model, client);
+        let others = self.granted.iter().filter(|other| !(is_reader && other.is_reader));
+        others.map(|other| other.token).max().unwrap_or(0)
+    }
+
+    /// Above this is every token that the client may be granted if it begins now: no reader's is
+    /// below that of a reader before, though it may be the same.
+    pub(super) fn floor(&self, model: &Protocol, client: usize) -> u64 {
+        let readers = self.granted.iter().filter(|other| self.is_reader(model, client) && other.is_reader);
+        let largest = readers.map(|other| other.token).max().unwrap_or(0);
+        self.largest_granted(model, client).max(largest.saturating_sub(1))
     }
 
     /// The client's attempt is over, whatever is still in flight.
@@ -134,7 +181,7 @@ impl World {
             site.open().forget_attempt(client);
         }
         let Client { begun, .. } = self.clients[client];
-        self.clients[client] = Client { begun, phase: ClientPhase::Idle, start: 0, largest_before: 0 };
+        self.clients[client] = Client { begun, ..Client::IDLE };
     }
 
     /// Whether hearing this changes anything. A node's first answer stands; and what comes after a
@@ -181,21 +228,49 @@ impl World {
         }
     }
 
+    /// Whether the client's attempt is undecided.
+    pub(super) fn is_trying(&self, client: usize) -> bool {
+        matches!(self.clients[client].phase, ClientPhase::Locking | ClientPhase::Confirming { .. })
+    }
+
     /// The first tick at which the client's attempt can no longer be won.
     pub(super) fn last_chance(&self, model: &Protocol, client: usize) -> u8 {
         let timing = model.bounds.timing;
-        timing.map_or(u8::MAX, |timing| self.clients[client].start + timing.attempt_timeout.min(timing.ttl))
+        let Some(timing) = timing else { return u8::MAX };
+        let Client { start, gives_up, .. } = self.clients[client];
+        let last = start + timing.attempt_timeout.min(timing.ttl);
+        match gives_up {
+            Some(given_up) if !model.rules.is_broken(Mutation::DowngradeTooLate) => {
+                last.min(given_up.valid_until)
+            }
+            _ => last,
+        }
+    }
+
+    /// Whether the client shares the resource, if it has it, or tries to.
+    pub(super) fn is_reader(&self, model: &Protocol, client: usize) -> bool {
+        model.bounds.is_reader(self.attempt(client))
+    }
+
+    /// Whether this holds of two clients whose leases must not overlap.
+    fn is_any_conflict(&self, model: &Protocol, holds: impl Fn(usize) -> bool) -> bool {
+        let share = |one, other| self.is_reader(model, one) && self.is_reader(model, other);
+        let mut clients = 0..CLIENTS;
+        clients.any(|one| holds(one) && (0..one).any(|other| holds(other) && !share(one, other)))
     }
 
     pub(super) fn is_kept(&self, model: &Protocol) -> bool {
         match model.bounds.promise {
-            Promise::LeasesDoNotOverlap => !(0..CLIENTS).all(|client| self.is_holding(model, client)),
+            Promise::LeasesDoNotOverlap => {
+                self.flaw.is_none() && !self.is_any_conflict(model, |client| self.is_holding(model, client))
+            }
             Promise::TokensAreUniqueAndGrow | Promise::ProofsHold => self.flaw.is_none(),
             Promise::NothingIsLeftBehind => {
                 let is_at_rest = self.clients.iter().all(|client| client.phase == ClientPhase::Idle)
                     && self.sites.iter().all(|site| site.requests().is_empty());
-                !(is_at_rest && self.count(|site| site.is_held(self.now)) > 0)
+                !(is_at_rest && self.count(|site| site.has_leftovers(self.now)) > 0)
             }
+            Promise::KeysAgreeWithReaders => self.count(|site| site.agrees_with_readers(self.now)) == NODES,
         }
     }
 
@@ -203,13 +278,9 @@ impl World {
     /// be visited.
     pub(super) fn is_decided(&self, model: &Protocol) -> bool {
         let may_begin = |client: usize| self.clients[client].begun < model.bounds.attempts[client];
-        let is_trying = |client: usize| match self.clients[client].phase {
-            ClientPhase::Locking | ClientPhase::Confirming { .. } => {
-                self.now < self.last_chance(model, client)
-            }
-            _ => false,
-        };
-        let may_be_granted = |client: usize| may_begin(client) || is_trying(client);
+        let is_in_time = |client: usize| self.now < self.last_chance(model, client);
+        let may_be_granted =
+            |client: usize| may_begin(client) || (self.is_trying(client) && is_in_time(client));
         let may_prove_falsely = |client: usize| match self.clients[client].phase {
             ClientPhase::Holding(lease) if lease.rounds < model.bounds.renewals[client] => true,
             ClientPhase::Holding(lease)
@@ -222,11 +293,15 @@ impl World {
         let mut clients = 0..CLIENTS;
         !match model.bounds.promise {
             Promise::LeasesDoNotOverlap => {
-                clients.all(|client| may_be_granted(client) || self.is_holding(model, client))
+                let may_hold = |client| may_be_granted(client) || self.is_holding(model, client);
+                let is_passed =
+                    |client: usize| self.clients[client].gives_up.is_some_and(|given_up| given_up.is_passed);
+                self.is_any_conflict(model, may_hold)
+                    || (0..CLIENTS).any(|client| is_passed(client) && may_be_granted(client))
             }
             Promise::TokensAreUniqueAndGrow => clients.any(may_be_granted),
             Promise::ProofsHold => clients.any(may_prove_falsely),
-            Promise::NothingIsLeftBehind => true,
+            Promise::NothingIsLeftBehind | Promise::KeysAgreeWithReaders => true,
         }
     }
 }

@@ -179,8 +179,7 @@ impl NodeState {
                 | M::OneEndForReaders
                 | M::UnshareAnyKey
                 | M::UnshareForAll
-                | M::KeepPhase
-                | M::RepeatBelowMinimum,
+                | M::KeepPhase,
                 _,
             ) => self.share_broken(rule, parameters, operation, now, subscribers),
             _ => self.execute(parameters, operation, now, subscribers),

@@ -250,6 +250,9 @@ impl NodeState {
     pub(crate) fn sweep(&mut self, now: NodeTime) {
         self.locks.retain(|_, held| !held.expires_at.is_past(now));
         self.readers.retain(|_, readers| !readers.expires_at.is_past(now));
+        for readers in self.readers.values_mut() {
+            readers.ends.retain(|_, end| !end.is_past(now));
+        }
         self.counters.retain(|_, counter| !counter.expires_at.is_past(now));
         self.tombstones.retain(|_, expires_at| !expires_at.is_past(now));
         self.leaders.retain(|_, leader| !leader.expires_at.is_past(now));

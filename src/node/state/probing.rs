@@ -47,6 +47,29 @@ impl NodeState {
         end.map(|end| *end = at).is_some()
     }
 
+    /// The readers of a resource, or what is left of them, whoever has the key.
+    pub(crate) fn stored_readers(&self, resource: &Resource) -> Option<&Readers> {
+        self.readers.get(resource)
+    }
+
+    pub(crate) fn set_readers(&mut self, resource: &Resource, readers: Option<Readers>) {
+        match readers {
+            Some(readers) => self.readers.insert(resource.clone(), readers),
+            None => self.readers.remove(resource),
+        };
+    }
+
+    /// Ends a lock, with all readers if they have it, as time does.
+    pub(crate) fn end_lock(&mut self, resource: &Resource) {
+        self.set_lock(resource, None);
+        self.set_readers(resource, None);
+    }
+
+    /// Ends what one reader has, as time does.
+    pub(crate) fn forget_reader(&mut self, resource: &Resource, owner: &OwnerId, now: NodeTime) {
+        self.unshare(resource, owner, now);
+    }
+
     pub(crate) fn forget_leader(&mut self, resource: &Resource) {
         self.leaders.remove(resource);
     }

@@ -32,16 +32,7 @@ impl NodeState {
         let shared: Vec<_> =
             resources.each().filter(|(_, is_shared)| *is_shared).map(|(name, _)| name).collect();
         let before = self.clone();
-        let metadata = self.metadata.clone();
-        if rule == M::RepeatBelowMinimum
-            && let Some(metadata) = &mut self.metadata
-            && shared.iter().any(|name| before.readers(name, now).is_some())
-        {
-            metadata.minimum_token = 0;
-        }
-        let result = self.execute(parameters, operation, now, subscribers);
-        self.metadata = metadata;
-        let mut answer = result?;
+        let mut answer = self.execute(parameters, operation, now, subscribers)?;
         for name in shared {
             match (rule, operation, &answer) {
                 (M::FirstReaderRepeats, _, Answer::Granted { vote })

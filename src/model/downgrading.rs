@@ -1,0 +1,77 @@
+//! A writer goes on as a reader, and no other writer comes between.
+
+use crate::{
+    model::{
+        bounds::{Bounds, Expiries, Promise, Timing, full_or},
+        rules::{Rules, Wrong},
+        search::{assert_breaks, assert_holds, shortest_break},
+    },
+    mutation::Mutation,
+};
+
+/// Two writers, each of which may go on as a reader.
+const fn of(promise: Promise) -> Bounds {
+    Bounds { may_downgrade: true, ..Bounds::of(promise) }
+}
+
+/// One of them, and readers.
+const fn beside_readers(promise: Promise) -> Bounds {
+    Bounds { readers: [false, true, true], ..of(promise) }
+}
+
+const EXCLUSION: Bounds = of(Promise::LeasesDoNotOverlap);
+
+/// Long enough for a lease, and another after it.
+const TIMING: Timing = Timing { ttl: 3, attempt_timeout: 3, horizon: 6 };
+const TIMED: Bounds = Bounds { timing: Some(TIMING), ..EXCLUSION };
+
+#[test]
+fn no_writer_comes_between_a_write_lease_and_the_read_lease_that_follows_it() {
+    assert_holds(Bounds { attempts: full_or([1, 2, 0], [1, 1, 0]), ..EXCLUSION }, Rules::WHOLE);
+    let beside_readers = beside_readers(Promise::LeasesDoNotOverlap);
+    assert_holds(Bounds { attempts: full_or([1, 1, 1], [1, 1, 0]), ..beside_readers }, Rules::WHOLE);
+}
+
+#[test]
+fn no_writer_comes_between_although_leases_end_by_their_ttl_and_a_node_forgets() {
+    assert_holds(Bounds { is_held_at_start: full_or(false, true), ..TIMED }, Rules::WHOLE);
+    if full_or(true, false) {
+        assert_holds(Bounds { is_held_at_start: true, crashes: 1, ..TIMED }, Rules::GUARDED);
+    }
+}
+
+#[test]
+fn the_token_of_the_reader_is_above_that_of_the_writer_it_was() {
+    let expiries = full_or(Expiries::Any, Expiries::AtMost(0));
+    let bounds = beside_readers(Promise::TokensAreUniqueAndGrow);
+    assert_holds(Bounds { is_held_at_start: true, expiries, ..bounds }, Rules::WHOLE);
+}
+
+#[test]
+fn what_is_proven_holds_beside_one_that_downgrades() {
+    let expiries = full_or(Expiries::Any, Expiries::AtMost(0));
+    let bounds = Bounds { renewals: [1, 0, 0], expiries, ..beside_readers(Promise::ProofsHold) };
+    assert_holds(Bounds { is_held_at_start: true, ..bounds }, Rules::WHOLE);
+}
+
+#[test]
+fn keys_agree_with_readers_beside_one_that_downgrades() {
+    let bounds = beside_readers(Promise::KeysAgreeWithReaders);
+    assert_holds(Bounds { expiries: Expiries::Any, ..bounds }, Rules::WHOLE);
+}
+
+#[test]
+fn nothing_is_left_behind_by_a_downgrade() {
+    let bounds = Bounds { attempts: [1, 0, 0], ..of(Promise::NothingIsLeftBehind) };
+    assert_holds(Bounds { renewals: full_or([1, 0, 0], [0; 3]), ..bounds }, Rules::WHOLE);
+}
+
+#[test]
+fn who_unlocks_before_going_on_as_a_reader_lets_a_writer_between() {
+    shortest_break(EXCLUSION, Rules::with(Wrong::UnlockToDowngrade));
+}
+
+#[test]
+fn who_goes_on_after_the_end_of_the_write_lease_had_a_writer_between() {
+    assert_breaks(Bounds { is_held_at_start: true, ..TIMED }, Rules::without(Mutation::DowngradeTooLate));
+}

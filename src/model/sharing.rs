@@ -1,0 +1,201 @@
+//! Readers share a resource, and a writer has it alone.
+
+use crate::{
+    model::{
+        bounds::{Bounds, Expiries, IN_STEP, NEARLY_IN_STEP, Promise, Timing, full_or},
+        rules::{Rules, Wrong},
+        search::{assert_breaks, assert_holds, shortest_break},
+    },
+    mutation::Mutation,
+};
+
+/// Who reads, of three clients.
+const WRITER_FIRST: [bool; 3] = [false, true, true];
+const WRITER_BETWEEN: [bool; 3] = [true, false, true];
+const WRITER_LAST: [bool; 3] = [true, true, false];
+
+const ALL: [u8; 3] = [1, 1, 1];
+
+const fn of(promise: Promise) -> Bounds {
+    Bounds { readers: WRITER_FIRST, ..Bounds::of(promise) }
+}
+
+/// With whatever expires, so that no clock is in it.
+const fn of_any_clock(promise: Promise) -> Bounds {
+    Bounds { expiries: Expiries::Any, ..of(promise) }
+}
+
+const EXCLUSION: Bounds = of(Promise::LeasesDoNotOverlap);
+const ORDER: Bounds = of_any_clock(Promise::TokensAreUniqueAndGrow);
+const PROOFS: Bounds = of_any_clock(Promise::ProofsHold);
+const RESIDUE: Bounds = of(Promise::NothingIsLeftBehind);
+
+/// A ttl is over before one that begins a tick later is.
+const TIMING: Timing = Timing { ttl: 2, attempt_timeout: 2, horizon: 3 };
+
+/// One of three has a lease, while a tick passes between what the others do.
+const TIMED: Bounds = Bounds { attempts: ALL, is_held_at_start: true, timing: Some(TIMING), ..EXCLUSION };
+
+#[test]
+fn no_reader_has_a_lease_beside_a_writer() {
+    for attempts in full_or(&[[1, 2, 0], [2, 1, 0], ALL][..], &[[1, 1, 0]]) {
+        assert_holds(Bounds { attempts: *attempts, ..EXCLUSION }, Rules::WHOLE);
+    }
+}
+
+#[test]
+fn no_reader_has_a_lease_beside_a_writer_although_a_request_arrives_twice() {
+    assert_holds(Bounds { attempts: full_or(ALL, [1, 1, 0]), duplicates: 1, ..EXCLUSION }, Rules::WHOLE);
+}
+
+#[test]
+fn no_reader_has_a_lease_beside_a_writer_although_leases_are_renewed() {
+    let attempts = full_or(ALL, [1, 1, 0]);
+    assert_holds(Bounds { attempts, renewals: ALL, ..EXCLUSION }, Rules::WHOLE);
+}
+
+#[test]
+fn no_reader_has_a_lease_beside_a_writer_while_each_ends_by_its_own_ttl() {
+    assert_holds(TIMED, Rules::WHOLE);
+    if full_or(true, false) {
+        assert_holds(Bounds { readers: WRITER_LAST, ..TIMED }, Rules::WHOLE);
+    }
+}
+
+#[test]
+fn no_reader_has_a_lease_beside_a_writer_although_a_node_forgets() {
+    let timing = Some(Timing { ttl: 3, attempt_timeout: 3, horizon: 4 });
+    let bounds = Bounds { is_held_at_start: true, crashes: 1, timing, ..EXCLUSION };
+    let readers = [true, false, false];
+    assert_holds(Bounds { readers, renewals: full_or([1, 0, 0], [0; 3]), ..bounds }, Rules::GUARDED);
+}
+
+#[test]
+fn tokens_of_readers_and_writers_grow_and_differ() {
+    let (starts, expiries) = full_or((NEARLY_IN_STEP, Expiries::Any), (IN_STEP, Expiries::AtMost(1)));
+    assert_holds(Bounds { starts, expiries, ..ORDER }, Rules::WHOLE);
+    if full_or(true, false) {
+        for readers in [WRITER_FIRST, WRITER_BETWEEN] {
+            assert_holds(Bounds { readers, attempts: ALL, is_held_at_start: true, ..ORDER }, Rules::WHOLE);
+        }
+    }
+}
+
+#[test]
+fn tokens_of_readers_and_writers_grow_and_differ_although_leases_are_renewed() {
+    let (starts, expiries) = full_or((NEARLY_IN_STEP, Expiries::Any), (IN_STEP, Expiries::AtMost(1)));
+    assert_holds(Bounds { starts, expiries, renewals: [1, 1, 0], ..ORDER }, Rules::WHOLE);
+}
+
+#[test]
+fn tokens_of_readers_and_writers_grow_and_differ_although_a_request_arrives_twice() {
+    let expiries = full_or(Expiries::Any, Expiries::AtMost(0));
+    assert_holds(Bounds { expiries, duplicates: 1, ..ORDER }, Rules::WHOLE);
+}
+
+#[test]
+fn tokens_grow_although_a_node_comes_back_with_older_readers() {
+    let expiries = full_or(Expiries::Any, Expiries::AtMost(0));
+    assert_holds(Bounds { restarts: 1, expiries, ..ORDER }, Rules::WHOLE);
+}
+
+#[test]
+fn what_a_reader_or_a_writer_proves_holds_beside_the_other() {
+    for renewals in [[1, 0, 0], [0, 1, 0]] {
+        for losses in full_or(&[0, 1][..], &[0]) {
+            let bounds = Bounds { renewals, losses: *losses, is_regained_above: true, ..PROOFS };
+            assert_holds(bounds, Rules::WHOLE);
+        }
+    }
+}
+
+#[test]
+fn what_a_reader_proves_holds_although_another_comes_after_a_writer() {
+    let expiries = full_or(Expiries::AtMost(1), Expiries::AtMost(0));
+    let bounds = Bounds { readers: WRITER_BETWEEN, attempts: ALL, renewals: [1, 0, 0], ..PROOFS };
+    assert_holds(Bounds { is_held_at_start: true, expiries, ..bounds }, Rules::WHOLE);
+}
+
+#[test]
+fn the_key_of_a_resource_says_that_it_is_read_as_long_as_it_is() {
+    let expiries = full_or(Expiries::Any, Expiries::AtMost(1));
+    let bounds = of(Promise::KeysAgreeWithReaders);
+    assert_holds(Bounds { attempts: full_or(ALL, [0, 1, 1]), expiries, ..bounds }, Rules::WHOLE);
+    if full_or(true, false) {
+        assert_holds(Bounds { timing: Some(TIMING), ..bounds }, Rules::WHOLE);
+    }
+}
+
+#[test]
+fn nothing_is_left_behind_by_readers() {
+    assert_holds(
+        Bounds { attempts: [0, 1, 1], renewals: full_or([0, 1, 1], [0; 3]), ..RESIDUE },
+        Rules::WHOLE,
+    );
+    assert_holds(Bounds { renewals: full_or([1, 1, 0], [0; 3]), ..RESIDUE }, Rules::WHOLE);
+}
+
+#[test]
+fn half_of_the_nodes_are_no_quorum_of_readers_either() {
+    shortest_break(EXCLUSION, Rules::without(Mutation::HalfIsQuorum));
+}
+
+#[test]
+fn a_reader_that_deletes_the_key_of_a_writer_lets_another_in() {
+    shortest_break(Bounds { attempts: [1, 2, 0], ..EXCLUSION }, Rules::without(Mutation::UnshareAnyKey));
+}
+
+#[test]
+fn a_reader_that_leaves_for_all_lets_a_writer_in() {
+    shortest_break(Bounds { attempts: ALL, ..EXCLUSION }, Rules::without(Mutation::UnshareForAll));
+}
+
+#[test]
+fn with_an_owner_id_for_two_attempts_a_late_rollback_takes_the_second_one_out() {
+    shortest_break(Bounds { attempts: [1, 2, 0], ..EXCLUSION }, Rules::without(Mutation::ReuseOwnerId));
+}
+
+#[test]
+fn with_one_end_for_all_readers_a_writer_comes_in_at_that_of_another() {
+    let bounds = Bounds { readers: WRITER_LAST, ..TIMED };
+    assert_breaks(bounds, Rules::without(Mutation::OneEndForReaders));
+}
+
+#[test]
+fn a_node_that_counts_for_a_reader_at_once_takes_the_place_of_a_vote_it_forgot() {
+    let timing = Some(Timing { ttl: 3, attempt_timeout: 3, horizon: 4 });
+    let bounds = Bounds { readers: [true, false, false], renewals: [1, 0, 0], crashes: 1, ..EXCLUSION };
+    let at_once = Some(Wrong::Rule(Mutation::CountInQuarantine));
+    let rules = Rules { wrong: at_once, ..Rules::GUARDED };
+    assert_breaks(Bounds { is_held_at_start: true, timing, ..bounds }, rules);
+}
+
+#[test]
+fn without_a_write_back_of_readers_a_writer_may_have_their_token() {
+    let rules = Rules::with(Wrong::ReadersWriteNothingBack);
+    shortest_break(Bounds { starts: NEARLY_IN_STEP, ..ORDER }, rules);
+}
+
+#[test]
+fn a_first_reader_that_repeats_the_counter_has_the_token_of_a_writer() {
+    let rules = Rules::without(Mutation::FirstReaderRepeats);
+    shortest_break(Bounds { starts: &[[1, 1, 1]], ..ORDER }, rules);
+}
+
+#[test]
+fn a_write_back_of_somebody_who_does_not_read_confirms_a_token_twice() {
+    let rules = Rules::without(Mutation::WriteBackOfNoReader);
+    shortest_break(Bounds { starts: &[[0, 1, 1]], ..ORDER }, rules);
+}
+
+#[test]
+fn a_write_back_to_readers_that_came_after_a_writer_confirms_its_token_again() {
+    let rules = Rules::without(Mutation::WriteBackBelowPhase);
+    assert_breaks(Bounds { starts: NEARLY_IN_STEP, duplicates: 1, ..ORDER }, rules);
+}
+
+#[test]
+fn readers_that_are_counted_from_before_a_writer_prove_too_much() {
+    let bounds = Bounds { readers: WRITER_BETWEEN, attempts: ALL, renewals: [1, 0, 0], ..PROOFS };
+    assert_breaks(Bounds { is_held_at_start: true, ..bounds }, Rules::without(Mutation::KeepPhase));
+}
