@@ -1,7 +1,7 @@
 //! Calls whose futures may be kept and not polled.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     fmt,
     future::poll_fn,
     sync::{
@@ -122,12 +122,17 @@ impl Overseer {
     fn look(&self, waiters: &Waiters) -> bool {
         self.is_armed.store(false, Ordering::SeqCst);
         let calls: Vec<_> = lock(&self.calls).values().cloned().collect();
+        // By name: readers hold up writers, and writers readers.
+        let mut wanted: HashMap<Resources, usize> = HashMap::new();
+        for call in &calls {
+            *wanted.entry(call.resources().clone().exclusive()).or_default() += 1;
+        }
         let mut is_any_due = false;
         for call in calls {
             let Some(seen) = call.seen_due() else { continue };
             is_any_due = true;
             let settings = &waiters.environment.settings;
-            let is_awaited = waiters.are_several(call.resources());
+            let is_awaited = wanted[&call.resources().clone().exclusive()] > 1;
             let lasts = if is_awaited { settings.parameters.hand_over } else { settings.attempt_timeout };
             // It was due before the first of these looks, by anything between nothing and a pause.
             if is_overdue(pause(&waiters.environment) * (seen - 1), lasts) {

@@ -53,11 +53,6 @@ impl Waiters {
         drop(queues);
         Place { waiters: self, waited: resources.clone(), queue }
     }
-
-    /// Whether more than one task of this client wants these resources.
-    pub(super) fn are_several(&self, resources: &Resources) -> bool {
-        lock(&self.queues).get(resources).is_some_and(|(places, _)| *places > 1)
-    }
 }
 
 impl Drop for Place<'_> {

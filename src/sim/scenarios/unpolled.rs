@@ -5,13 +5,15 @@ use futures::poll;
 use super::*;
 
 /// Client 0 polls a future once, keeps it for ten seconds, and then awaits it. Meanwhile, from 100
-/// ms on, another task of it and client 1 lock the resource. Until `held_until`, client 2 holds it.
-fn with_a_kept_future(begin: Duration, held_until: Duration) -> Report {
+/// ms on, another task of it and client 1 lock the resource; client 0 does so to read it if
+/// `is_shared`. Until `held_until`, client 2 holds it.
+fn with_a_kept_future(is_shared: bool, begin: Duration, held_until: Duration) -> Report {
     run(steady(5, 3), move |client| async move {
         let quorum = quorum(&client);
         let lock = quorum.red_lock("r");
         match client.index() {
             0 => {
+                let lock = if is_shared { lock.shared() } else { lock };
                 client.sleep(begin).await;
                 let sibling = (client.clone(), lock.clone());
                 client.spawn(async move {
@@ -45,8 +47,10 @@ fn with_a_kept_future(begin: Duration, held_until: Duration) -> Report {
 #[test]
 fn s62_a_future_that_nobody_polls_holds_up_neither_its_siblings_nor_others() {
     // Nothing has begun yet; the attempt is under way; it waits while another holds the resource.
-    for (begin, held_until) in [(0, 0), (1_000, 0), (1_000, 3_000)] {
-        let report = with_a_kept_future(millis(begin), millis(held_until));
+    let times = [(0, 0), (1_000, 0), (1_000, 3_000)];
+    let each = [false, true].into_iter().flat_map(|is_shared| times.map(|times| (is_shared, times)));
+    for (is_shared, (begin, held_until)) in each {
+        let report = with_a_kept_future(is_shared, millis(begin), millis(held_until));
         assert_keeps(&report, &Promises::ALL);
         let free = millis(begin.max(held_until));
         let of_siblings = granted(&report, 0);
@@ -59,7 +63,8 @@ fn s62_a_future_that_nobody_polls_holds_up_neither_its_siblings_nor_others() {
 
 #[test]
 fn s62_what_stays_with_a_future_that_nobody_polls_is_seen() {
-    let report = breaking(Mutation::KeepWhatNobodyPolls, || with_a_kept_future(SECOND, Duration::ZERO));
+    let report =
+        breaking(Mutation::KeepWhatNobodyPolls, || with_a_kept_future(false, SECOND, Duration::ZERO));
     assert!(granted(&report, 1)[0] >= 11 * SECOND, "{:?}", granted(&report, 1));
 }
 
