@@ -19,7 +19,7 @@ use crate::{
     clock::Instant,
     config::CheckedLock,
     node::{Answer, Inspection},
-    values::{Refusal, Vote},
+    values::{OwnerId, Refusal, Vote},
 };
 
 /// What the waiter knows, and hands on.
@@ -151,9 +151,11 @@ impl Turn {
         let resource = checked.resource_at(index);
         let start = environment.now();
         let deadline = start + checked.settings.rules.node_timeout / HEDGE_SHARE;
-        let votes: Vec<_> = ask_all(environment, resource, deadline).await.iter().map(vote_of).collect();
+        let answers = ask_all(environment, resource, deadline).await;
+        let votes: Vec<_> = answers.iter().map(vote_of).collect();
+        let readers: Vec<_> = answers.iter().map(first_reader).collect();
         let now = environment.now();
-        queueing.looked(&votes, now.saturating_duration_since(start), now);
+        queueing.looked(&votes, &readers, now.saturating_duration_since(start), now);
     }
 
     /// When a task that began at `start` has waited for a quorum as long as it may, if there is
@@ -248,4 +250,10 @@ fn vote_of(answer: &Answer) -> Vote {
         }),
         answer => Vote::from(answer),
     }
+}
+
+/// Which reader of the resource ends first, of those that a node names.
+fn first_reader(answer: &Answer) -> Option<OwnerId> {
+    let Answer::Inspected(inspection) = answer else { return None };
+    inspection.readers.first().map(|(owner, _)| owner.clone())
 }

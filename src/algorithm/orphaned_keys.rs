@@ -38,14 +38,17 @@ impl OrphanedKeys {
         }
     }
 
-    /// A look has seen this, which found no quorum.
-    pub(crate) fn note(&mut self, votes: &[Vote]) {
+    /// A look has seen this, which found no quorum; and of each node which of its readers ends
+    /// first, as what stands for all of them in a vote is no owner.
+    pub(crate) fn note(&mut self, votes: &[Vote], readers: &[Option<OwnerId>]) {
         for (node, (before, vote)) in self.named.iter_mut().zip(votes).enumerate() {
             if is_unknown(vote) {
                 continue;
             }
-            // Readers are many, and come and go.
-            let owner = named(vote).and_then(|(owner, _)| owner).filter(|owner| !owner.is_of_readers());
+            let owner = match named(vote).and_then(|(owner, _)| owner) {
+                Some(owner) if owner.is_of_readers() => readers.get(node).and_then(Option::as_ref),
+                owner => owner,
+            };
             if owner.is_some() && owner == before.as_ref() {
                 self.nodes.insert(node);
             } else {

@@ -238,12 +238,18 @@ impl Queueing {
         is_suspect && self.is_named_again && self.confirmed != self.named
     }
 
-    /// All nodes were asked who holds the resource.
-    pub(crate) fn looked(&mut self, votes: &[Vote], took: Duration, now: Instant) {
+    /// All nodes were asked who holds the resource, and which reader of it ends first.
+    pub(crate) fn looked(
+        &mut self,
+        votes: &[Vote],
+        readers: &[Option<OwnerId>],
+        took: Duration,
+        now: Instant,
+    ) {
         self.is_in_doubt = is_split(votes, self.electorate);
         if self.is_in_doubt {
             // One look alone may have met the holder while it locked.
-            self.orphaned.note(votes);
+            self.orphaned.note(votes, readers);
             self.ask_again(now + took.max(self.pacing.floor));
         } else {
             self.orphaned = OrphanedKeys::new(self.electorate.nodes());

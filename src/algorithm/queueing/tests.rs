@@ -174,7 +174,7 @@ fn a_waiter_that_polls_looks_once_for_an_owner_that_is_named_again_and_again() {
     assert!(!queueing.wants_look(), "that was for news");
     put_off(&mut queueing, &deferral, 1000);
     assert!(queueing.wants_look());
-    queueing.looked(&seen("other ? other ? other"), ROUND_TRIP, at(1000));
+    queueing.looked(&seen("other ? other ? other"), &[], ROUND_TRIP, at(1000));
     put_off(&mut queueing, &deferral, 5000);
     assert!(!queueing.wants_look(), "it is confirmed");
     let next = self::deferral(4, Some("next"), 30_000);
@@ -190,11 +190,11 @@ fn a_node_that_keeps_what_can_be_nobodys_is_passed_over_after_two_looks() {
     let deferral = deferral(4, Some("gone"), 30_000);
     put_off(&mut queueing, &deferral, 0);
     put_off(&mut queueing, &deferral, 500);
-    queueing.looked(&seen("- - - - gone"), ROUND_TRIP, at(500));
+    queueing.looked(&seen("- - - - gone"), &[], ROUND_TRIP, at(500));
     assert_eq!(queueing.next_attempt(), NextAttempt { at: at(505), plan: queued(&ORDER) });
     put_off(&mut queueing, &deferral, 505);
     assert!(queueing.wants_look(), "although it was not a poll");
-    queueing.looked(&seen("- - - - gone"), ROUND_TRIP, at(505));
+    queueing.looked(&seen("- - - - gone"), &[], ROUND_TRIP, at(505));
     assert_eq!(queueing.next_attempt().plan, queued(&[2, 0, 1, 3]));
     queueing.look(4, at(600));
     assert_eq!(queueing.next_attempt().plan, queued(&ORDER), "something happened there");
@@ -206,9 +206,9 @@ fn a_holder_that_was_met_while_it_locked_is_believed() {
     let deferral = deferral(4, Some("holder"), 30_000);
     put_off(&mut queueing, &deferral, 0);
     put_off(&mut queueing, &deferral, 500);
-    queueing.looked(&seen("- - - - holder"), ROUND_TRIP, at(500));
+    queueing.looked(&seen("- - - - holder"), &[], ROUND_TRIP, at(500));
     put_off(&mut queueing, &deferral, 505);
-    queueing.looked(&seen("holder holder ? holder holder"), ROUND_TRIP, at(505));
+    queueing.looked(&seen("holder holder ? holder holder"), &[], ROUND_TRIP, at(505));
     assert_eq!(queueing.next_attempt().plan, queued(&ORDER));
     assert!(!queueing.wants_look());
 }

@@ -116,6 +116,7 @@ fn s54_when_the_queue_node_is_lost_the_next_one_serves() {
 /// node that is, the queue node too. Others take turns meanwhile: how often a hand-over took long,
 /// because the queue node was that one.
 fn beside_a_key_that_nobody_takes_back<Turns>(
+    of_reader: bool,
     turns: impl Fn(Client) -> Turns + Copy + Send + Sync + 'static,
 ) -> usize
 where
@@ -128,10 +129,12 @@ where
         let report =
             run(schedule.with(micros(250) * quarter, Fault::Kill { client: 0 }), move |client| async move {
                 client.sleep(client.index() as u32 * millis(50)).await;
-                if client.index() == 0 {
-                    rounds(client, 3, HOLD).await;
-                } else {
+                if client.index() > 0 {
                     turns(client).await;
+                } else if of_reader {
+                    drop(quorum(&client).red_lock("r").shared().lock().await);
+                } else {
+                    rounds(client, 3, HOLD).await;
                 }
             });
         assert_keeps(&report, &Promises::ALL);
@@ -147,13 +150,19 @@ where
 
 #[test]
 fn s55_a_key_that_nobody_takes_back_at_the_queue_node_does_not_block_it() {
-    let stuck = beside_a_key_that_nobody_takes_back(|client| rounds(client, 3, HOLD));
+    let stuck = beside_a_key_that_nobody_takes_back(false, |client| rounds(client, 3, HOLD));
+    assert!(stuck > 0, "no key was left behind");
+}
+
+#[test]
+fn s55_nor_does_that_of_a_reader_block_writers() {
+    let stuck = beside_a_key_that_nobody_takes_back(true, |client| rounds(client, 3, HOLD));
     assert!(stuck > 0, "no key was left behind");
 }
 
 #[test]
 fn s55_nor_does_it_block_a_group() {
-    let stuck = beside_a_key_that_nobody_takes_back(|client| async move {
+    let stuck = beside_a_key_that_nobody_takes_back(false, |client| async move {
         let quorum = quorum(&client);
         for _ in 0..3 {
             // The first of the group, whose queue another node keeps.
