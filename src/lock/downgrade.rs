@@ -5,8 +5,9 @@ use std::sync::Arc;
 use crate::{
     acquire::{attempt::attempt_to_downgrade, checked_request::CheckedRequest, outcome::AttemptOutcome},
     config::LockOptions,
-    error::LockError,
+    error::{LockError, LossReason},
     lock::guard::LockGuard,
+    values::{Refusal, Vote},
 };
 
 /// Gives the write lease of a guard up for a read lease. No writer comes between: every node swaps
@@ -26,6 +27,7 @@ pub(super) async fn downgrade(mut guard: LockGuard) -> Result<LockGuard, LockErr
         Some(slot) => Some(slot.turn_to_change().await),
         None => None,
     };
+    guard.ensure()?;
     let holds = lease.holds();
     if holds > 1 {
         return Err(LockError::OtherHolds { resource: lease.resource.clone(), holds });
@@ -43,7 +45,14 @@ pub(super) async fn downgrade(mut guard: LockGuard) -> Result<LockGuard, LockErr
         AttemptOutcome::Acquired(acquired) => {
             LockGuard::new(Arc::clone(&client), client.leases.adopt(acquired))
         }
-        AttemptOutcome::Failed(failed) => return Err(failed.into_error(environment, &checked)),
+        AttemptOutcome::Failed(failed) => {
+            let is_gone = |vote: &&Vote| **vote == Vote::Refused(Refusal::Unlocked);
+            let electorate = environment.settings.electorate;
+            if failed.votes.all().iter().filter(is_gone).count() > electorate.nodes() - electorate.needed() {
+                return Err(lease.lost(LossReason::TakenAway).into());
+            }
+            return Err(failed.into_error(environment, &checked));
+        }
     };
     drop(handed_on);
     let read = match &slot {

@@ -128,7 +128,8 @@ impl Slot {
     ///
     /// # Errors
     ///
-    /// [`LockError::WouldDeadlock`] if the lease reads what is to be written.
+    /// [`LockError::LeaseLost`] if the lease is over and somebody has a guard of it yet,
+    /// [`LockError::WouldDeadlock`] if it reads what is to be written.
     ///
     /// # Cancel safety
     ///
@@ -140,6 +141,7 @@ impl Slot {
     ) -> Result<Option<LockGuard>, LockError> {
         let lease = lock(&self.lease).upgrade();
         let Some(lease) = lease.filter(|lease| lease.holds() > 0) else { return Ok(None) };
+        lease.ensure(client.environment.now())?;
         if !lease.resources.cover(wanted) {
             return Err(LockError::WouldDeadlock { resource: lease.resource.clone() });
         }
@@ -148,7 +150,6 @@ impl Slot {
         }
         // Gives the hold back, whatever happens from here on.
         let guard = LockGuard::new(Arc::clone(client), Arc::clone(&lease)).kept_in(Arc::clone(self));
-        guard.ensure()?;
         if !lease.counts_holds() {
             return Ok(Some(guard));
         }

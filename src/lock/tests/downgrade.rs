@@ -5,7 +5,11 @@ use std::time::Duration;
 use futures::FutureExt;
 
 use super::{NONE, all_behave, client, locked_nodes, pass, server, thaw_all};
-use crate::{MemoryCluster, Owner, Resource, error::LockError, node::memory::Behaviour};
+use crate::{
+    LockGuard, LockOptions, MemoryCluster, Owner, Resource,
+    error::{LockError, LossReason},
+    node::memory::Behaviour,
+};
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -97,8 +101,23 @@ async fn who_was_unlocked_by_force_does_not_read_on() {
     let quorum = client(&cluster);
     let guard = quorum.rw_lock("r").write().await.unwrap();
     quorum.red_lock("r").force_unlock().await.unwrap();
-    assert!(guard.downgrade().await.is_err());
+    assert_eq!(lost_by(guard.downgrade().await), LossReason::TakenAway);
     assert_eq!(locked_nodes(&cluster), NONE);
+}
+
+fn lost_by(downgraded: Result<LockGuard, LockError>) -> LossReason {
+    match downgraded {
+        Err(LockError::LeaseLost(lost)) => lost.reason,
+        other => panic!("not lost: {other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_had_the_resource_for_as_long_as_it_may_does_not_read_on() {
+    let lock = client(&MemoryCluster::new(3)).rw_lock("r").options(LockOptions::new().max_hold(TTL));
+    let guard = lock.write().await.unwrap();
+    pass(TTL).await;
+    assert_eq!(lost_by(guard.downgrade().await), LossReason::MaxHold);
 }
 
 #[tokio::test(start_paused = true)]
