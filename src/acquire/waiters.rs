@@ -26,7 +26,7 @@ pub(crate) struct Waiters {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct TaskQueue {
+pub(crate) struct TaskQueue {
     /// Tokio's mutex is fair: the first to ask is the first to get it.
     pub(super) turn: tokio::sync::Mutex<Turn>,
     pub(super) notifier: Arc<Notifier>,
@@ -34,7 +34,7 @@ pub(super) struct TaskQueue {
 
 /// A place in the queue; leaving it is dropping it.
 #[derive(Debug)]
-pub(super) struct Place<'a> {
+pub(crate) struct Place<'a> {
     waiters: &'a Waiters,
     waited: Resources,
     pub(super) queue: Arc<TaskQueue>,
@@ -45,7 +45,7 @@ impl Waiters {
         Self { environment, overseer: Overseer::default(), queues: Mutex::default() }
     }
 
-    pub(super) fn enter(&self, resources: &Resources) -> Place<'_> {
+    pub(crate) fn enter(&self, resources: &Resources) -> Place<'_> {
         let mut queues = lock(&self.queues);
         let (places, queue) = queues.entry(resources.clone()).or_default();
         *places += 1;

@@ -8,8 +8,8 @@ use crate::{
     values::Votes,
 };
 
-/// Locks, waiting as long as it takes: until the resource is free, or no quorum could be asked for
-/// the lock's quorum timeout, or the deadline.
+/// Locks for a call that began at `start`, waiting as long as it takes: until the resource is free,
+/// or no quorum could be asked for the lock's quorum timeout, or the deadline.
 ///
 /// # Cancel safety
 ///
@@ -18,10 +18,10 @@ use crate::{
 pub(crate) async fn lock_waiting(
     waiters: &Waiters,
     checked: &CheckedRequest,
+    start: Instant,
     deadline: Option<Instant>,
 ) -> Result<Acquired, LockError> {
     let environment = &*waiters.environment;
-    let start = environment.now();
     let mut last_votes = None;
     tokio::select! {
         biased;

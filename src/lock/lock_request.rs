@@ -132,7 +132,7 @@ impl LockRequest {
         let Some(owner) = owner else {
             return match self.client.shared_leases.of(self, checked) {
                 Some(shared) => shared.lock(self, checked, deadline).await,
-                None => self.lock_waiting(checked, deadline).await,
+                None => self.lock_waiting(checked, start, deadline).await,
             };
         };
         let slot = owner.slot(self.environment(), &checked.resources);
@@ -149,7 +149,7 @@ impl LockRequest {
         if let Some(guard) = reentered {
             return Ok(Locked { guard, end: CallEnd::Reentered });
         }
-        self.lock_waiting(checked, deadline).await.map(|locked| locked.kept_in(&slot))
+        self.lock_waiting(checked, start, deadline).await.map(|locked| locked.kept_in(&slot))
     }
 
     async fn try_lock_as(
@@ -211,9 +211,11 @@ impl LockRequest {
     pub(super) async fn lock_waiting(
         &self,
         checked: &CheckedRequest,
+        start: Instant,
         deadline: Option<Instant>,
     ) -> Result<Locked, LockError> {
-        lock_waiting(&self.client.waiters, checked, deadline).await.map(|acquired| self.locked(acquired))
+        let acquired = lock_waiting(&self.client.waiters, checked, start, deadline).await?;
+        Ok(self.locked(acquired))
     }
 
     fn owner(&self) -> Option<Owner> {

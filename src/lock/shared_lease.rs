@@ -82,12 +82,14 @@ impl SharedLease {
     ) -> Result<Locked, LockError> {
         let arrived = request.environment().now();
         let waiting = Waiting::begin(self);
+        // Whoever comes next goes on where this one stands in the queue.
+        let _place = request.client.waiters.enter(&checked.resources);
         let _turn = take_turn(&self.turn, request.environment(), checked, deadline).await?;
         let joined = self.join(request, arrived, true);
         drop(waiting);
         let locked = match joined {
             Some(joined) => joined,
-            None => self.remembered(request.lock_waiting(checked, deadline).await?),
+            None => self.remembered(request.lock_waiting(checked, arrived, deadline).await?),
         };
         self.keep_for_others(request, &locked.guard);
         Ok(locked)
@@ -122,6 +124,8 @@ impl SharedLease {
         if !(is_in_time && is_long_enough) {
             return None;
         }
+        // Somebody who did not wait may have acquired another one since.
+        let kept = kept.filter(|kept| Arc::ptr_eq(kept.active_lease(), &lease));
         let guard = kept.or_else(|| entered(request, lease))?;
         Some(Locked { guard, end: CallEnd::Joined })
     }
