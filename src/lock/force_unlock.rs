@@ -19,7 +19,8 @@ use crate::{
 ///
 /// A node that lost the key, or cannot be reached now, would take the holder's next renewal. So the
 /// owners that any node names are unlocked by name as well, at every node and as something that
-/// must be delivered: that leaves a tombstone everywhere.
+/// must be delivered: that leaves a tombstone everywhere. Never readers as a whole: those that come
+/// later have the same key.
 pub(crate) async fn force_unlock(
     environment: &Environment,
     checked: &CheckedRequest,
@@ -29,8 +30,9 @@ pub(crate) async fn force_unlock(
     let resources = checked.resources.clone();
     let force = Request::one(Operation::ForceUnlock(ForceUnlock { resources }), deadline);
     let replies = environment.nodes.iter().map(|node| node.call(force.clone())).enumerate().collect();
-    for owner in named_owners(hear_all(environment, asked, deadline).await) {
+    for (owner, is_reader) in named_owners(hear_all(environment, asked, deadline).await) {
         let resources = checked.resources.clone();
+        let resources = if is_reader { resources.shared() } else { resources.exclusive() };
         let unlock =
             Unlock { resources, owner, notify: false, tombstone: Tombstone::Always, is_awaited: false };
         let unlock = Request::one(Operation::Unlock(unlock), environment.must_deliver_until());
@@ -46,11 +48,13 @@ pub(crate) async fn force_unlock(
     Err(LockError::NoQuorum { resource, needed: environment.settings.electorate.needed(), votes })
 }
 
-/// Everybody whom some node names as the resource's owner.
-fn named_owners(answers: Vec<Answer>) -> BTreeSet<OwnerId> {
-    let owner = |answer| match answer {
-        Answer::Inspected(inspection) => inspection.held?.owner,
-        _ => None,
+/// Everybody whom some node names as the resource's owner, and whether it is a reader.
+fn named_owners(answers: Vec<Answer>) -> BTreeSet<(OwnerId, bool)> {
+    let owners = |answer| {
+        let Answer::Inspected(inspection) = answer else { return Vec::new() };
+        let owner = inspection.held.and_then(|held| held.owner).filter(|owner| !owner.is_of_readers());
+        let readers = inspection.readers.into_iter().map(|(owner, _)| (owner, true));
+        owner.map(|owner| (owner, false)).into_iter().chain(readers).collect()
     };
-    answers.into_iter().filter_map(owner).collect()
+    answers.into_iter().flat_map(owners).collect()
 }

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use futures::{FutureExt, future::join_all};
 
-use super::{NONE, client, locked_nodes, pass, server};
+use super::{NONE, all_behave, client, locked_nodes, pass, server};
 use crate::{
     LockGuard, MemoryCluster, MultiLock, Owner, Quorum, RwLock,
-    error::{LockError, LossReason},
+    error::{LockError, LossReason, NodeError},
+    node::memory::Behaviour,
 };
 
 const TTL: Duration = Duration::from_secs(30);
@@ -233,6 +234,82 @@ async fn force_ends_all_readers_and_they_are_told() {
     drop(readers);
     pass(Duration::from_millis(10)).await;
     assert_eq!(locked_nodes(&cluster), NONE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn force_takes_nothing_from_readers_that_come_while_a_node_is_silent() {
+    let cluster = MemoryCluster::new(3);
+    let [(_a, one), (_b, other), (admin, writer)] = clients(&cluster);
+    let forced = one.read().await.unwrap();
+    server(&cluster, 2).behave(Behaviour::Hanging);
+    let force = tokio::spawn(async move { admin.red_lock("r").force_unlock().await });
+    pass(Duration::from_millis(10)).await;
+    let reader = other.read().await.unwrap();
+    force.await.unwrap().unwrap();
+    server(&cluster, 2).thaw();
+    pass(Duration::from_secs(1)).await;
+    assert!(reader.is_valid());
+    assert!(writer.try_write().await.unwrap().is_none());
+    assert_eq!(forced.lost().await.reason, LossReason::TakenAway);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_was_ended_by_force_does_not_come_back_at_a_node_that_never_had_it() {
+    let cluster = MemoryCluster::new(3);
+    let [(_a, one), (admin, _)] = clients(&cluster);
+    server(&cluster, 1).behave(Behaviour::Refusing);
+    let reader = one.read().await.unwrap();
+    server(&cluster, 1).behave(Behaviour::Granting);
+    server(&cluster, 2).behave(Behaviour::Failing(NodeError::Disconnected));
+    admin.red_lock("r").force_unlock().await.unwrap();
+    server(&cluster, 2).behave(Behaviour::Granting);
+    reader.renew().await.unwrap_err();
+    assert!(!reader.is_valid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_quorum_each_task_that_reads_is_told_after_its_own_time() {
+    let cluster = MemoryCluster::new(3);
+    all_behave(&cluster, &Behaviour::Failing(NodeError::Disconnected));
+    let quorum = client(&cluster);
+    let begun = tokio::time::Instant::now();
+    let reads = (0..10).map(|_| {
+        let lock = quorum.rw_lock("r");
+        async move { lock.read().await.unwrap_err() }
+    });
+    let errors = join_all(reads).await;
+    assert!(errors.iter().all(|error| matches!(error, LockError::NoQuorum { .. })), "{errors:?}");
+    assert!(begun.elapsed() < TTL + Duration::from_secs(15), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_reads_goes_on_where_the_one_before_it_stood_in_the_queue() {
+    let cluster = MemoryCluster::new(3);
+    let [(_a, holder), (_b, reader), (_c, writer)] = clients(&cluster);
+    let held = holder.write().await.unwrap();
+    let (first, next) = (reader.clone(), reader);
+    let first = tokio::spawn(async move { first.try_read_for(Duration::from_secs(2)).await });
+    let next = tokio::spawn(async move { next.read().await.unwrap() });
+    pass(Duration::from_secs(1)).await;
+    let writer = tokio::spawn(async move { writer.write().await.unwrap() });
+    first.await.unwrap().unwrap_err();
+    pass(Duration::from_millis(500)).await;
+    held.unlock().await.unwrap();
+    let read = next.await.unwrap();
+    assert!(!writer.is_finished());
+    read.unlock().await.unwrap();
+    drop(writer.await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_whose_read_lease_is_lost_is_told_so_when_it_wants_to_write() {
+    let cluster = MemoryCluster::new(3);
+    let lock = client(&cluster).rw_lock("r").without_renewal().owned_by(&Owner::new());
+    let reader = lock.read().await.unwrap();
+    pass(TTL).await;
+    assert!(!reader.is_valid());
+    let refused = lock.write().await.unwrap_err();
+    assert!(matches!(refused, LockError::LeaseLost(_)), "{refused}");
 }
 
 #[tokio::test(start_paused = true)]
