@@ -95,16 +95,19 @@ impl Scene {
         vote()
     }
 
-    /// Contends until the lock is had: whether the holder's lease was still valid then.
-    async fn gets_in_beside(&self, held: &LockGuard) -> bool {
-        assert!(held.is_valid(), "the scene took too long");
+    /// Contends until the lock is had: whether the holder's lease was still valid then. `None` if it
+    /// is over already: the machine was too slow for the scene.
+    async fn gets_in_beside(&self, held: &LockGuard) -> Option<bool> {
+        if !held.is_valid() {
+            return None;
+        }
         let guard = had(&self.contender).await;
         let is_beside = held.is_valid();
         assert!(guard.is_valid());
         // Nothing holds any more once somebody got in: both tokens may have begun at the same
         // second.
         assert!(is_beside || guard.fencing_token() > held.fencing_token());
-        is_beside
+        Some(is_beside)
     }
 }
 
@@ -114,7 +117,11 @@ async fn had(lock: &RedLock) -> LockGuard {
         loop {
             match lock.try_lock().await {
                 Ok(Some(guard)) => return guard,
-                Ok(None) | Err(LockError::Quarantined { .. } | LockError::NoQuorum { .. }) => {}
+                Ok(None) => {}
+                // Of other nodes, too, on a machine that starts dozens of servers.
+                Err(
+                    LockError::Quarantined { .. } | LockError::NoQuorum { .. } | LockError::Expired { .. },
+                ) => {}
                 Err(error) => panic!("{error}"),
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -123,11 +130,22 @@ async fn had(lock: &RedLock) -> LockGuard {
     tokio::time::timeout(TTL + SOON, trying).await.expect("the lock is had in the end")
 }
 
+/// How often a scene is played for which the machine was too slow.
+const PLAYS: usize = 5;
+
 /// Plays a scene under every guard, where it tells whether somebody got in beside the holder: these
 /// let it come to that.
-async fn broken_under(expected: &[RestartGuard], play: impl AsyncFn(RestartGuard) -> bool) {
+async fn broken_under(expected: &[RestartGuard], play: impl AsyncFn(RestartGuard) -> Option<bool>) {
     let guards = [RestartGuard::PerConnection, RestartGuard::PerVote, RestartGuard::Off];
-    let plays = join_all(guards.map(|guard| play(guard))).await;
+    let in_time = async |guard| {
+        for _ in 0..PLAYS {
+            if let Some(is_broken) = play(guard).await {
+                return is_broken;
+            }
+        }
+        panic!("{PLAYS} times, the lease was over before the scene was");
+    };
+    let plays = join_all(guards.map(in_time)).await;
     let broken: Vec<_> =
         guards.into_iter().zip(plays).filter_map(|(guard, is_broken)| is_broken.then_some(guard)).collect();
     assert_eq!(broken, expected);

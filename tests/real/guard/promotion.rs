@@ -109,7 +109,7 @@ impl RoundTrip {
         Self { scene, held }
     }
 
-    async fn gets_in(self) -> bool {
+    async fn gets_in(self) -> Option<bool> {
         promote(self.scene.node_1()).await;
         self.scene.gets_in_beside(&self.held).await
     }

@@ -185,7 +185,7 @@ async fn servers_that_restart_all_at_once_let_nobody_in_while_the_lease_may_be_v
             }
         })
         .await;
-        !tokens.is_empty()
+        Some(!tokens.is_empty())
     })
     .await;
 }
