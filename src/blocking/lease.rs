@@ -19,8 +19,8 @@ impl Lease {
         Self { lease, runtime }
     }
 
-    /// The number that grows with every lease on the resource, as long as the nodes remember their
-    /// counters.
+    /// The number that grows with every lease on the resource, but that readers may share one, as long
+    /// as the nodes remember their counters.
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
         self.lease.fencing_token()

@@ -24,7 +24,7 @@ use crate::{
 ///
 /// A guard is a claim about time, not a wall: a process that is paused between looking at it and
 /// acting may act after its end. Give its [`fencing_token`](Lease::fencing_token) to whatever the
-/// lock protects, and have it refuse smaller ones.
+/// lock protects, and have it refuse late ones, as [`Fence`](crate::Fence) does.
 #[must_use = "dropping a guard unlocks at once: bind it to a name, `_` is none"]
 pub struct LockGuard {
     /// What it shows of the lease; the guard is what keeps it.
@@ -39,8 +39,8 @@ pub struct LockGuard {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verification {
-    /// No later lease on the resource had been granted when the verification began. No clock is in
-    /// the argument; the nodes have to remember their counters.
+    /// No later lease on the resource had been granted when the verification began; of a reader, no
+    /// later one of a writer. No clock is in the argument; the nodes have to remember their counters.
     Proven,
     /// The lease was renewed, but too few nodes can exclude a later lease, for instance because the
     /// failed votes of contenders have raised their counters. This is not a loss.
@@ -74,11 +74,11 @@ impl LockGuard {
     }
 
     /// Finds out whether a later lease on the resource has been granted, without trusting any
-    /// clock.
+    /// clock; for a reader, a later one of a writer.
     ///
     /// It is a renewal in which each node also shows whether its counter is above this lease's
-    /// token; a quorum of nodes where it is not proves that no later lease had been granted when
-    /// the renewal began. What is granted afterwards, it cannot say.
+    /// token, or for a reader, whether it has been read there without a break since; a quorum of
+    /// nodes where that is so proves that no later lease had been granted when the renewal began. What is granted afterwards, it cannot say.
     ///
     /// # Errors
     ///
@@ -95,8 +95,8 @@ impl LockGuard {
     /// Unlocks, and tells which nodes have confirmed. Returns at the quorum; the other nodes are
     /// told all the same.
     ///
-    /// Of several holds it gives one back: the nodes are told the new number, and the resource
-    /// stays locked.
+    /// Of several holds it gives one back, and the resource stays locked. Unless they are of readers,
+    /// the nodes are told the new number.
     ///
     /// # Errors
     ///

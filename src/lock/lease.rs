@@ -22,8 +22,8 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// The number that grows with every lease on the resource, as long as the nodes remember their
-    /// counters.
+    /// The number that grows with every lease on the resource, but that readers may share one, as long
+    /// as the nodes remember their counters.
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
         self.active.token
@@ -114,8 +114,9 @@ impl Lease {
         self.active.votes(&self.client.environment)
     }
 
-    /// How many holds the lease has, as the nodes store it: one for each guard, so more than 1
-    /// where its [`Owner`](crate::Owner) has re-entered.
+    /// How many holds the lease has: one for each guard, so more than 1 where its
+    /// [`Owner`](crate::Owner) has re-entered, or tasks share what they read; one of these may be for
+    /// tasks that are about to join.
     #[must_use]
     pub fn holds(&self) -> u32 {
         self.active.holds()

@@ -43,7 +43,7 @@ tokio::task_local! {
 ///
 /// It re-enters exactly what it holds, one resource or one group: a group of which it holds only a
 /// part is another request, and waits for that part like any other. A re-entry is one renewal by a
-/// quorum, tried once.
+/// quorum, tried once; of what is only read, the nodes are told nothing.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

@@ -90,7 +90,8 @@ impl RedLock {
     /// [`LockError::Quarantined`] if nodes that may have forgotten votes are why, or
     /// [`LockError::Expired`] if the votes kept coming too late, when no quorum could be asked for
     /// the quorum timeout of this lock; [`LockError::LeaseLost`] if the lease of its owner that it
-    /// was to enter again is lost; [`LockError::Closed`] after a shutdown.
+    /// was to enter again is lost, or [`LockError::WouldDeadlock`] if that one only reads;
+    /// [`LockError::Closed`] after a shutdown.
     ///
     /// # Cancel safety
     ///
@@ -126,8 +127,8 @@ impl RedLock {
     ///
     /// [`LockError::NoQuorum`] if fewer nodes than a quorum gave an answer, within a node timeout;
     /// [`LockError::Expired`] if the votes came too late; [`LockError::Config`],
-    /// [`LockError::Quarantined`], [`LockError::LeaseLost`] and [`LockError::Closed`] as for
-    /// [`lock`](Self::lock).
+    /// [`LockError::Quarantined`], [`LockError::LeaseLost`], [`LockError::WouldDeadlock`] and
+    /// [`LockError::Closed`] as for [`lock`](Self::lock).
     ///
     /// # Cancel safety
     ///

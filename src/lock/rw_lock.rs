@@ -21,8 +21,9 @@ use crate::{
 /// smaller token than that writer, and one after it a larger; readers between two writers may have
 /// the same.
 ///
-/// Readers of one client share a lease where that keeps no writer waiting: a thousand tasks that
-/// read at once cost the nodes as much as one.
+/// Tasks of one client that wait to read, as an owner none of them has named and with the quorum's
+/// ttl, share a lease where that keeps no writer waiting: a thousand that read at once cost the
+/// nodes as much as one.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -115,7 +116,8 @@ impl RwLock {
         self.reader.try_lock().await
     }
 
-    /// Reads as [`RedLock::run`] does: while the closure runs, nobody writes.
+    /// Reads as [`RedLock::run`] does: while the closure runs and the lease is valid, nobody
+    /// writes.
     ///
     /// # Errors
     ///

@@ -8,8 +8,9 @@ const LARGEST: u64 = (1 << 53) - 1;
 /// A number that grows with every lease on a resource: what is protected by the lock should refuse
 /// any write that carries a smaller one than it has seen.
 ///
-/// Unique and strictly increasing per resource in real-time order, without any assumption about
-/// clocks as long as the nodes remember their counters. Tokens of different resources, or of
+/// Unique and strictly increasing per resource in real-time order, but that those who only read it
+/// may share one until somebody writes; without any assumption about clocks as long as the nodes
+/// remember their counters. What is read, too, refuses late tokens by [`Fence`](crate::Fence). Tokens of different resources, or of
 /// different quorums, are not comparable. It is from 1 to 2^53 - 1, so it survives JSON and `f64`.
 ///
 /// A store that keeps the largest token as a number or as text makes a token of it again, to

@@ -246,7 +246,8 @@ impl NodeState {
         }
     }
 
-    /// Forgets what is over. No later answer depends on it, unless the clock steps back.
+    /// Forgets what is over. No later answer depends on it, unless the clock steps back, or a reader
+    /// unlocks that is over while others read: nothing is found then, and nothing else happens.
     pub(crate) fn sweep(&mut self, now: NodeTime) {
         self.locks.retain(|_, held| !held.expires_at.is_past(now));
         self.readers.retain(|_, readers| !readers.expires_at.is_past(now));
