@@ -34,7 +34,9 @@ fn no_writer_comes_between_a_write_lease_and_the_read_lease_that_follows_it() {
 
 #[test]
 fn no_writer_comes_between_although_leases_end_by_their_ttl_and_a_node_forgets() {
-    assert_holds(Bounds { is_held_at_start: full_or(false, true), ..TIMED }, Rules::WHOLE);
+    let (is_held_at_start, horizon) = full_or((false, TIMING.horizon), (true, 4));
+    let timing = Some(Timing { horizon, ..TIMING });
+    assert_holds(Bounds { is_held_at_start, timing, ..TIMED }, Rules::WHOLE);
     if full_or(true, false) {
         assert_holds(Bounds { is_held_at_start: true, crashes: 1, ..TIMED }, Rules::GUARDED);
     }
@@ -42,9 +44,9 @@ fn no_writer_comes_between_although_leases_end_by_their_ttl_and_a_node_forgets()
 
 #[test]
 fn the_token_of_the_reader_is_above_that_of_the_writer_it_was() {
-    let expiries = full_or(Expiries::Any, Expiries::AtMost(0));
-    let bounds = beside_readers(Promise::TokensAreUniqueAndGrow);
-    assert_holds(Bounds { is_held_at_start: true, expiries, ..bounds }, Rules::WHOLE);
+    let (attempts, expiries) = full_or(([1, 1, 0], Expiries::Any), ([1, 0, 0], Expiries::AtMost(1)));
+    let bounds = Bounds { attempts, expiries, ..beside_readers(Promise::TokensAreUniqueAndGrow) };
+    assert_holds(Bounds { is_held_at_start: true, ..bounds }, Rules::WHOLE);
 }
 
 #[test]
