@@ -34,8 +34,8 @@ impl FailedAttempt {
 /// Why there is no quorum: too many nodes in quarantine, or too many that cannot be asked.
 fn no_quorum(environment: &Environment, resource: Resource, votes: Votes) -> LockError {
     let electorate = environment.settings.electorate;
-    let (needed, spare) = (electorate.needed(), electorate.nodes() - electorate.needed());
-    if votes.quarantined() <= spare {
+    let needed = electorate.needed();
+    if votes.quarantined() <= electorate.spare() {
         return LockError::NoQuorum { resource, needed, votes };
     }
     let remaining = votes.quarantined_for(needed);

@@ -19,11 +19,10 @@ pub(crate) fn blocks_until<R: Ord>(
         let last = ends.entry(resource).or_default().entry(node).or_insert(end);
         *last = end.max(*last);
     }
-    let spare = electorate.nodes() - electorate.needed();
     let free_at = |ends: BTreeMap<usize, Instant>| {
         let mut ends: Vec<Instant> = ends.into_values().collect();
         ends.sort_unstable_by(|one, other| other.cmp(one));
-        ends.get(spare).copied()
+        ends.get(electorate.spare()).copied()
     };
     ends.into_values().filter_map(free_at).max()
 }

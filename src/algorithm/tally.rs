@@ -61,6 +61,11 @@ impl Electorate {
         self.needed
     }
 
+    /// How many nodes may be missing: without one more, there is no quorum.
+    pub(crate) fn spare(self) -> usize {
+        self.nodes - self.needed
+    }
+
     pub(crate) fn all(self) -> NodeSet {
         NodeSet::first(self.nodes)
     }

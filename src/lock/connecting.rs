@@ -145,7 +145,7 @@ fn next(environment: &Environment, gathered: &Gathered) -> Next {
         };
     }
     let lasting = answers.iter().enumerate().filter(|node| is_lasting(node.1) || is_misfit(*node)).count();
-    if lasting > electorate.nodes() - electorate.needed() { gathered.end() } else { Next::Wait }
+    if lasting > electorate.spare() { gathered.end() } else { Next::Wait }
 }
 
 /// How many nodes have answered and fit.

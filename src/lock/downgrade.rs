@@ -47,8 +47,7 @@ pub(super) async fn downgrade(mut guard: LockGuard) -> Result<LockGuard, LockErr
         }
         AttemptOutcome::Failed(failed) => {
             let is_gone = |vote: &&Vote| **vote == Vote::Refused(Refusal::Unlocked);
-            let electorate = environment.settings.electorate;
-            if failed.votes.all().iter().filter(is_gone).count() > electorate.nodes() - electorate.needed() {
+            if failed.votes.all().iter().filter(is_gone).count() > environment.settings.electorate.spare() {
                 return Err(lease.lost(LossReason::TakenAway).into());
             }
             return Err(failed.into_error(environment, &checked));
