@@ -122,27 +122,27 @@ impl Overseer {
     fn look(&self, waiters: &Waiters) -> bool {
         self.is_armed.store(false, Ordering::SeqCst);
         let calls: Vec<_> = lock(&self.calls).values().cloned().collect();
+        let due: Vec<_> = calls.iter().filter_map(|call| Some((call, call.seen_due()?))).collect();
+        if due.is_empty() {
+            return false;
+        }
         // By name: readers hold up writers, and writers readers.
+        let name = |call: &Arc<dyn Overseen>| call.resources().clone().exclusive();
         let mut wanted: HashMap<Resources, usize> = HashMap::new();
         for call in &calls {
-            *wanted.entry(call.resources().clone().exclusive()).or_default() += 1;
+            *wanted.entry(name(call)).or_default() += 1;
         }
-        let mut is_any_due = false;
-        for call in calls {
-            let Some(seen) = call.seen_due() else { continue };
-            is_any_due = true;
+        for (call, seen) in due {
             let settings = &waiters.environment.settings;
-            let is_awaited = wanted[&call.resources().clone().exclusive()] > 1;
+            let is_awaited = wanted[&name(call)] > 1;
             let lasts = if is_awaited { settings.parameters.hand_over } else { settings.attempt_timeout };
             // It was due before the first of these looks, by anything between nothing and a pause.
             if is_overdue(pause(&waiters.environment) * (seen - 1), lasts) {
                 call.take_back(seen);
             }
         }
-        if is_any_due {
-            self.is_armed.store(true, Ordering::SeqCst);
-        }
-        is_any_due
+        self.is_armed.store(true, Ordering::SeqCst);
+        true
     }
 }
 

@@ -131,7 +131,7 @@ impl LockRequest {
         let start = self.environment().now();
         let Some(owner) = owner else {
             return match self.client.shared_leases.of(self, checked) {
-                Some(shared) => shared.lock(self, checked, deadline).await,
+                Some(shared) => shared.lock(self, checked, start, deadline).await,
                 None => self.lock_waiting(checked, start, deadline).await,
             };
         };

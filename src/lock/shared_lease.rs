@@ -69,7 +69,7 @@ impl SharedLeases {
 }
 
 impl SharedLease {
-    /// Joins the lease, or acquires a new one for all who wait.
+    /// Joins the lease, for a task that came at `arrived`, or acquires a new one for all who wait.
     ///
     /// # Cancel safety
     ///
@@ -78,9 +78,9 @@ impl SharedLease {
         &self,
         request: &LockRequest,
         checked: &CheckedRequest,
+        arrived: Instant,
         deadline: Option<Instant>,
     ) -> Result<Locked, LockError> {
-        let arrived = request.environment().now();
         let waiting = Waiting::begin(self);
         // Whoever comes next goes on where this one stands in the queue.
         let _place = request.client.waiters.enter(&checked.resources);
