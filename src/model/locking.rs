@@ -34,9 +34,9 @@ impl World {
             self.unlock(model, client);
         }
         for site in &mut self.sites {
-            let gives_up = site.attempts[client].tombstone(model);
+            let leaves = site.attempts[client].tombstone(model);
             site.open().forget_attempt(client);
-            site.open().attempts[client].gives_up = gives_up;
+            site.open().attempts[client].writer_leaves = leaves;
         }
         self.clients[client].begun = DOWNGRADE;
         let floor = if model.bounds.are_tokens_counted() { self.floor(model, client) } else { 0 };
@@ -53,7 +53,7 @@ impl World {
         let Some(GivenUp { writer, .. }) = self.clients[client].gives_up.take() else { return };
         for site in &mut self.sites {
             let site = site.open();
-            if let Some(tombstone) = site.attempts[client].gives_up.take() {
+            if let Some(tombstone) = site.attempts[client].writer_leaves.take() {
                 site.send(Request { of: writer, ask: Ask::Unlock { notify: true, tombstone } });
             }
         }

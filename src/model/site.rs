@@ -7,8 +7,6 @@ use std::{
     time::Duration,
 };
 
-mod faults;
-
 use crate::{
     model::{
         CLIENTS,
@@ -23,6 +21,8 @@ use crate::{
         state::{Counter, NodeState, NodeTime},
     },
 };
+
+mod faults;
 
 /// What a node is called by itself. A restart is a flush here: what tells incarnations apart is not
 /// in question.
@@ -59,7 +59,7 @@ pub(super) struct NodeAttemptState {
     /// The node restarted when the attempt had begun. Until that is decided, it is in quarantine.
     pub(super) is_older: bool,
     /// What the unlock of the write lease leaves here that is given up for this attempt.
-    pub(super) gives_up: Option<Tombstone>,
+    pub(super) writer_leaves: Option<Tombstone>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
