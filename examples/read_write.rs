@@ -3,10 +3,10 @@
 //! First, a writer's lease ends while it stands still between its read and its write, and another
 //! writes meanwhile. A store without a fence takes both writes, and loses the second.
 //!
-//! Then nobody writes meanwhile, but somebody reads. The writer's lease ends while it stands still; a reader comes after it and decides by what it
-//! reads. Then the writer wakes up. A store that remembers the tokens of writers alone takes its
-//! write, and the reader has decided by what is no longer so. One that remembers readers too
-//! refuses it.
+//! Then nobody writes meanwhile, but somebody reads. The writer's lease ends while it stands still;
+//! a reader comes after it and decides by what it reads. Then the writer wakes up. A store that
+//! remembers the tokens of writers alone takes its write, and the reader has decided by what is no
+//! longer so. One that remembers readers too refuses it.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 

@@ -67,11 +67,11 @@
 //!
 //! # What is promised, and on what it rests
 //!
-//! * *Exclusion*: two leases on a resource never overlap, unless both only read it, if the rates of all clocks differ by less
-//!   than the configured drift, no node's clock steps forward by more than 2 ms while a lease is
-//!   held, the client's clock counts on while the client stands still, no node forgets a vote
-//!   unseen by the [`RestartGuard`], all clients name the same nodes, no two of which are one
-//!   server, and nobody unlocks by force or deletes keys by hand.
+//! * *Exclusion*: two leases on a resource never overlap, unless both only read it, if the rates of
+//!   all clocks differ by less than the configured drift, no node's clock steps forward by more
+//!   than 2 ms while a lease is held, the client's clock counts on while the client stands still,
+//!   no node forgets a vote unseen by the [`RestartGuard`], all clients name the same nodes, no two
+//!   of which are one server, and nobody unlocks by force or deletes keys by hand.
 //! * *Order*: fencing tokens are unique and increase from lease to lease, but that readers may share
 //!   one, whatever the clocks do, as long as the nodes remember their counters.
 //! * *Honesty*: [`Lease::is_valid`] turns false, and [`Lease::lost`] is ready, no later

@@ -78,7 +78,8 @@ impl LockGuard {
     ///
     /// It is a renewal in which each node also shows whether its counter is above this lease's
     /// token, or for a reader, whether it has been read there without a break since; a quorum of
-    /// nodes where that is so proves that no later lease had been granted when the renewal began. What is granted afterwards, it cannot say.
+    /// nodes where that is so proves that no later lease had been granted when the renewal began. What
+    /// is granted afterwards, it cannot say.
     ///
     /// # Errors
     ///

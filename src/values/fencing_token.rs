@@ -10,8 +10,9 @@ const LARGEST: u64 = (1 << 53) - 1;
 ///
 /// Unique and strictly increasing per resource in real-time order, but that those who only read it
 /// may share one until somebody writes; without any assumption about clocks as long as the nodes
-/// remember their counters. What is read, too, refuses late tokens by [`Fence`](crate::Fence). Tokens of different resources, or of
-/// different quorums, are not comparable. It is from 1 to 2^53 - 1, so it survives JSON and `f64`.
+/// remember their counters. What is read, too, refuses late tokens by [`Fence`](crate::Fence).
+/// Tokens of different resources, or of different quorums, are not comparable. It is from 1 to
+/// 2^53 - 1, so it survives JSON and `f64`.
 ///
 /// A store that keeps the largest token as a number or as text makes a token of it again, to
 /// compare it with that of a request. With the feature `serde`, a token is a number wherever it is

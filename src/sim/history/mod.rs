@@ -12,7 +12,8 @@
 //! for (number, at) in [(1, 0), (2, 5)] {
 //!     let (attempt, token) = (Attempt::new(number), FencingToken::try_from(40 + number)?);
 //!     let (began, granted) = (Duration::from_millis(at), Duration::from_millis(at + 1));
-//!     history.note(began, 0, Event::Began { attempt, resources: vec![Resource::new("a")?], shared: vec![] });
+//!     let resources = vec![Resource::new("a")?];
+//!     history.note(began, 0, Event::Began { attempt, resources, shared: vec![] });
 //!     history.note(granted, 0, Event::Granted { attempt, token });
 //! }
 //! // Neither lease ever ended.

@@ -17,10 +17,11 @@ pub enum Promise {
     /// I4: a fenced register loses no accepted update.
     ///
     /// An accepted write must not carry a smaller token than an accepted access before it, nor an
-    /// accepted read than an accepted write. And what a write builds on must not be stale: no accepted write of another writer may lie between it and
-    /// its writer's last accepted read of the register. Accesses with tokens are of the same writer
-    /// if the tokens are equal; an access without a token is of the same writer as any other of its
-    /// client. A write whose writer has read nothing builds on nothing and loses nothing.
+    /// accepted read than an accepted write. And what a write builds on must not be stale: no
+    /// accepted write of another writer may lie between it and its writer's last accepted read of
+    /// the register. Accesses with tokens are of the same writer if the tokens are equal; an access
+    /// without a token is of the same writer as any other of its client. A write whose writer has
+    /// read nothing builds on nothing and loses nothing.
     Register,
     /// I5: no key of an attempt that is over stays on a node.
     Residue,
