@@ -148,7 +148,14 @@ impl Calls {
     pub fn lock(&self, operations: usize) -> usize {
         self.encode(operations, |owner| {
             let resources = self.resources.clone();
-            Operation::Lock(Lock { resources, owner, ttl: Duration::from_secs(30), hint: 0, has_turn: false })
+            Operation::Lock(Lock {
+                resources,
+                owner,
+                ttl: Duration::from_secs(30),
+                hint: 0,
+                has_turn: false,
+                gives_up: false,
+            })
         })
     }
 

@@ -102,6 +102,8 @@ pub(crate) enum Mutation {
     RenewAsWriter,
     /// A waiter that shares the resource when it is its turn does not wake the next.
     WakeNoReader,
+    /// Readers do not let a writer go first whose turn it is at a queue node of which they do not know.
+    PassTheTurn,
     /// Renewals of readers do not prolong the mark of a writer.
     MarkRunsOut,
     /// Tasks share the lease of a reader of their client whenever they come.

@@ -107,13 +107,16 @@ async fn perform(mut performer: AttemptPerformer<'_>) -> AttemptOutcome {
 ///
 /// As [`attempt`].
 pub(crate) async fn attempt_once(environment: &Environment, checked: &CheckedRequest) -> AttemptOutcome {
-    let Some(index) = environment.awaited_resource(&checked.resources).await else {
-        return attempt(environment, checked, checked.first_contact(environment), 0, None).await;
+    let awaited = environment.awaited_resource(&checked.resources).await;
+    let plan = match awaited {
+        Some(index) => Plan::Queued(checked.queue_nodes(environment, index).to_vec()),
+        None => checked.first_contact(environment),
     };
     // It asks for a turn, and does not wait for one: it listens to nobody, so it enters no queue.
-    let mut entries = QueueEntries::new(environment, checked, index, &Arc::default());
-    let plan = Plan::Queued(checked.queue_nodes(environment, index).to_vec());
-    attempt(environment, checked, plan, 0, Some(&mut entries)).await
+    let mut entries = awaited.map(|index| QueueEntries::new(environment, checked, index, &Arc::default()));
+    let mut performer = AttemptPerformer::new(environment, checked, plan, 0, entries.as_mut());
+    performer.gives_up = true;
+    perform(performer).await
 }
 
 struct AttemptPerformer<'a> {
@@ -135,6 +138,8 @@ struct AttemptPerformer<'a> {
     queue_node: QueueNode,
     /// The owner that has the resource, and is to read it as another.
     writer: Option<OwnerId>,
+    /// Whether this attempt is the only one.
+    gives_up: bool,
     is_first: bool,
     /// Whether there is nothing to roll back (any more).
     is_settled: bool,
@@ -170,6 +175,7 @@ impl<'a> AttemptPerformer<'a> {
             blocked: None,
             queue_node: QueueNode::new(checked.queue_node(environment, index), index),
             writer: None,
+            gives_up: false,
             is_first,
             is_settled: false,
             is_decided: false,
@@ -216,6 +222,7 @@ impl<'a> AttemptPerformer<'a> {
             ttl: self.checked.settings.rules.ttl,
             hint: self.hint,
             has_turn,
+            gives_up: self.gives_up,
         }
     }
 

@@ -16,6 +16,21 @@ pub(crate) enum AttemptOutcome {
     Failed(FailedAttempt),
 }
 
+impl AttemptOutcome {
+    /// What it means to a client that makes no other attempt: `None` if others hold the resource.
+    pub(crate) fn of_only_attempt(
+        self,
+        environment: &Environment,
+        checked: &CheckedRequest,
+    ) -> Result<Option<Acquired>, LockError> {
+        match self {
+            Self::Acquired(acquired) => Ok(Some(acquired)),
+            Self::Failed(failed) if failed.reason == FailureReason::Contended => Ok(None),
+            Self::Failed(failed) => Err(failed.into_error(environment, checked)),
+        }
+    }
+}
+
 impl FailedAttempt {
     /// The error that a failed attempt amounts to when it is not tried again. Contention is none
     /// for `try_lock`, which looks at the reason first.

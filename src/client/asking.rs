@@ -6,9 +6,13 @@ use crate::{
         fanout::{Fanout, Heard},
     },
     clock::Instant,
-    node::{Answer, Inspect, Operation, Request},
+    node::{Answer, Inspect, Operation, READERS_SHOWN, Request},
     values::{NodeError, Resource},
 };
+
+/// How many readers of each node are unlocked by force for certain: a connection ends where an answer
+/// is too long.
+const READERS_UNLOCKED: u32 = 128;
 
 /// Asks every node about a resource and waits until each has answered or the deadline has come.
 pub(crate) async fn ask_all(
@@ -22,7 +26,12 @@ pub(crate) async fn ask_all(
 
 /// Asks every node about a resource, at the call.
 pub(crate) fn ask(environment: &Environment, resource: &Resource, deadline: Instant) -> Fanout<()> {
-    ask_operation(environment, Operation::Inspect(Inspect { resource: resource.clone() }), deadline)
+    ask_operation(environment, inspect(resource, READERS_SHOWN), deadline)
+}
+
+/// Asks every node about a resource that is to be unlocked for anybody, at the call.
+pub(crate) fn ask_owners(environment: &Environment, resource: &Resource, deadline: Instant) -> Fanout<()> {
+    ask_operation(environment, inspect(resource, READERS_UNLOCKED), deadline)
 }
 
 /// Asks one node more, at the call.
@@ -33,8 +42,27 @@ pub(crate) fn ask_node(
     resource: &Resource,
     deadline: Instant,
 ) {
-    let inspect = Operation::Inspect(Inspect { resource: resource.clone() });
+    let inspect = inspect(resource, READERS_SHOWN);
     asked.send(&environment.nodes, node, (), Request::one(inspect, deadline));
+}
+
+fn inspect(resource: &Resource, most_readers: u32) -> Operation {
+    Operation::Inspect(Inspect { resource: resource.clone(), most_readers })
+}
+
+/// Asks these nodes the same, at the call.
+pub(crate) fn ask_some(
+    environment: &Environment,
+    nodes: impl IntoIterator<Item = usize>,
+    operation: Operation,
+    deadline: Instant,
+) -> Fanout<()> {
+    let request = Request::one(operation, deadline);
+    let mut fanout = Fanout::new();
+    for node in nodes {
+        fanout.send(&environment.nodes, node, (), request.clone());
+    }
+    fanout
 }
 
 /// Asks every node the same, at the call.
@@ -43,12 +71,7 @@ pub(crate) fn ask_operation(
     operation: Operation,
     deadline: Instant,
 ) -> Fanout<()> {
-    let request = Request::one(operation, deadline);
-    let mut fanout = Fanout::new();
-    for node in 0..environment.nodes.len() {
-        fanout.send(&environment.nodes, node, (), request.clone());
-    }
-    fanout
+    ask_some(environment, 0..environment.nodes.len(), operation, deadline)
 }
 
 /// Waits until each node that was asked has answered or the deadline has come.

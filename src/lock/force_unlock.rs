@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::{
     acquire::checked_request::CheckedRequest,
     client::{
-        asking::{ask, hear_all},
+        asking::{ask_owners, hear_all},
         environment::Environment,
     },
     error::LockError,
@@ -26,7 +26,7 @@ pub(crate) async fn force_unlock(
     checked: &CheckedRequest,
 ) -> Result<Unlocked, LockError> {
     let deadline = environment.now() + checked.settings.rules.node_timeout;
-    let asked = ask(environment, &checked.resource, deadline);
+    let asked = ask_owners(environment, &checked.resource, deadline);
     let resources = checked.resources.clone();
     let force = Request::one(Operation::ForceUnlock(ForceUnlock { resources }), deadline);
     let replies = environment.nodes.iter().map(|node| node.call(force.clone())).enumerate().collect();

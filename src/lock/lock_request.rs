@@ -8,10 +8,8 @@ use tracing::{Instrument, Span, field::Empty};
 
 use crate::{
     acquire::{
-        attempt::attempt_once, checked_request::CheckedRequest, outcome::AttemptOutcome, overseer::oversee,
-        waiting::lock_waiting,
+        attempt::attempt_once, checked_request::CheckedRequest, overseer::oversee, waiting::lock_waiting,
     },
-    algorithm::attempt::FailureReason,
     client::environment::Environment,
     clock::Instant,
     config::LockOptions,
@@ -201,11 +199,8 @@ impl LockRequest {
             () = self.environment().closed() => return Err(LockError::Closed),
             outcome = attempt_once(self.environment(), checked) => outcome,
         };
-        match outcome {
-            AttemptOutcome::Acquired(acquired) => Ok(Some(self.locked(acquired))),
-            AttemptOutcome::Failed(failed) if failed.reason == FailureReason::Contended => Ok(None),
-            AttemptOutcome::Failed(failed) => Err(failed.into_error(self.environment(), checked)),
-        }
+        let acquired = outcome.of_only_attempt(self.environment(), checked)?;
+        Ok(acquired.map(|acquired| self.locked(acquired)))
     }
 
     pub(super) async fn lock_waiting(

@@ -207,7 +207,7 @@ impl RedLock {
     ///
     /// The holder learns it at its next renewal (a third of its ttl after the last one), which the
     /// nodes refuse from now on. A lease that is not renewed is not told before its end. Of more than
-    /// 16 readers, one may be renewed by nodes that could not be reached, or had lost its key.
+    /// 128 readers, one may be renewed by nodes that could not be reached, or had lost its key.
     ///
     /// # Errors
     ///

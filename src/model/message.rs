@@ -106,9 +106,11 @@ impl Request {
         let resources = if is_reader { SHARED.clone() } else { RESOURCES.clone() };
         let owner = owner_of(owned_by).clone();
         match self.ask {
-            Ask::Lock { hint, has_turn } => Operation::Lock(Lock { resources, owner, ttl, hint, has_turn }),
+            Ask::Lock { hint, has_turn } => {
+                Operation::Lock(Lock { resources, owner, ttl, hint, has_turn, gives_up: false })
+            }
             Ask::Downgrade { writer } => {
-                let lock = Lock { resources, owner, ttl, hint: 0, has_turn: true };
+                let lock = Lock { resources, owner, ttl, hint: 0, has_turn: true, gives_up: false };
                 Operation::Downgrade(Downgrade { lock, writer: owner_of(writer).clone() })
             }
             Ask::WriteBack { token } => Operation::WriteBack(WriteBack { resources, owner, token }),
@@ -123,7 +125,7 @@ impl Request {
 /// Somebody else comes into the queue of a node, and waits.
 pub(super) fn stranger(ttl: Duration) -> Operation {
     let resources = RESOURCES.clone();
-    let lock = Lock { resources, owner: owner("s1"), ttl, hint: 0, has_turn: true };
+    let lock = Lock { resources, owner: owner("s1"), ttl, hint: 0, has_turn: true, gives_up: false };
     let entry_ttl = Some(Duration::from_secs(3_600));
     Operation::Enqueue(Enqueue {
         lock,

@@ -151,6 +151,10 @@ impl Site {
         let broken = model.rules.break_for_nodes();
         let answer = self.node.apply(&model.parameters, &operation, self.time(now)).answer.into_parts().0;
         drop(broken);
+        if !model.bounds.is_queued {
+            // They keep some out for a while, and who comes when is for the search to try.
+            self.node.forget_marks();
+        }
         if !model.bounds.are_tokens_counted() {
             self.node.set_counter(resource(), Some(remembered(0)));
         }

@@ -240,6 +240,9 @@ async fn a_reader_wakes_the_readers_behind_it_and_no_writer(subject: &Subject) {
         subscriptions.push(subject.node.subscribe(&topic, Arc::clone(ear) as Arc<dyn Listener>));
         ear.hears(subject, &[Notice::Subscribed]).await;
     }
+    let (next, topic) = (Arc::new(Ear::default()), names::next(&resource("crowd"), &owner("writer")));
+    subscriptions.push(subject.node.subscribe(&topic, Arc::clone(&next) as Arc<dyn Listener>));
+    next.hears(subject, &[Notice::Subscribed]).await;
     let enter = async |index: usize| {
         let (waiter, name) = resources[index];
         subject.ask(enqueue(name, waiter, waiter, 0, 30_000)).await.into_parts().0

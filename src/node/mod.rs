@@ -28,8 +28,8 @@ pub use self::parameters::RestartGuard;
 pub(crate) use self::{
     operation::{
         Answer, Downgrade, Enqueue, ForceUnlock, Holder, Init, Inspect, Inspection, LONGEST_VALUE, Lock,
-        NewNodes, Observation, Observe, Operation, Proclaim, Proclamation, Queued, Reconfigure, Register,
-        Registration, Renew, Resources, Tombstone, Unlock, Withdraw, WriteBack,
+        NewNodes, Observation, Observe, Operation, Proclaim, Proclamation, Queued, READERS_SHOWN,
+        Reconfigure, Register, Registration, Renew, Resources, Tombstone, Unlock, Withdraw, WriteBack,
     },
     parameters::{Incarnation, QuarantineParameters, QuorumParameters},
     reply::{Reply, Responder},

@@ -29,6 +29,7 @@ const QUEUE: &str = "redquorum:queue:{";
 const ENTRY_TTL: &str = "redquorum:entry_ttl:{";
 const WOKEN: &str = "redquorum:woken:{";
 const MARK: &str = "redquorum:mark:{";
+const TURN_MARK: &str = "redquorum:turn_mark:{";
 const TURN: &str = "redquorum:turn:{";
 const NEXT: &str = "redquorum:next:{";
 
@@ -49,6 +50,7 @@ pub(crate) fn spell_out(script: &str) -> String {
         ("$ENTRY_TTL", ENTRY_TTL),
         ("$WOKEN", WOKEN),
         ("$MARK", MARK),
+        ("$TURN_MARK", TURN_MARK),
         ("$TURN", TURN),
         ("$NEXT", NEXT),
     ];
@@ -130,6 +132,12 @@ pub(crate) fn woken(resource: &Resource) -> Vec<u8> {
 #[cfg(test)]
 pub(crate) fn mark(resource: &Resource) -> Vec<u8> {
     in_braces(MARK, resource)
+}
+
+/// The key that is there while readers let a writer go first whose turn it is.
+#[cfg(test)]
+pub(crate) fn turn_mark(resource: &Resource) -> Vec<u8> {
+    in_braces(TURN_MARK, resource)
 }
 
 /// The key that says until when each of their entries is kept.

@@ -15,7 +15,7 @@ pub(crate) const MOST_OPERATIONS: usize = 64;
 /// server some 10 to 30 microseconds.
 pub(crate) const MOST_RESOURCES: usize = 256;
 
-/// The most resources that one operation names. More than travel together otherwise, so that it
+/// The most resources that one lock names. More than travel together otherwise, so that it
 /// travels alone; and few enough for each node to be done with it far within a node timeout.
 pub(crate) const LARGEST_GROUP: usize = 1000;
 

@@ -4,7 +4,7 @@ use super::{Asked, AttemptPerformer};
 use crate::{
     algorithm::{attempt::LockVote, failed_attempt::Deferral, holder::holder},
     node::{Answer, Holder, Queued},
-    values::Vote,
+    values::{Refusal, Vote},
 };
 
 impl AttemptPerformer<'_> {
@@ -67,8 +67,21 @@ impl AttemptPerformer<'_> {
             _ => LockVote::Failed,
         };
         self.attempt.on_lock(node, lock_vote);
-        self.note(node, Vote::from(answer));
+        self.note(node, self.vote_of(answer));
         self.attempt.held(holder(&self.votes, self.environment.settings.electorate).is_some());
+    }
+
+    /// Readers are in the way of nobody who is to share the resource, so one that they seem to be in
+    /// the way of lets a writer go first.
+    fn vote_of(&self, answer: &Answer) -> Vote {
+        match answer {
+            Answer::Held(Holder { resource, owner: Some(owner), .. })
+                if owner.is_of_readers() && self.checked.resources.is_shared(*resource) =>
+            {
+                Vote::Refused(Refusal::Queued)
+            }
+            answer => Vote::from(answer),
+        }
     }
 
     fn hear_holder(&mut self, holder: &Holder) {

@@ -116,9 +116,8 @@ async fn readers_that_wait_one_behind_the_other_get_in_together_and_the_writer_b
     drop(writing.await.unwrap());
 }
 
-/// It is refused at the queue node alone, which others could do without.
 #[tokio::test(start_paused = true)]
-async fn a_stream_of_readers_does_not_starve_a_writer_whose_readers_renew() {
+async fn a_writer_keeps_new_readers_out_for_as_long_as_those_renew_who_read() {
     let cluster = MemoryCluster::new(3);
     let [(_a, long), (_b, writer)] = clients(&cluster);
     let held = long.read().await.unwrap();

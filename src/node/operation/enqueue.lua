@@ -56,6 +56,9 @@ end
 node.arity.enqueue = 8
 function node.enqueue(resources, owner, ttl, hint, waiter, ticket, entry_ttl, index, only_waits)
   local seen = node.look_up_to_lock(resources, owner)
+  if resources.is_shared then
+    node.let_writer_first(resources, seen)
+  end
   index = tonumber(index)
   local resource = resources[index + 1]
   local is_free, head = not seen.other and only_waits == '0', nil

@@ -15,6 +15,8 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Inspect {
     pub(crate) resource: Resource,
+    /// How many readers are told, at most.
+    pub(crate) most_readers: u32,
 }
 
 /// One resource as one node has it.
@@ -31,12 +33,12 @@ pub(crate) struct Inspection {
     /// Why it would not vote for this client now, if it would not.
     pub(crate) abstention: Option<Abstention>,
     /// Who shares it, and how long each of them still does: those who do for the shortest time, up
-    /// to [`READERS_SHOWN`] of them.
+    /// to the number that was asked for.
     pub(crate) readers: Vec<(OwnerId, Duration)>,
 }
 
-/// So many readers of a resource are told.
-pub(crate) const READERS_SHOWN: usize = 16;
+/// So many readers of a resource are told to those who look.
+pub(crate) const READERS_SHOWN: u32 = 16;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HeldBy {
@@ -55,6 +57,7 @@ impl Operate for Inspect {
 
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
         arguments.name("inspect", 1);
+        arguments.number(u64::from(self.most_readers));
     }
 
     fn decode(&self, said: Said<'_>) -> Option<Answer> {

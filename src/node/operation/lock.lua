@@ -44,12 +44,12 @@ function node.let_first(resources, seen)
   local marked
   for i = 1, node.signs().has_any and #resources or 0 do
     local resource = resources[i]
-    local mark = $MARK .. resource .. '}'
-    if redis.call('EXISTS', $QUEUE .. resource .. '}', mark) > 0 then
+    local mark, turn_mark = $MARK .. resource .. '}', $TURN_MARK .. resource .. '}'
+    if redis.call('EXISTS', $QUEUE .. resource .. '}', mark, turn_mark) > 0 then
       if node.is_awaited(resource) then
         return i - 1, 1
       end
-      if not marked and not seen.other and redis.call('EXISTS', mark) == 1 then
+      if not marked and not seen.other and redis.call('EXISTS', mark, turn_mark) > 0 then
         marked = i - 1
       end
     end
@@ -59,7 +59,7 @@ end
 
 -- A lock of a newcomer, who lets those go first who wait.
 node.arity.lock_any = 3
-function node.lock_any(resources, owner, ttl, hint)
+function node.lock_any(resources, owner, ttl, hint, gives_up)
   local seen = node.look_up_to_lock(resources, owner)
   if seen.is_all_ours then
     return node.grant(resources, owner, ttl, hint, seen)
@@ -72,7 +72,7 @@ function node.lock_any(resources, owner, ttl, hint)
   if held then
     -- A client that is refused will wait. Where the mark cannot be written, nobody learns of that,
     -- and the answer is the same.
-    if held[4] > 0 then
+    if held[4] > 0 and not gives_up then
       pcall(node.mark, resources[held[2] + 1], held[4])
     end
     return held
@@ -82,7 +82,27 @@ end
 
 -- The lock of a waiter at its turn, as the queue node says.
 node.arity.take = 3
-function node.take(resources, owner, ttl, hint)
+function node.take(resources, owner, ttl, hint, gives_up)
   local seen = node.look_up_to_lock(resources, owner)
+  -- Of a group, others of its resources may have made the turn.
+  local is_one = #resources == 1 and not resources.is_shared
+  if not gives_up and is_one and seen.other and seen.other.owner == $SHARED and seen.other.remaining > 0 then
+    node.need('share')
+    -- As far as it can be written, as above.
+    pcall(node.mark_turn, resources[seen.other.index + 1], seen.other.remaining)
+  elseif resources.is_shared then
+    node.let_writer_first(resources, seen)
+  end
   return seen.other and node.held_by_another(seen) or node.grant(resources, owner, ttl, hint, seen)
+end
+
+-- Both, of a client that does not wait: it leaves no mark.
+node.arity.try_any = 3
+function node.try_any(resources, owner, ttl, hint)
+  return node.lock_any(resources, owner, ttl, hint, true)
+end
+
+node.arity.try_take = 3
+function node.try_take(resources, owner, ttl, hint)
+  return node.take(resources, owner, ttl, hint, true)
 end

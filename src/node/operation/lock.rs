@@ -22,6 +22,14 @@ pub(crate) struct Lock {
     /// Whether it is this owner's turn, as the queue node says: then it need not let the waiters go
     /// first.
     pub(crate) has_turn: bool,
+    /// Whether it will not wait if it is refused: then nobody has to let it go first.
+    pub(crate) gives_up: bool,
+}
+
+impl Lock {
+    fn one_of(&self, waiting: &'static str, giving_up: &'static str) -> &'static str {
+        if self.gives_up { giving_up } else { waiting }
+    }
 }
 
 /// The holder that stands in the way of a lock.
@@ -43,12 +51,14 @@ impl Operate for Lock {
     }
 
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
-        let Self { resources, owner, ttl, hint, has_turn } = self;
-        if !has_turn && *hint == 0 && resources.len() == 1 {
-            let name = if resources.is_shared(0) { "share" } else { "lock" };
+        let Self { resources, owner, ttl, hint, has_turn, .. } = self;
+        let is_usual = !has_turn && *hint == 0 && resources.len() == 1;
+        if is_usual && !(resources.is_shared(0) && self.gives_up) {
+            let name = if resources.is_shared(0) { "share" } else { self.one_of("lock", "try") };
             arguments.short_name(name).owner(owner).ttl(*ttl);
         } else {
-            let name = if *has_turn { "take" } else { "lock_any" };
+            let name =
+                if *has_turn { self.one_of("take", "try_take") } else { self.one_of("lock_any", "try_any") };
             arguments.name_for(name, resources).owner(owner).ttl(*ttl).number(*hint);
         }
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::{
     node::{
         Enqueue, ForceUnlock, Inspect, Lock, Observe, Operation, Proclaim, Proclamation,
-        QuarantineParameters, QuorumParameters, Renew, Resources, RestartGuard, Tombstone, Unlock, Withdraw,
-        WriteBack,
+        QuarantineParameters, QuorumParameters, READERS_SHOWN, Renew, Resources, RestartGuard, Tombstone,
+        Unlock, Withdraw, WriteBack,
     },
     values::{Fingerprint, OwnerId, Resource},
 };
@@ -46,13 +46,13 @@ pub(crate) fn owner(name: &str) -> OwnerId {
 /// Ttls are milliseconds.
 pub(crate) fn lock(names: &str, by: &str, ttl: u64, hint: u64) -> Operation {
     let (resources, owner, ttl) = (resources(names), owner(by), Duration::from_millis(ttl));
-    Operation::Lock(Lock { resources, owner, ttl, hint, has_turn: false })
+    Operation::Lock(Lock { resources, owner, ttl, hint, has_turn: false, gives_up: false })
 }
 
 /// A lock of one whose turn it is, without a hint.
 pub(crate) fn take(names: &str, by: &str, ttl: u64) -> Operation {
     let (resources, owner, ttl) = (resources(names), owner(by), Duration::from_millis(ttl));
-    Operation::Lock(Lock { resources, owner, ttl, hint: 0, has_turn: true })
+    Operation::Lock(Lock { resources, owner, ttl, hint: 0, has_turn: true, gives_up: false })
 }
 
 pub(crate) fn write_back(names: &str, by: &str, token: u64) -> Operation {
@@ -81,10 +81,16 @@ fn unlock_leaving(names: &str, by: &str, notify: bool, tombstone: Tombstone) -> 
 /// Locks for ten seconds when it is the waiter's turn; an entry ttl of 0 milliseconds is none.
 pub(crate) fn enqueue(names: &str, by: &str, waiter: &str, ticket: u64, entry_ttl: u64) -> Operation {
     let (resources, ttl) = (resources(names), Duration::from_secs(10));
-    let lock = Lock { resources, owner: owner(by), ttl, hint: 0, has_turn: true };
+    let lock = Lock { resources, owner: owner(by), ttl, hint: 0, has_turn: true, gives_up: false };
     let entry_ttl = (entry_ttl > 0).then(|| Duration::from_millis(entry_ttl));
     let waiter = owner(waiter);
     Operation::Enqueue(Enqueue { lock, resource: 0, waiter, ticket, entry_ttl, only_waits: false })
+}
+
+/// The same question of a client that does not wait.
+pub(crate) fn giving_up(lock: Operation) -> Operation {
+    let Operation::Lock(lock) = lock else { unreachable!("not a lock: {lock:?}") };
+    Operation::Lock(Lock { gives_up: true, ..lock })
 }
 
 pub(crate) fn withdraw(name: &str, waiter: &str) -> Operation {
@@ -96,7 +102,7 @@ pub(crate) fn force_unlock(names: &str) -> Operation {
 }
 
 pub(crate) fn inspect(name: &str) -> Operation {
-    Operation::Inspect(Inspect { resource: resource(name) })
+    Operation::Inspect(Inspect { resource: resource(name), most_readers: READERS_SHOWN })
 }
 
 /// Elected at the epoch's third second.

@@ -1,13 +1,16 @@
 -- unlock.lua  KEYS resources  ARGV owner, kind (notify 0|1, tombstone 0|1 unless all was deleted|2,
 --   and 1 if it is known that others wait)  ->  deleted | awaited deleted
 
--- What becomes of the mark of a resource that is free now.
+-- What becomes of the mark of a resource that is free now. A turn mark stays: the writer whose turn it
+-- is comes now.
 function node.pass_mark(resource, notifies, is_known)
-  if not notifies then
-    node.unmark(resource)
+  if not (is_known or node.signs().has_any) then
+    return
+  elseif not notifies then
+    redis.pcall('DEL', $MARK .. resource .. '}')
   elseif is_known then
     node.mark(resource, node.hand_over)
-  elseif node.signs().has_any then
+  else
     node.mark(resource, node.hand_over, 'XX')
   end
 end

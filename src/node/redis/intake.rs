@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::{node::LONGEST_VALUE, values::NodeError};
 
 /// The most bytes that may come before an answer or a notice that was asked for is complete. The
-/// longest answer of our script that shows no leader has a fifth of it. It is no more, because the
+/// longest answer of our script that shows no leader has a third of it. It is no more, because the
 /// parsed form of a reply of many small parts takes about twenty times the memory of the reply.
 const MOST: usize = 64 * 1024;
 

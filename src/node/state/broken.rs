@@ -88,6 +88,7 @@ impl NodeState {
             }
             (M::LetNobodyFirst, Operation::Lock(lock)) => {
                 self.marks.retain(|resource, _| !lock.resources.contains(resource));
+                self.turn_marks.clear();
                 self.execute(parameters, operation, now, subscribers)
             }
             (M::GrantOutOfTurn, Operation::Enqueue(enqueue)) if !enqueue.only_waits => {
@@ -165,6 +166,10 @@ impl NodeState {
                     subscribers.notices.append(&mut later);
                 }
                 Ok(answer)
+            }
+            (M::PassTheTurn, Operation::Lock(_) | Operation::Enqueue(_)) => {
+                self.turn_marks.clear();
+                self.execute(parameters, operation, now, subscribers)
             }
             (M::MarkRunsOut, Operation::Renew(_)) => {
                 let marks = self.marks.clone();

@@ -38,7 +38,8 @@ impl NodeState {
         };
         let lookup = self.look_up(&lock.resources, &lock.owner, now);
         let counter = self.counters(&lock.resources, now)?.largest;
-        let is_free = lookup.other.is_none() && !only_waits;
+        let other = lookup.other.or_else(|| self.lets_writer_first(&lock.resources, &lock.owner, now));
+        let is_free = other.is_none() && !only_waits;
         let asks_queue = is_free && !lookup.is_all_ours;
         let asking = Some(Asking { waiter, ticket: *ticket });
         let head =
@@ -54,7 +55,7 @@ impl NodeState {
             }
             return Ok(granted.awaited(self.wait_queue(resource, now).is_some()));
         }
-        let holder = lookup.other.map(|holder| Holder { counter, ..holder });
+        let holder = other.map(|holder| Holder { counter, ..holder });
         let ticket = entry_ttl.map_or(0, |entry_ttl| self.enter(resource, waiter, *ticket, entry_ttl, now));
         let patience = self
             .ttl_before(resource, waiter, now, subscribers)

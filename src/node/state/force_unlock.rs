@@ -24,6 +24,7 @@ impl NodeState {
             };
             self.set_lock(resource, None);
             self.marks.remove(resource);
+            self.turn_marks.remove(resource);
             self.readers.remove(resource);
             for owner in owners {
                 self.write_tombstone(parameters, resource, &owner, now);

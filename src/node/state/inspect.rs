@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::node::{
-    operation::{Answer, HeldBy, Inspect, Inspection, READERS_SHOWN},
+    operation::{Answer, HeldBy, Inspect, Inspection},
     parameters::QuorumParameters,
     state::{NodeState, NodeTime},
 };
@@ -22,7 +22,7 @@ impl NodeState {
             holds: u32::try_from(readers.len()).unwrap_or(u32::MAX).max(held.holds),
             remaining: Some(held.expires_at.remaining(now)),
         });
-        let shown = readers.into_iter().take(READERS_SHOWN);
+        let shown = readers.into_iter().take(inspect.most_readers as usize);
         Ok(Answer::Inspected(Inspection {
             held,
             counter: counters.largest,

@@ -9,9 +9,10 @@ use crate::{
         state::{
             NodeState, NodeTime, Subscribers,
             counters::{Counters, LARGEST_COUNTER, moved_by_hint, used_up},
+            holder_lookup::HolderLookup,
         },
     },
-    values::{OwnerId, Resource},
+    values::OwnerId,
 };
 
 impl NodeState {
@@ -26,8 +27,11 @@ impl NodeState {
     ) -> Result<Answer, Answer> {
         let Lock { resources, owner, has_turn, .. } = lock;
         let lookup = self.look_up(resources, owner, now);
-        if *has_turn || lookup.is_all_ours || self.is_gone(resources, owner, now) {
+        if lookup.is_all_ours || self.is_gone(resources, owner, now) {
             return self.grant(parameters, lock, now);
+        }
+        if *has_turn {
+            return self.take(parameters, lock, lookup, now);
         }
         let counter = self.counters(resources, now)?.largest;
         let awaited =
@@ -35,16 +39,39 @@ impl NodeState {
         let marked = || resources.iter().position(|resource| self.is_marked(resource, now));
         let is_free = lookup.other.is_none();
         let Some(resource) = awaited.or_else(|| if is_free { marked() } else { None }) else {
-            if let Some(holder) = lookup.other.as_ref().filter(|holder| !holder.remaining.is_zero()) {
-                // No longer than the longest ttl, as the sign that there are marks may end then.
-                let until = now + holder.remaining.min(parameters.max_ttl);
-                self.marks.extend(resources.get(holder.resource).map(|held| (held.clone(), until)));
+            if let Some(holder) = lookup.other.as_ref().filter(|_| !lock.gives_up) {
+                self.mark_held(parameters, resources, holder, now);
             }
             return self.grant(parameters, lock, now);
         };
         let holder = lookup.other.map(|holder| Holder { counter, ..holder });
         let rank = u32::from(awaited.is_some());
         Ok(Answer::Queued(Queued { resource, ticket: 0, rank, patience: Duration::ZERO, holder }))
+    }
+
+    /// The lock of a waiter at its turn, as the queue node says.
+    fn take(
+        &mut self,
+        parameters: &QuorumParameters,
+        lock: &Lock,
+        lookup: HolderLookup,
+        now: NodeTime,
+    ) -> Result<Answer, Answer> {
+        let Lock { resources, owner, gives_up, .. } = lock;
+        let counter = self.counters(resources, now)?.largest;
+        match lookup.other {
+            // Of a group, others of its resources may have made the turn.
+            Some(other) if !gives_up && resources.len() == 1 && !resources.is_shared(0) => {
+                self.mark_turn(parameters, resources, &other, now);
+            }
+            Some(_) => {}
+            None => {
+                if let Some(holder) = self.lets_writer_first(resources, owner, now) {
+                    return Err(Answer::Held(Holder { counter, ..holder }));
+                }
+            }
+        }
+        self.grant(parameters, lock, now)
     }
 
     /// Locks, even if others wait.
@@ -77,6 +104,7 @@ impl NodeState {
             let stored = self.held(resource, now).map(|held| held.holds).filter(|_| repeated.is_some());
             self.own(resource, owner, stored.unwrap_or(1), *ttl, now);
             self.marks.remove(resource);
+            self.turn_marks.remove(resource);
         }
         Ok(Answer::Granted { vote })
     }
@@ -98,11 +126,5 @@ impl NodeState {
             found.filter(|_| self.held(resource, now).is_some_and(|held| held.owner == *owner))
         });
         given.try_fold(0, |largest, vote| vote.map(|vote: u64| vote.max(largest)))
-    }
-
-    /// Whether newcomers are to let others go first.
-    fn is_marked(&self, resource: &Resource, now: NodeTime) -> bool {
-        let until = self.marks.get(resource);
-        until.is_some_and(|until| !until.is_past(now))
     }
 }

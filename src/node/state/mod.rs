@@ -31,6 +31,7 @@ mod holder_lookup;
 mod init;
 mod inspect;
 mod lock;
+mod marks;
 mod observe;
 #[cfg(test)]
 mod probing;
@@ -76,6 +77,8 @@ pub(crate) struct NodeState {
     wait_queues: BTreeMap<Resource, WaitQueue>,
     /// Until when newcomers let those go first who wait; by the resource itself.
     marks: BTreeMap<Resource, NodeTime>,
+    /// Until when readers let a writer go first whose turn it is; by the resource itself.
+    turn_marks: BTreeMap<Resource, NodeTime>,
     metadata: Option<NodeMetadata>,
     quarantine: Option<Quarantine>,
     /// Whether nobody has ever seen the node in a quorum: `true` from its first registration,
@@ -144,6 +147,7 @@ impl NodeState {
             leaders: BTreeMap::new(),
             wait_queues: BTreeMap::new(),
             marks: BTreeMap::new(),
+            turn_marks: BTreeMap::new(),
             metadata: None,
             quarantine: None,
             is_new: None,
@@ -259,6 +263,7 @@ impl NodeState {
         self.leaders.retain(|_, leader| !leader.expires_at.is_past(now));
         self.wait_queues.retain(|_, wait_queue| !wait_queue.expires_at.is_past(now));
         self.marks.retain(|_, until| !until.is_past(now));
+        self.turn_marks.retain(|_, until| !until.is_past(now));
         self.quarantine = self.quarantine(now);
     }
 

@@ -11,16 +11,17 @@ impl NodeState {
         self.locks.keys().filter(|resource| self.held(resource, now).is_some()).cloned().collect()
     }
 
-    /// Until when newcomers let those go first who wait.
-    pub(crate) fn mark(&self, resource: &Resource, now: NodeTime) -> Option<NodeTime> {
-        self.marks.get(resource).copied().filter(|until| !until.is_past(now))
-    }
-
     pub(crate) fn set_mark(&mut self, resource: &Resource, until: Option<NodeTime>) {
         match until {
             Some(until) => self.marks.insert(resource.clone(), until),
             None => self.marks.remove(resource),
         };
+    }
+
+    /// Lets newcomers and readers come when they like.
+    pub(crate) fn forget_marks(&mut self) {
+        self.marks.clear();
+        self.turn_marks.clear();
     }
 
     /// The readers of a resource, or what is left of them.

@@ -30,6 +30,7 @@ impl NodeState {
             deleted += u32::from(was_ours);
             // Others may share it yet.
             if was_ours && self.held(resource, now).is_none() {
+                // A turn mark stays: the writer whose turn it is comes now.
                 let was_marked = self.marks.remove(resource).is_some_and(|until| !until.is_past(now));
                 if *notify {
                     // Waiters go before newcomers, if there are any that are known.

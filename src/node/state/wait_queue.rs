@@ -80,10 +80,10 @@ impl NodeState {
     }
 
     /// The waiter whose turn it is. It is woken, unless it is the one that asks, or waits to write
-    /// what is shared. The one that asks may be
-    /// out of the queue because it had a vote and gave it back: then its ticket counts. A waiter
-    /// that does not listen is gone, and is taken out. The second goes before a first that was
-    /// woken and has not come for most of a hand-over, and is woken together with it from then on.
+    /// what is shared: then it is told again that it is one of the first. The one that asks may be
+    /// out of the queue because it had a vote and gave it back: then its ticket counts. A waiter that
+    /// does not listen is gone, and is taken out. The second goes before a first that was woken and
+    /// has not come for most of a hand-over, and is woken together with it from then on.
     pub(super) fn next_in_queue(
         &mut self,
         parameters: &QuorumParameters,
@@ -108,10 +108,14 @@ impl NodeState {
                     return Some(waiter.clone());
                 }
             }
-            if !head.ends.is_past(now) && is_blocked {
+            let topic = if is_blocked { names::next } else { names::turn };
+            let is_there = !head.ends.is_past(now)
+                && ((is_blocked && asking.is_none())
+                    || subscribers.tell_heard(topic(resource, &head.waiter)));
+            if is_there && is_blocked {
                 return Some(head.waiter);
             }
-            if !head.ends.is_past(now) && subscribers.tell_heard(names::turn(resource, &head.waiter)) {
+            if is_there {
                 if woken.is_none()
                     && let Some(queue) = self.wait_queues.get_mut(resource)
                 {

@@ -8,6 +8,7 @@
 -- lock, which it counts up first and down again.
 --
 --   lock          owner, ttl: without a hint
+--   try           the same of a client that does not wait
 --   renew         owner, holds, ttl, token
 --   unlock        owner, kind: notify 0|1, tombstone 0|1 unless all was deleted|2, and 1 if it is
 --                 known that others wait
@@ -56,7 +57,7 @@ while at <= last do
       answer = type(heard) == 'table' and { 'error', heard.err } or 1
     end
 
-  elseif name == 'lock' or name == 'renew' or name == 'share' then
+  elseif name == 'lock' or name == 'try' or name == 'renew' or name == 'share' then
     -- The minimum token of a node that votes: its metadata names this quorum and the incarnation
     -- that the connection knows, and there is no quarantine. Mostly there is no tombstone, wait
     -- queue or mark either, nor, for a lock, the resource, and one question answers all.
@@ -90,12 +91,12 @@ while at <= last do
         end
         answer = type(remaining) == 'table' and { 'error', remaining.err } or 1
       end
-    elseif name == 'lock' then
+    elseif name ~= 'share' then
       arity = 2
       local ttl, counter = words[at + 2], $COUNTER .. braced(resource)
       fields = is_usual and (fields or call('HLEN', resource))
       if fields == 0 and not (has_signs
-        and call('EXISTS', $QUEUE .. resource .. '}', $MARK .. resource .. '}') ~= 0) then
+        and call('EXISTS', $QUEUE .. resource .. '}', $MARK .. resource .. '}', $TURN_MARK .. resource .. '}') ~= 0) then
         -- A counter that is remembered for long enough is only counted up, which needs no number to
         -- be read or written.
         local remembered = call('PTTL', counter)
@@ -123,7 +124,7 @@ while at <= last do
         number = type(number) == 'string' and find(number, '^[1-9]%d*$') and tonumber(number)
         local is_plain = holder and #holder <= 128 and type(remaining) == 'number' and remaining >= 0
         if is_plain and number and number <= largest_counter and is_signed then
-          if remaining > 0 then
+          if remaining > 0 and name == 'lock' then
             -- Where it cannot be written, the answer is the same.
             call('SET', $MARK .. resource .. '}', '1', 'PX', math.min(remaining, max_ttl))
           end
@@ -135,7 +136,7 @@ while at <= last do
       local ttl, counter = tonumber(words[at + 2]), $COUNTER .. braced(resource)
       fields = is_usual and (fields or call('HLEN', resource))
       is_usual = (fields == 0 or fields == 1) and not (has_signs
-        and call('EXISTS', $QUEUE .. resource .. '}', $MARK .. resource .. '}') ~= 0)
+        and call('EXISTS', $QUEUE .. resource .. '}', $MARK .. resource .. '}', $TURN_MARK .. resource .. '}') ~= 0)
       local remembered = is_usual and call('PTTL', counter)
       is_usual = type(remembered) == 'number' and remembered >= tonumber(words[3])
       local vote, last
@@ -230,8 +231,8 @@ while at <= last do
       shared, name, arguments = name == 'unshare' and '1', 'unlock_any', { owner, '10', is_taken }
     elseif name == 'release_late' or name == 'unshare_late' then
       shared, name, arguments = name == 'unshare_late' and '1', 'unlock_any', { owner, '11', is_taken }
-    elseif name == 'lock' or name == 'share' then
-      shared, name, arguments = name == 'share' and '1', 'lock_any', { owner, words[first + 1], '0' }
+    elseif name == 'lock' or name == 'try' or name == 'share' then
+      shared, name, arguments = name == 'share' and '1', name == 'try' and 'try_any' or 'lock_any', { owner, words[first + 1], '0' }
     else
       arguments = { unpack(words, first, first + arity - 1) }
       name = (name == 'unlock' or name == 'renew') and name .. '_any' or name

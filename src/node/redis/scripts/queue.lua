@@ -43,10 +43,11 @@ function node.wake_next(resource)
 end
 
 -- The waiter whose turn it is, nil if there is no queue. It is woken, unless it is the one that
--- asks, or waits for others to stop reading what is held. The one that asks may be out of the queue
--- because it had a vote and gave it back: then its ticket counts. A waiter that does not listen is
--- gone, and is taken out. The second goes before a first that was woken and has not come for most of
--- a hand-over, and is woken together with it from then on.
+-- asks, or waits for others to stop reading what is held: then it is told again that it is one of the
+-- first. The one that asks may be out of the queue because it had a vote and gave it back: then its
+-- ticket counts. A waiter that does not listen is gone, and is taken out. The second goes before a
+-- first that was woken and has not come for most of a hand-over, and is woken together with it from
+-- then on.
 function node.next_in_queue(resource, is_held, asking, ticket)
   while true do
     local first = redis.call('ZRANGE', $QUEUE .. resource .. '}', 0, 1, 'WITHSCORES')
@@ -63,11 +64,13 @@ function node.next_in_queue(resource, is_held, asking, ticket)
     if asking and (not second or second == asking) and is_overdue then
       return asking
     end
-    local turn, left = $CHANNEL .. $TURN .. resource .. '}:' .. head, node.entry_ttl_left(resource, head)
-    if left and is_blocked then
+    local left = node.entry_ttl_left(resource, head)
+    local topic = $CHANNEL .. (is_blocked and $NEXT or $TURN) .. resource .. '}:' .. head
+    local is_there = left and (is_blocked and not asking or redis.call('PUBLISH', topic, '0') > 0)
+    if is_there and is_blocked then
       return head
     end
-    if left and redis.call('PUBLISH', turn, '0') > 0 then
+    if is_there then
       -- A waiter that was woken before keeps the time of its first wake.
       if woken ~= head then
         local now = node.text_of(node.milliseconds())

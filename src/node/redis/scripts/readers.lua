@@ -91,3 +91,23 @@ function node.prolong_mark(resource, ttl)
     pcall(node.mark, resource, ttl, 'XX')
   end
 end
+
+-- Has those who share a resource let a writer go first whose turn it is, until that comes again.
+function node.mark_turn(resource, ttl)
+  node.mark(resource, ttl)
+  redis.call('SET', $TURN_MARK .. resource .. '}', '1', 'PX', math.min(4 * node.hand_over, node.max_ttl))
+end
+
+-- Whether an owner that is to share a resource, and has its turn, lets a writer go first: then it is
+-- as if readers had it whom it cannot join.
+function node.let_writer_first(resources, seen)
+  for i = 1, resources.is_shared and not seen.other and node.signs().has_any and #resources or 0 do
+    if resources.is_shared[i] and not (seen.readers[i] and seen.readers[i].is_ours) then
+      local left = redis.call('PTTL', $TURN_MARK .. resources[i] .. '}')
+      if left >= 0 then
+        seen.other = { index = i - 1, owner = $SHARED, remaining = left }
+        return
+      end
+    end
+  end
+end

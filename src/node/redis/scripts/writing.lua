@@ -34,7 +34,7 @@ end
 -- A mark that stays is over by itself, so nothing depends on whether it may be deleted.
 function node.unmark(resource)
   if node.signs().has_any then
-    redis.pcall('DEL', $MARK .. resource .. '}')
+    redis.pcall('DEL', $MARK .. resource .. '}', $TURN_MARK .. resource .. '}')
   end
 end
 

@@ -53,6 +53,7 @@ impl Scene {
             ttl: Duration::from_secs(30),
             hint: 0,
             has_turn: false,
+            gives_up: false,
         }))
     }
 

@@ -85,7 +85,8 @@ impl Scene {
 
     fn lock(&self, number: u32) -> Reply {
         let (resources, owner) = ([resource("r")].into(), owner(number));
-        let lock = Lock { resources, owner, ttl: Duration::from_secs(1), hint: 0, has_turn: false };
+        let lock =
+            Lock { resources, owner, ttl: Duration::from_secs(1), hint: 0, has_turn: false, gives_up: false };
         self.node.call(Request::one(Operation::Lock(lock), self.clock.now() + Duration::from_secs(60)))
     }
 

@@ -38,6 +38,7 @@ fn lock(number: u32) -> Operation {
         ttl: Duration::from_secs(1),
         hint: 0,
         has_turn: false,
+        gives_up: false,
     })
 }
 
@@ -52,7 +53,7 @@ fn unlock(number: u32) -> Unlock {
 }
 
 fn inspect() -> Operation {
-    Operation::Inspect(Inspect { resource: Resource::new("r").unwrap() })
+    Operation::Inspect(Inspect { resource: Resource::new("r").unwrap(), most_readers: 0 })
 }
 
 fn one(operation: Operation) -> Request {

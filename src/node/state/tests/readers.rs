@@ -3,7 +3,7 @@
 use super::*;
 use crate::node::{
     Downgrade, Enqueue, Lock, Queued, names,
-    operation::samples::{enqueue, resources, withdraw},
+    operation::samples::{enqueue, giving_up, resources, withdraw},
 };
 
 /// Of the readers of `a`: phase, epoch, and who.
@@ -18,7 +18,7 @@ fn read_by(names: &[&str]) -> Vec<String> {
 
 fn downgrade(reader: &str, writer: &str, ttl: u64) -> Operation {
     let (resources, ttl) = (resources("*a"), Duration::from_millis(ttl));
-    let lock = Lock { resources, owner: owner(reader), ttl, hint: 0, has_turn: true };
+    let lock = Lock { resources, owner: owner(reader), ttl, hint: 0, has_turn: true, gives_up: false };
     Operation::Downgrade(Downgrade { lock, writer: owner(writer) })
 }
 
@@ -224,6 +224,41 @@ fn a_reader_that_gets_in_wakes_the_next_and_a_writer_is_not_woken_while_others_r
     // The writer gives up, so the readers behind it need not wait.
     node.ask(&withdraw("a", "next"));
     assert!(node.notices.contains(&turn(&names::reader(&owner("three")))));
+}
+
+/// Readers of another queue than the writer's.
+#[test]
+fn readers_that_are_queued_let_a_writer_go_first_whose_turn_it_is_until_it_comes_again() {
+    let mut node = Fixture::new();
+    node.ask(&lock("*a", "one", 5000, 0));
+    let vote = node.counter("a").unwrap();
+    assert_eq!(node.ask(&take("a", "writer", 5000)), held(0, "redquorum:shared", 5000, vote));
+    // Four hand-overs.
+    assert_eq!(node.ask_in_vain(&take("*a", "two", 5000)), held(0, "redquorum:shared", 400, vote));
+    let asks = enqueue_to_read("two", 0);
+    let put_off = |answer: &Answer| matches!(answer, Answer::Queued(Queued { rank: 0, holder: Some(_), .. }));
+    assert!(put_off(&node.ask(&asks)), "beside another reader");
+    assert_eq!(node.ask(&take("*a", "one", 5000)), granted(vote), "who reads already");
+    node.ask(&unlock("*a", "one", true, false));
+    assert!(put_off(&node.ask(&asks)), "when nobody reads");
+    assert!(matches!(node.ask(&lock("*a", "new", 5000, 0)), Answer::Queued(_)), "a newcomer");
+    node.milliseconds += 401;
+    assert!(matches!(node.ask(&asks).told(), Answer::Granted { .. }), "it has not come");
+
+    node.ask(&take("a", "writer", 5000));
+    node.ask(&unlock("*a", "two", true, false));
+    assert!(matches!(node.ask(&take("a", "writer", 5000)), Answer::Granted { .. }));
+    node.ask(&unlock("a", "writer", true, false));
+    assert!(matches!(node.ask(&take("*a", "two", 5000)), Answer::Granted { .. }), "it has come");
+}
+
+#[test]
+fn readers_give_way_to_no_writer_that_gives_up_and_to_no_group() {
+    let mut node = Fixture::new();
+    node.ask(&lock("*a", "one", 5000, 0));
+    node.ask_in_vain(&giving_up(take("a", "writer", 5000)));
+    node.ask_in_vain(&take("a b", "writer", 5000));
+    assert!(matches!(node.ask(&enqueue_to_read("two", 0)).told(), Answer::Granted { .. }));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::*;
 use crate::node::{
     Enqueue, Queued, Unlock, names,
-    operation::samples::{enqueue, take, withdraw},
+    operation::samples::{enqueue, giving_up, take, withdraw},
     state::wait_queue::QueueEntry,
 };
 
@@ -188,6 +188,19 @@ fn a_waiter_that_does_not_listen_is_passed_over_at_once() {
 }
 
 #[test]
+fn a_writer_that_does_not_listen_keeps_no_reader_out_while_others_read() {
+    let mut queue = QueueFixture { node: Fixture::new(), deaf: Vec::new() };
+    queue.ask(&lock("*a", "reader", 5000, 0));
+    queue.enter("writer");
+    let asks = enqueue("*a", "late", "late:shared", 0, ENTRY_TTL);
+    assert_eq!(queued(&queue.ask(&asks)).rank, 1);
+    assert_eq!(queue.woken(), [], "it could not come");
+    queue.deaf.push(names::next(&resource("a"), &owner("writer")));
+    assert!(is_granted(&queue.ask(&asks)));
+    assert!(queue.waiters().is_empty());
+}
+
+#[test]
 fn a_newcomer_is_granted_when_nobody_in_the_queue_listens() {
     let mut queue = QueueFixture::held();
     queue.enter("first");
@@ -301,6 +314,18 @@ fn newcomers_let_those_go_first_who_were_refused_for_as_long_as_a_hand_over_take
     queue.unlock("newcomer");
     queue.node.milliseconds += u64::try_from(hand_over.as_millis()).unwrap() + 1;
     assert!(is_granted(&queue.ask(&lock("a", "newcomer", 5000, 0))), "they have not come");
+}
+
+#[test]
+fn a_client_that_gives_up_is_not_to_be_let_go_first() {
+    let mut queue = QueueFixture::held();
+    let mut ask = |question: &Operation| queue.ask(question);
+    assert!(matches!(ask(&giving_up(lock("a", "other", 5000, 0))), Answer::Held(_)));
+    ask(&unlock("a", "holder", true, false));
+    assert!(is_granted(&ask(&giving_up(lock("a", "other", 5000, 0)))));
+    assert!(matches!(ask(&lock("a", "waiter", 5000, 0)), Answer::Held(_)));
+    ask(&unlock("a", "other", true, false));
+    assert!(matches!(ask(&giving_up(lock("a", "other", 5000, 0))), Answer::Queued(_)));
 }
 
 #[test]

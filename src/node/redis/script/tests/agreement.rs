@@ -75,9 +75,9 @@ impl Pair<'_> {
         // longer.
         let ttl = Duration::from_millis(draft.ttl * 20_000 + (self.steps * 4 + index) * 2 * TOLERANCE);
         match &draft.question {
-            Question::Lock { hint, has_turn } => {
-                let (hint, has_turn) = (self.number(hint), *has_turn);
-                Operation::Lock(Lock { resources, owner, ttl, hint, has_turn })
+            Question::Lock { hint, has_turn, gives_up } => {
+                let (hint, has_turn, gives_up) = (self.number(hint), *has_turn, *gives_up);
+                Operation::Lock(Lock { resources, owner, ttl, hint, has_turn, gives_up })
             }
             Question::WriteBack { token } => {
                 Operation::WriteBack(WriteBack { resources, owner, token: self.number(token) })
@@ -95,19 +95,26 @@ impl Pair<'_> {
             Question::Enqueue { waiter, ticket, enters, only_waits, index } => {
                 let (entry_ttl, resource, only_waits) =
                     (enters.then_some(ttl), index % resources.len(), *only_waits);
-                let lock = Lock { resources, owner, ttl, hint: 0, has_turn: true };
+                let lock = Lock { resources, owner, ttl, hint: 0, has_turn: true, gives_up: false };
                 let (waiter, ticket) = (self::owner(waiter), self.number(ticket));
                 Operation::Enqueue(Enqueue { lock, resource, waiter, ticket, entry_ttl, only_waits })
             }
             Question::Downgrade { writer } => {
-                let lock = Lock { resources: resources.shared(), owner, ttl, hint: 0, has_turn: true };
+                let lock = Lock {
+                    resources: resources.shared(),
+                    owner,
+                    ttl,
+                    hint: 0,
+                    has_turn: true,
+                    gives_up: false,
+                };
                 Operation::Downgrade(Downgrade { lock, writer: self::owner(writer) })
             }
             Question::Withdraw { waiter } => {
                 Operation::Withdraw(Withdraw { resource: first, waiter: self::owner(waiter) })
             }
             Question::ForceUnlock => Operation::ForceUnlock(ForceUnlock { resources }),
-            Question::Inspect => Operation::Inspect(Inspect { resource: first }),
+            Question::Inspect => Operation::Inspect(Inspect { resource: first, most_readers: 2 }),
             Question::Proclaim { number } => {
                 let value = format!("v\0\n{number}").into_bytes().into();
                 let since = Duration::from_secs(*number + 1);
@@ -321,6 +328,7 @@ impl Pair<'_> {
             let is_string = key.starts_with(b"redisson_lock_token:")
                 || key.starts_with(b"redquorum:gone:")
                 || key.starts_with(b"redquorum:mark:")
+                || key.starts_with(b"redquorum:turn_mark:")
                 || key == names::ANY.as_bytes()
                 || key == names::QUARANTINE.as_bytes();
             let value: Vec<Vec<u8>> = if key.starts_with(b"redquorum:queue:") {
@@ -346,7 +354,8 @@ impl Pair<'_> {
         // The script looks here before it looks for a tombstone, a queue or a mark, so it has to
         // outlive them all.
         let sign = found.remove(names::ANY.as_bytes()).map(|(_, ttl)| ttl);
-        let signed = [&b"redquorum:gone:"[..], b"redquorum:queue:", b"redquorum:mark:"];
+        let signed =
+            [&b"redquorum:gone:"[..], b"redquorum:queue:", b"redquorum:mark:", b"redquorum:turn_mark:"];
         let is_signed = |key: &[u8]| signed.iter().any(|prefix| key.starts_with(prefix));
         let longest = found.iter().filter(|(key, _)| is_signed(key)).map(|(_, (_, ttl))| *ttl).max();
         prop_assert!(sign >= longest, "{sign:?} {longest:?}");

@@ -274,8 +274,14 @@ fn a_counter_that_fell_below_the_vote_of_readers_is_raised_by_the_next_of_them()
 fn who_downgrades_a_group_has_all_of_it_or_nothing() {
     let downgrade = || {
         let ttl = Duration::from_secs(20);
-        let lock =
-            Lock { resources: resources("*a *b"), owner: owner("reader"), ttl, hint: 0, has_turn: true };
+        let lock = Lock {
+            resources: resources("*a *b"),
+            owner: owner("reader"),
+            ttl,
+            hint: 0,
+            has_turn: true,
+            gives_up: false,
+        };
         Operation::Downgrade(Downgrade { lock, writer: owner("writer") })
     };
     let field = |server: &mut Server, key: &str| -> Vec<String> { server.get(redis::cmd("HKEYS").arg(key)) };

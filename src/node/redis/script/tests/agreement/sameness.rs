@@ -45,6 +45,9 @@ pub(super) fn contents(state: &NodeState, now: NodeTime) -> Contents {
         if let Some(until) = state.mark(&name, now) {
             contents.insert(names::mark(&name), (vec![b"1".to_vec()], until.remaining(now)));
         }
+        if let Some(until) = state.turn_mark(&name, now) {
+            contents.insert(names::turn_mark(&name), (vec![b"1".to_vec()], until.remaining(now)));
+        }
         for owner in OWNERS.map(owner) {
             if let Some(expires_at) = state.tombstone(&name, &owner, now) {
                 contents.insert(

@@ -12,7 +12,7 @@ pub(super) enum Number {
 
 #[derive(Clone, Debug)]
 pub(super) enum Question {
-    Lock { hint: Number, has_turn: bool },
+    Lock { hint: Number, has_turn: bool, gives_up: bool },
     WriteBack { token: Number },
     Renew { holds: u32, token: Number },
     Unlock { notify: bool, tombstone: Tombstone, is_awaited: bool },
@@ -109,10 +109,15 @@ fn number() -> impl Strategy<Value = Number> {
 const TOMBSTONES: [Tombstone; 4] =
     [Tombstone::Never, Tombstone::Never, Tombstone::IfMissing, Tombstone::Always];
 
+/// Mostly none.
+fn hint() -> impl Strategy<Value = Number> {
+    prop_oneof![3 => Just(Number::Exactly(0)), 1 => number()]
+}
+
 fn question() -> impl Strategy<Value = Question> {
     prop_oneof![
-        8 => (prop_oneof![3 => Just(Number::Exactly(0)), 1 => number()], prop::bool::weighted(0.2))
-            .prop_map(|(hint, has_turn)| Question::Lock { hint, has_turn }),
+        8 => (hint(), prop::bool::weighted(0.2), prop::bool::weighted(0.2))
+            .prop_map(|(hint, has_turn, gives_up)| Question::Lock { hint, has_turn, gives_up }),
         3 => number().prop_map(|token| Question::WriteBack { token }),
         4 => (1..3_u32, number()).prop_map(|(holds, token)| Question::Renew { holds, token }),
         6 => (any::<bool>(), sample::select(&TOMBSTONES[..]), prop::bool::weighted(0.3))
@@ -186,7 +191,7 @@ fn crowd_round(is_shared: bool, leaves: bool) -> Vec<TestStep> {
     let shared = [is_shared; 3];
     let draft = |question| Draft { question, resources: vec!["a"], shared, owner: "u:1", ttl: 3 };
     let zero = || Number::Exactly(0);
-    let mut drafts = vec![Question::Lock { hint: zero(), has_turn: false }];
+    let mut drafts = vec![Question::Lock { hint: zero(), has_turn: false, gives_up: false }];
     let queued =
         |waiter| Question::Enqueue { waiter, ticket: zero(), enters: true, only_waits: true, index: 0 };
     drafts.extend(WAITERS.map(queued));
@@ -210,7 +215,12 @@ pub(super) fn readers() -> impl Strategy<Value = Vec<TestStep>> {
         ttl,
     };
     let one = |drafts| TestStep::Call { guard: RestartGuard::Off, knows_incarnation: true, drafts };
-    let lock = || Question::Lock { hint: Number::Exactly(0), has_turn: false };
+    let take = |has_turn, gives_up| Question::Lock { hint: Number::Exactly(0), has_turn, gives_up };
+    let lock = move || take(false, false);
+    let enqueue = |waiter| {
+        let ticket = Number::Exactly(0);
+        Question::Enqueue { waiter, ticket, enters: true, only_waits: false, index: 0 }
+    };
     let unlock = |tombstone| Question::Unlock { notify: true, tombstone, is_awaited: false };
     let owner = || sample::select(&OWNERS[..]);
     let befalls = prop_oneof![
@@ -221,6 +231,8 @@ pub(super) fn readers() -> impl Strategy<Value = Vec<TestStep>> {
     ];
     let asked = prop_oneof![
         4 => Just(lock()),
+        4 => any::<bool>().prop_map(move |gives_up| take(true, gives_up)),
+        2 => waiter().prop_map(enqueue),
         4 => sample::select(&TOMBSTONES[..3]).prop_map(unlock),
         1 => number().prop_map(|token| Question::Renew { holds: 1, token }),
         1 => number().prop_map(|token| Question::WriteBack { token }),
