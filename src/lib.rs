@@ -30,6 +30,8 @@
 //! | do it soon or not at all | [`RedLock::try_lock_for`] | waits, then [`TimedOut`](error::LockError::TimedOut) |
 //! | run a piece of code that has to stop when the lease is lost | [`RedLock::run`] | waits |
 //! | read together with others, and write alone | [`Quorum::rw_lock`] | waits |
+//! | let so many work at a time | [`Quorum::semaphore`] | waits while all permits are taken |
+//! | lock any one of several resources | [`Quorum::any_of`] | waits while others have all of them |
 //! | lock several resources, all or none | [`Quorum::multi_lock`] | waits for all of them |
 //! | lock resources of several quorums | [`MultiLock::new`] | waits, quorum by quorum |
 //! | lock again what your caller may hold already | an [`Owner`], with [`RedLock::owned_by`] | re-enters if it is held by that owner |
@@ -175,8 +177,8 @@ pub use crate::{
     election::{Election, Leader, Leadership, Observation},
     lease::Unlocked,
     lock::{
-        Lease, LockGuard, MultiLock, MultiLockGuard, Owner, Quorum, QuorumBuilder, RedLock, RunOutput,
-        RwLock, Shutdown, Verification,
+        AnyOf, Lease, LockGuard, MultiLock, MultiLockGuard, Owner, Permit, Quorum, QuorumBuilder, RedLock,
+        RunOutput, RwLock, Semaphore, Shutdown, SlotToken, Verification,
     },
     node::{RestartGuard, memory::MemoryCluster},
     values::{Fence, FencingToken, OwnerId, Resource, Vote, Votes},

@@ -16,6 +16,7 @@ pub(crate) trait ObservedLease: fmt::Debug + Send + Sync {
     /// As [`Observer::attempt_began`] has named its attempt.
     fn attempt(&self) -> u64;
 
+    #[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "only metrics tell modes apart"))]
     fn mode(&self) -> Mode;
 
     fn token(&self) -> FencingToken;

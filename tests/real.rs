@@ -23,6 +23,7 @@ mod real {
     mod readers;
     mod redisson;
     mod reentrancy;
+    mod semaphores;
     mod servers;
     mod shutdown;
     mod transfers;

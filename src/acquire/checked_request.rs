@@ -16,13 +16,20 @@ pub(crate) struct CheckedRequest {
     pub(crate) settings: CheckedLock,
     /// The queue node order of each of the resources, once somebody has asked for it.
     queue_nodes: Arc<[OnceLock<Vec<usize>>]>,
+    /// Whether it is known to be taken: then a waiter goes to the queue at once.
+    pub(super) is_taken: bool,
 }
 
 impl CheckedRequest {
     pub(crate) fn new(resources: Resources, settings: CheckedLock) -> Result<Self, ConfigError> {
         let resource = resources.first().cloned().ok_or(ConfigError::EmptyGroup)?;
         let queue_nodes = resources.iter().map(|_| OnceLock::new()).collect();
-        Ok(Self { resource, resources, settings, queue_nodes })
+        Ok(Self { resource, resources, settings, queue_nodes, is_taken: false })
+    }
+
+    /// The same, of what is known to be taken.
+    pub(super) fn taken(self) -> Self {
+        Self { is_taken: true, ..self }
     }
 
     /// One of the resources, by its index.

@@ -1,5 +1,6 @@
 //! Getting a lease: attempts, and waiting for those that may succeed.
 
+pub(crate) mod any_of;
 pub(crate) mod attempt;
 pub(crate) mod checked_request;
 mod notifier;

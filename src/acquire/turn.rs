@@ -58,6 +58,9 @@ impl Turn {
         let waiting = match &mut self.waiting {
             Some(waiting) => waiting,
             None => match environment.awaited_resource(&checked.resources).await {
+                None if checked.is_taken => {
+                    self.waiting.insert(Waiting::begin(environment, checked, 0, notifier))
+                }
                 None => return checked.first_contact(environment),
                 Some(index) => self.waiting.insert(Waiting::begin(environment, checked, index, notifier)),
             },

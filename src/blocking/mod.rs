@@ -70,6 +70,7 @@
 //! may not have been sent: then the ttl ends those locks. [`Quorum::shutdown`] waits until a quorum
 //! has confirmed each of them; so does [`LockGuard::unlock`] for its own.
 
+mod any_of;
 mod election;
 mod guard;
 mod leadership;
@@ -82,8 +83,19 @@ mod red_lock;
 mod runtime;
 mod runtimes;
 mod rw_lock;
+mod semaphore;
 
 pub use self::{
-    election::Election, guard::LockGuard, leadership::Leadership, lease::Lease, multi_guard::MultiLockGuard,
-    multi_lock::MultiLock, observation::Observation, quorum::Quorum, red_lock::RedLock, rw_lock::RwLock,
+    any_of::AnyOf,
+    election::Election,
+    guard::LockGuard,
+    leadership::Leadership,
+    lease::Lease,
+    multi_guard::MultiLockGuard,
+    multi_lock::MultiLock,
+    observation::Observation,
+    quorum::Quorum,
+    red_lock::RedLock,
+    rw_lock::RwLock,
+    semaphore::{Permit, Semaphore},
 };

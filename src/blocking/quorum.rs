@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     MemoryCluster, QuorumBuilder, Shutdown,
-    blocking::{Election, MultiLock, RedLock, RwLock, runtime::Runtime},
+    blocking::{AnyOf, Election, MultiLock, RedLock, RwLock, Semaphore, runtime::Runtime},
     error::{AdmissionError, ConnectError},
     lock::Initialized,
 };
@@ -116,6 +116,20 @@ impl Quorum {
     /// A resource that cannot be one is an error of the first use.
     pub fn rw_lock(&self, resource: impl AsRef<[u8]>) -> RwLock {
         RwLock::new(self.red_lock(resource))
+    }
+
+    /// A semaphore with so many permits (1 to 1,024), with the quorum's settings; nothing is sent yet.
+    ///
+    /// A name or a number that cannot be is an error of the first use.
+    pub fn semaphore(&self, name: impl AsRef<[u8]>, permits: u32) -> Semaphore {
+        Semaphore::new(self.quorum.semaphore(name, permits), self.runtime.clone())
+    }
+
+    /// The lock of any one of several resources, with the quorum's settings; nothing is sent yet.
+    ///
+    /// None, more than 64, or one of them twice is an error of the first use.
+    pub fn any_of<R: AsRef<[u8]>>(&self, resources: impl IntoIterator<Item = R>) -> AnyOf {
+        AnyOf::new(self.quorum.any_of(resources), self.runtime.clone())
     }
 
     /// The lock of several resources, all or none, with the quorum's settings; nothing is sent yet.

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use rand::{RngExt, rngs::StdRng};
+use rand::{RngExt, rngs::StdRng, seq::index};
 use tokio::sync::Notify;
 
 use crate::{
@@ -69,6 +69,11 @@ impl Environment {
     /// A number from 0 to below 1.
     pub(crate) fn jitter(&self) -> f64 {
         lock(&self.random).random_range(0.0..1.0)
+    }
+
+    /// So many of the numbers below `count`, or all, in random order.
+    pub(crate) fn some_of(&self, count: usize, most: usize) -> Vec<usize> {
+        index::sample(&mut *lock(&self.random), count, most.min(count)).into_vec()
     }
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -37,8 +37,8 @@ pub(crate) struct CheckedLock {
 }
 
 /// How a lock is taken, kept and waited for: the settings of [`RedLock`](crate::RedLock),
-/// [`MultiLock`](crate::MultiLock) and [`Election`](crate::Election). What is not set follows from
-/// the quorum.
+/// [`MultiLock`](crate::MultiLock), [`Semaphore`](crate::Semaphore) and their like, and
+/// [`Election`](crate::Election). What is not set follows from the quorum.
 ///
 /// They are checked at the first use of the lock, which fails with
 /// [`LockError::Config`](crate::error::LockError::Config) if they cannot work.

@@ -28,6 +28,14 @@ pub enum ConfigError {
          force or to make a quorum takes one that was built without"
     )]
     ReadOnly,
+    /// A semaphore of nothing, or of too much.
+    #[error("{given} permits were given: a semaphore has at least 1, and at most {most}")]
+    Permits {
+        /// How many permits were given.
+        given: u32,
+        /// How many are possible.
+        most: u32,
+    },
     /// More nodes than a quorum can count.
     #[error("{given} nodes were given: at most {most} make a quorum")]
     TooManyNodes {

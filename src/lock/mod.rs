@@ -1,7 +1,9 @@
 //! What callers hold in their hands: clients of quorums, locks, guards, and what they report.
 
 mod admin;
+mod any_of;
 pub(crate) mod builder;
+mod choice;
 pub(crate) mod client;
 mod closure;
 mod connecting;
@@ -19,6 +21,7 @@ mod owner;
 mod quorum;
 mod red_lock;
 mod rw_lock;
+mod semaphore;
 mod shared_lease;
 pub(crate) mod shutdown;
 #[cfg(test)]
@@ -26,6 +29,7 @@ pub(crate) mod tests;
 
 pub use self::{
     admin::Initialized,
+    any_of::AnyOf,
     builder::QuorumBuilder,
     closure::RunOutput,
     guard::{LockGuard, Verification},
@@ -38,5 +42,6 @@ pub use self::{
     quorum::Quorum,
     red_lock::RedLock,
     rw_lock::RwLock,
+    semaphore::{Permit, Semaphore, SlotToken},
     shutdown::Shutdown,
 };

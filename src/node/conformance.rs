@@ -11,7 +11,7 @@ use crate::{
     clock::Clock,
     mutex,
     node::{
-        Answer, Listener, Node, Notice, Operation, Request, names,
+        Answer, Listener, Node, Notice, Operation, Request, Vacant, names,
         operation::samples::{
             enqueue, inspect, lock, observe, owner, proclaim, renew, resource, said, take, unlock, withdraw,
             write_back,
@@ -80,6 +80,7 @@ pub(crate) async fn conforms(subject: &Subject) {
     a_release_wakes_the_first_in_the_queue_that_listens_and_nobody_else(subject).await;
     readers_share_until_the_last_of_them_leaves(subject).await;
     a_reader_wakes_the_readers_behind_it_and_no_writer(subject).await;
+    what_nobody_has_or_waits_for_is_vacant(subject).await;
     a_closed_node_takes_no_locks(subject).await;
 }
 
@@ -267,6 +268,20 @@ async fn a_reader_wakes_the_readers_behind_it_and_no_writer(subject: &Subject) {
     subject.ask(unlock("crowd", "writer", true, false)).await;
     ears[3].hears(subject, &woken).await;
     drop(subscriptions);
+}
+
+async fn what_nobody_has_or_waits_for_is_vacant(subject: &Subject) {
+    let resources: Vec<_> = ["v1", "v2", "v3", "v4"].map(resource).into();
+    let vacant = |most| {
+        let resources = resources.clone();
+        Operation::Vacant(Vacant { resources, most, even_marked: false })
+    };
+    subject.ask(lock("v1", "1", 30_000, 0)).await;
+    subject.ask(lock("*v3", "1", 30_000, 0)).await;
+    assert_eq!(subject.ask(vacant(4)).await, Answer::Vacant(vec![1, 3]));
+    assert_eq!(subject.ask(vacant(1)).await, Answer::Vacant(vec![1]));
+    subject.ask(unlock("v1", "1", true, false)).await;
+    assert_eq!(subject.ask(vacant(4)).await, Answer::Vacant(vec![0, 1, 3]));
 }
 
 async fn a_closed_node_takes_no_locks(subject: &Subject) {

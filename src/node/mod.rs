@@ -29,7 +29,8 @@ pub(crate) use self::{
     operation::{
         Answer, Downgrade, Enqueue, ForceUnlock, Holder, Init, Inspect, Inspection, LONGEST_VALUE, Lock,
         NewNodes, Observation, Observe, Operation, Proclaim, Proclamation, Queued, READERS_SHOWN,
-        Reconfigure, Register, Registration, Renew, Resources, Tombstone, Unlock, Withdraw, WriteBack,
+        Reconfigure, Register, Registration, Renew, Resources, Tombstone, Unlock, Vacant, Withdraw,
+        WriteBack,
     },
     parameters::{Incarnation, QuarantineParameters, QuorumParameters},
     reply::{Reply, Responder},

@@ -23,6 +23,7 @@ const TOMBSTONE: &str = "redquorum:gone:";
 
 // Always in braces: `a` and `{a}` are two elections, and have two queues and two marks. A waiter for
 // one must not keep the other from anybody.
+const SLOT: &str = "redquorum:slot:{";
 const READERS: &str = "redquorum:readers:{";
 const LEADER: &str = "redquorum:leader:{";
 const QUEUE: &str = "redquorum:queue:{";
@@ -55,6 +56,12 @@ pub(crate) fn spell_out(script: &str) -> String {
         ("$NEXT", NEXT),
     ];
     names.iter().fold(script.to_owned(), |text, (name, value)| text.replace(name, &format!("'{value}'")))
+}
+
+/// One slot of a semaphore.
+pub(crate) fn slot(semaphore: &Resource, index: usize) -> Resource {
+    let name = [SLOT.as_bytes(), semaphore.as_bytes(), format!("}}:{index}").as_bytes()].concat();
+    Resource::internal(name)
 }
 
 /// The name of a waiter that waits to share a resource.

@@ -23,6 +23,7 @@ mod holds_and_renewals;
 mod messages;
 mod queue_faults;
 mod readers;
+mod semaphores;
 mod shutdown;
 mod time;
 mod unpolled;

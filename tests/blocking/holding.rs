@@ -197,6 +197,33 @@ fn a_group_keeps_the_quorums_that_it_lies_in() {
 }
 
 #[test]
+fn threads_share_the_permits_of_a_semaphore_and_take_any_of_several_resources() {
+    finishes(|| {
+        let quorum = Quorum::in_memory(3).unwrap();
+        let semaphore = quorum.semaphore("s", 2);
+        let permits = [semaphore.acquire().unwrap(), semaphore.try_acquire_for(SHORT).unwrap()];
+        assert!(semaphore.try_acquire().unwrap().is_none() && permits[0].slot() != permits[1].slot());
+        assert_eq!(permits[1].slot_token().token, permits[1].fencing_token());
+        let waiting = thread::spawn({
+            let semaphore = semaphore.clone();
+            move || semaphore.run(|lease, _slot| lease.is_valid()).unwrap().value
+        });
+        for permit in permits {
+            permit.renew().unwrap();
+            permit.unlock().unwrap();
+        }
+        assert!(waiting.join().unwrap());
+        assert_eq!(semaphore.available().unwrap(), 2);
+
+        let any = quorum.any_of(["a", "b"]);
+        let guards = [any.lock().unwrap(), any.try_lock_for(SHORT).unwrap()];
+        assert!(any.try_lock().unwrap().is_none());
+        drop(guards);
+        assert!(any.run(|lease| lease.is_valid()).unwrap().value);
+    });
+}
+
+#[test]
 fn threads_read_together_write_alone_and_go_on_from_one_to_the_other() {
     finishes(|| {
         let cluster = MemoryCluster::new(3);

@@ -20,6 +20,7 @@ mod masks;
 mod readers;
 mod reentrancy;
 mod residue;
+mod semaphore;
 pub(crate) mod traces;
 mod waiting;
 mod watchdog;

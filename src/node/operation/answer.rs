@@ -54,6 +54,8 @@ pub(crate) enum Answer {
     NotLeader,
     /// Observation.
     Observed(Observation),
+    /// A look for vacant resources: which, by their indices.
+    Vacant(Vec<usize>),
     /// Registration, initialisation, reconfiguration: done.
     Registered(Registration),
     /// Initialisation: the node has metadata already.
@@ -143,6 +145,7 @@ impl From<&Answer> for Vote {
             | Answer::Withdrawn
             | Answer::Proclaimed
             | Answer::Observed(_)
+            | Answer::Vacant(_)
             | Answer::Registered(_)
             | Answer::Inspected(_) => Self::Granted,
             Answer::Held(Holder { owner, remaining, .. }) => {

@@ -27,6 +27,7 @@ mod resources;
 #[cfg(test)]
 pub(crate) mod samples;
 mod unlock;
+mod vacant;
 mod wire;
 mod withdraw;
 mod write_back;
@@ -46,6 +47,7 @@ pub(crate) use self::{
     renew::Renew,
     resources::Resources,
     unlock::{Tombstone, Unlock},
+    vacant::Vacant,
     wire::{Arguments, Said, fingerprint, text},
     withdraw::Withdraw,
     write_back::WriteBack,
@@ -136,6 +138,7 @@ operations! {
         Inspect in "inspect.lua",
         Proclaim in "proclaim.lua",
         Observe in "observe.lua",
+        Vacant in "vacant.lua",
         Register in "register.lua",
         Init in "init.lua",
         Reconfigure in "reconfigure.lua",

@@ -44,6 +44,7 @@ mod renew;
 mod tests;
 mod time;
 mod unlock;
+mod vacant;
 mod wait_queue;
 mod withdraw;
 mod write_back;
@@ -244,6 +245,7 @@ impl NodeState {
                 self.admit(parameters).map(|()| self.proclaim(proclaim, now, subscribers))
             }
             Operation::Observe(observe) => Ok(self.observe(observe, now)),
+            Operation::Vacant(vacant) => self.may_vote(parameters, now).map(|()| self.vacant(vacant, now)),
             Operation::Register(register) => self.register(parameters, register, now),
             Operation::Init(init) => self.init(parameters, init, now),
             Operation::Reconfigure(reconfigure) => Ok(self.reconfigure(reconfigure, now)),

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::node::{
-    Enqueue, Queued, Unlock, names,
+    Enqueue, Queued, Unlock, Vacant, names,
     operation::samples::{enqueue, giving_up, take, withdraw},
     state::wait_queue::QueueEntry,
 };
@@ -422,6 +422,27 @@ fn a_group_waits_in_the_queue_that_it_asks_for_and_is_told_which_of_its_resource
     assert_eq!(queue.waiters(), ["group"]);
     assert_eq!(queue.node.state.wait_queue(&resource("A"), queue.node.now()), None);
     assert!(is_granted(&queue.ask(&enqueue("b", "me", "w", 0, ENTRY_TTL))));
+}
+
+#[test]
+fn what_others_wait_for_or_are_let_go_first_at_is_not_vacant() {
+    let mut queue = QueueFixture::held();
+    let vacant = |queue: &mut QueueFixture, even_marked| {
+        let resources = ["a", "b"].map(resource).into();
+        queue.ask(&Operation::Vacant(Vacant { resources, most: 9, even_marked }))
+    };
+    assert_eq!(vacant(&mut queue, true), Answer::Vacant(vec![1]));
+    queue.enter("waiter");
+    queue.unlock("holder");
+    assert_eq!(vacant(&mut queue, true), Answer::Vacant(vec![1]), "somebody is queued");
+    queue.ask(&lock("a", "late", 5000, 0));
+    queue.ask(&withdraw("a", "waiter"));
+    assert_eq!(vacant(&mut queue, true), Answer::Vacant(vec![0, 1]));
+    queue.ask(&lock("a", "other", 5000, 0));
+    queue.ask(&lock("a", "refused", 5000, 0));
+    queue.unlock("other");
+    assert_eq!(vacant(&mut queue, false), Answer::Vacant(vec![1]), "newcomers let others go first");
+    assert_eq!(vacant(&mut queue, true), Answer::Vacant(vec![0, 1]));
 }
 
 #[test]

@@ -18,7 +18,8 @@ use crate::{
     node::{
         Abstention, Answer, Downgrade, Enqueue, ForceUnlock, HeldBy, Holder, Init, Inspect, Inspection, Lock,
         NewNodes, Observation, Observe, Operation, Proclaim, Proclamation, Queued, QuorumParameters,
-        Reconfigure, Register, Renew, Resources, RestartGuard, Tombstone, Unlock, Withdraw, WriteBack, names,
+        Reconfigure, Register, Renew, Resources, RestartGuard, Tombstone, Unlock, Vacant, Withdraw,
+        WriteBack, names,
         operation::samples::{owner, parameters, resource},
         redis::script::tests::server::Server,
         state::{
@@ -121,6 +122,11 @@ impl Pair<'_> {
                 let said = Proclamation { owner, term: self.last, number: *number, value, since };
                 Operation::Proclaim(Proclaim { resource: first, said, ttl })
             }
+            Question::Vacant { even_marked } => Operation::Vacant(Vacant {
+                resources: resources.iter().cloned().collect(),
+                most: 2,
+                even_marked: *even_marked,
+            }),
             Question::Observe => Operation::Observe(Observe { resource: first }),
             Question::Register { new_nodes, is_off } => {
                 Operation::Register(Register { new_nodes: *new_nodes, time: self.time(*is_off) })

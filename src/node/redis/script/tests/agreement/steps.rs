@@ -23,6 +23,7 @@ pub(super) enum Question {
     Inspect,
     Proclaim { number: u64 },
     Observe,
+    Vacant { even_marked: bool },
     Register { new_nodes: NewNodes, is_off: bool },
     Init { is_rehearsal: bool, is_off: bool },
     Reconfigure { from: &'static str, to: &'static str },
@@ -132,6 +133,7 @@ fn question() -> impl Strategy<Value = Question> {
         1 => Just(Question::Inspect),
         3 => (0..4_u64).prop_map(|number| Question::Proclaim { number }),
         1 => Just(Question::Observe),
+        3 => any::<bool>().prop_map(|even_marked| Question::Vacant { even_marked }),
     ]
 }
 

@@ -1,0 +1,249 @@
+//! Locking any one of some resources.
+
+use std::{pin::pin, sync::Arc};
+
+use futures::{
+    StreamExt,
+    future::{Either, select},
+    stream::FuturesUnordered,
+};
+
+use crate::{
+    acquire::{
+        attempt::attempt_once, checked_request::CheckedRequest, waiters::Waiters, waiting::lock_waiting,
+    },
+    algorithm::attempt::HEDGE_SHARE,
+    client::{
+        asking::ask_some,
+        environment::Environment,
+        fanout::{Fanout, Heard},
+    },
+    clock::Instant,
+    config::CheckedLock,
+    error::{ConfigError, LockError},
+    lease::active_lease::Acquired,
+    node::{Answer, Operation, Vacant},
+    values::Resource,
+};
+
+/// A client that waits is in the queues of so many of them.
+const QUEUES: usize = 3;
+
+/// So many are looked at before all are.
+const SOME: usize = 64;
+
+/// So many of those that are vacant are tried, by a client that waits if it does not get one, and by
+/// one that does not.
+const TRIED: usize = 3;
+const TRIED_ONCE: usize = 8;
+
+/// So many nodes are asked which are vacant, by a client that waits if it does not hear it; the first
+/// answer counts.
+const NODES_ASKED: usize = 2;
+
+/// Some resources, any one of which is to be locked.
+///
+/// Each of them is a lock of its own, with its own votes and its own queue. A client that finds one
+/// vacant takes it as a newcomer. Otherwise it waits in the queues of a few of them, drawn at random,
+/// takes the first that it is woken for, and leaves the others.
+#[derive(Clone)]
+pub(crate) struct AnyOf {
+    pub(crate) waiters: Arc<Waiters>,
+    pub(crate) settings: CheckedLock,
+    /// To speak of all of them by.
+    pub(crate) name: Resource,
+    pub(crate) count: usize,
+    pub(crate) resource_at: Arc<dyn Fn(usize) -> Resource + Send + Sync>,
+    /// The one to begin with.
+    pub(crate) first: Option<usize>,
+}
+
+/// One of them, by its index, and its lease.
+pub(crate) type AcquiredOne = (usize, Acquired);
+
+/// The question which of some are vacant, under way.
+struct Look {
+    asked: Fanout<()>,
+    /// How many answers are still to come.
+    open: usize,
+    deadline: Instant,
+    /// Those that it asks about.
+    indices: Vec<usize>,
+}
+
+impl AnyOf {
+    /// Locks one of them, waiting as long as it takes: until one is free, or no quorum could be
+    /// asked for the quorum timeout, or the deadline.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it gives up the places in queues and rolls back attempts under way.
+    pub(crate) async fn lock(
+        &self,
+        start: Instant,
+        deadline: Option<Instant>,
+    ) -> Result<AcquiredOne, LockError> {
+        let environment = self.environment();
+        tokio::select! {
+            biased;
+            acquired = self.wait(start) => acquired,
+            () = environment.closed() => Err(LockError::Closed),
+            () = environment.until(deadline) => {
+                let waited = environment.now().saturating_duration_since(start);
+                let votes = environment.no_votes();
+                Err(LockError::TimedOut { resource: self.name.clone(), waited, votes })
+            }
+        }
+    }
+
+    /// Tries once: `None` if all of them are taken.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`attempt_once`].
+    pub(crate) async fn try_lock(&self) -> Result<Option<AcquiredOne>, LockError> {
+        tokio::select! {
+            biased;
+            acquired = self.try_vacant(false) => acquired,
+            () = self.environment().closed() => Err(LockError::Closed),
+        }
+    }
+
+    async fn wait(&self, start: Instant) -> Result<AcquiredOne, LockError> {
+        let environment = self.environment();
+        let mut settings = self.settings;
+        match self.try_vacant(true).await {
+            Ok(Some(acquired)) => return Ok(acquired),
+            Ok(None) => {}
+            // Others of them may do better, in what is left of the time.
+            Err(error) => {
+                let took = environment.now().saturating_duration_since(start);
+                if took >= settings.quorum_timeout {
+                    return Err(error);
+                }
+                settings.quorum_timeout -= took;
+            }
+        }
+        let waits: FuturesUnordered<_> = environment
+            .some_of(self.count, QUEUES)
+            .into_iter()
+            .map(|index| async move {
+                let taken = self.checked(index, settings)?.taken();
+                Ok((index, lock_waiting(&self.waiters, &taken, start, None).await?))
+            })
+            .collect();
+        match select(pin!(first_of(waits)), pin!(self.look_again())).await {
+            Either::Left((Some(acquired), _)) => acquired,
+            Either::Left((None, looks)) => Ok(looks.await),
+            Either::Right((acquired, _)) => Ok(acquired),
+        }
+    }
+
+    /// Looks now and then whether one is vacant in whose queue it does not wait, at more and more of
+    /// them.
+    async fn look_again(&self) -> AcquiredOne {
+        let environment = self.environment();
+        if self.count <= QUEUES {
+            return std::future::pending().await;
+        }
+        let pacing = self.settings.pacing;
+        let (mut poll, mut most) = (pacing.first_poll.max(pacing.floor), SOME);
+        loop {
+            environment.clock.sleep_until(environment.now() + poll.mul_f64(0.5 + environment.jitter())).await;
+            let look = self.look(environment.some_of(self.count, most), 1, true);
+            if let Ok(Some(acquired)) = self.try_found(look, TRIED).await {
+                return acquired;
+            }
+            poll = poll.saturating_mul(2).min(pacing.longest_poll).max(pacing.floor);
+            most = most.saturating_mul(2);
+        }
+    }
+
+    /// Tries the first, and looks at some of the others meanwhile; then tries those that are vacant,
+    /// and if there are none, looks at all of them.
+    async fn try_vacant(&self, waits: bool) -> Result<Option<AcquiredOne>, LockError> {
+        let environment = self.environment();
+        let drawn = environment.some_of(self.count, SOME);
+        let Some(first) = self.first.or_else(|| drawn.first().copied()) else { return Ok(None) };
+        let (nodes, tried) = if waits { (NODES_ASKED, TRIED) } else { (environment.nodes.len(), TRIED_ONCE) };
+        let others = |indices: Vec<usize>| indices.into_iter().filter(|index| *index != first).collect();
+        let look = self.look(others(drawn), nodes, waits);
+        if let Some(acquired) = self.attempt(first).await? {
+            return Ok(Some(acquired));
+        }
+        if let Some(acquired) = self.try_found(look, tried).await? {
+            return Ok(Some(acquired));
+        }
+        if self.count <= SOME {
+            return Ok(None);
+        }
+        let all = self.look(others(environment.some_of(self.count, self.count)), nodes, waits);
+        self.try_found(all, tried).await
+    }
+
+    /// Tries so many of those that a look has found vacant.
+    async fn try_found(&self, look: Look, most: usize) -> Result<Option<AcquiredOne>, LockError> {
+        for index in look.found(self.environment(), most).await {
+            if let Some(acquired) = self.attempt(index).await? {
+                return Ok(Some(acquired));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Asks so many nodes which of these are vacant; where it will wait, others are let go first.
+    fn look(&self, indices: Vec<usize>, nodes: usize, waits: bool) -> Look {
+        let environment = self.environment();
+        let deadline = environment.now() + self.settings.rules.node_timeout / HEDGE_SHARE;
+        let nodes = environment.some_of(environment.nodes.len(), if indices.is_empty() { 0 } else { nodes });
+        let resources = indices.iter().map(|index| (self.resource_at)(*index)).collect();
+        let most = u32::try_from(TRIED_ONCE).unwrap_or(u32::MAX);
+        let vacant = Operation::Vacant(Vacant { resources, most, even_marked: !waits });
+        Look { open: nodes.len(), asked: ask_some(environment, nodes, vacant, deadline), deadline, indices }
+    }
+
+    async fn attempt(&self, index: usize) -> Result<Option<AcquiredOne>, LockError> {
+        let checked = self.checked(index, self.settings)?;
+        let outcome = attempt_once(self.environment(), &checked).await;
+        Ok(outcome.of_only_attempt(self.environment(), &checked)?.map(|acquired| (index, acquired)))
+    }
+
+    fn checked(&self, index: usize, settings: CheckedLock) -> Result<CheckedRequest, ConfigError> {
+        CheckedRequest::new([(self.resource_at)(index)].into(), settings)
+    }
+
+    fn environment(&self) -> &Environment {
+        &self.waiters.environment
+    }
+}
+
+impl Look {
+    /// Which are vacant, up to so many, by the first node that says so; none if no node does.
+    async fn found(mut self, environment: &Environment, most: usize) -> Vec<usize> {
+        while self.open > 0 {
+            match self.asked.next(&*environment.clock, self.deadline).await {
+                Heard::Answer { answer: Answer::Vacant(vacant), .. } => {
+                    let found = vacant.into_iter().filter_map(|index| self.indices.get(index).copied());
+                    return found.take(most).collect();
+                }
+                Heard::Answer { .. } => self.open -= 1,
+                Heard::Silence => break,
+            }
+        }
+        Vec::new()
+    }
+}
+
+/// The first that is acquired, or the last error if none is; `None` if there are none at all.
+async fn first_of(
+    mut waits: FuturesUnordered<impl Future<Output = Result<AcquiredOne, LockError>>>,
+) -> Option<Result<AcquiredOne, LockError>> {
+    let mut failed = None;
+    while let Some(done) = waits.next().await {
+        if done.is_ok() {
+            return Some(done);
+        }
+        failed = Some(done);
+    }
+    failed
+}

@@ -1,0 +1,155 @@
+//! A request to lock any one of some resources.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use futures::future::{BoxFuture, FutureExt};
+use tracing::{Instrument, field::Empty};
+
+use crate::{
+    acquire::{
+        any_of::{AcquiredOne, AnyOf},
+        overseer::oversee,
+    },
+    client::asking::{ask_operation, hear_all},
+    config::LockOptions,
+    error::{ConfigError, LockError},
+    lock::{client::Client, guard::LockGuard, lock_call::LockCall, lock_request::Locked},
+    node::{Answer, Operation, Resources, Vacant},
+    observer::{CallEnd, Mode},
+    values::{Resource, Vote},
+};
+
+/// A request to lock any one of some resources of one quorum: those of an [`AnyOf`](super::AnyOf), or
+/// the slots of a [`Semaphore`](super::Semaphore).
+#[derive(Clone, Debug)]
+pub(super) struct Choice {
+    pub(super) client: Arc<Client>,
+    pub(super) offered: Result<Offered, ConfigError>,
+    pub(super) settings: LockOptions,
+}
+
+/// The resources to choose from; there is at least one.
+#[derive(Clone)]
+pub(super) struct Offered {
+    /// To speak of all of them by.
+    pub(super) name: Resource,
+    pub(super) count: usize,
+    pub(super) resource_at: Arc<dyn Fn(usize) -> Resource + Send + Sync>,
+}
+
+/// One of them, by its index, and its lease.
+type LockedOne = (usize, LockGuard);
+
+impl Choice {
+    /// Locks one of them, the first if it can be had, waiting at most so long.
+    pub(super) async fn lock(
+        &self,
+        first: Option<usize>,
+        wait: Option<Duration>,
+    ) -> Result<LockedOne, LockError> {
+        let start = self.client.environment.now();
+        let deadline = wait.map(|wait| start + wait);
+        let work = |any: AnyOf| async move { any.lock(start, deadline).await.map(Some) }.boxed();
+        loop {
+            if let Some(locked) = self.call("lock", first, work).await? {
+                return Ok(locked);
+            }
+        }
+    }
+
+    /// Tries once: `None` if others have all of them.
+    pub(super) async fn try_lock(&self, first: Option<usize>) -> Result<Option<LockedOne>, LockError> {
+        let work = |any: AnyOf| async move { any.try_lock().await }.boxed();
+        self.call("try_lock", first, work).await
+    }
+
+    /// How many a quorum says are vacant.
+    pub(super) async fn vacant(&self) -> Result<usize, LockError> {
+        let environment = &*self.client.environment;
+        if environment.is_closed() {
+            return Err(LockError::Closed);
+        }
+        let Offered { name, count, resource_at } = self.offered.clone()?;
+        let settings = self.settings.check(&environment.settings)?;
+        let resources = (0..count).map(|index| resource_at(index)).collect();
+        let most = u32::try_from(count).unwrap_or(u32::MAX);
+        let vacant = Operation::Vacant(Vacant { resources, most, even_marked: true });
+        let deadline = environment.now() + settings.rules.node_timeout;
+        let answers = hear_all(environment, ask_operation(environment, vacant, deadline), deadline).await;
+        let mut nodes = vec![0; count];
+        let mut answered = 0;
+        for answer in &answers {
+            let Answer::Vacant(vacant) = answer else { continue };
+            answered += 1;
+            for index in vacant {
+                if let Some(nodes) = nodes.get_mut(*index) {
+                    *nodes += 1;
+                }
+            }
+        }
+        let needed = environment.settings.electorate.needed();
+        if answered < needed {
+            let votes = environment.votes(answers.iter().map(Vote::from));
+            return Err(LockError::NoQuorum { resource: name, needed, votes });
+        }
+        Ok(nodes.into_iter().filter(|nodes| *nodes >= needed).count())
+    }
+
+    /// Does this, and begins anew if it was taken back because nobody polled it.
+    async fn call(
+        &self,
+        name: &'static str,
+        first: Option<usize>,
+        work: impl Fn(AnyOf) -> BoxFuture<'static, Result<Option<AcquiredOne>, LockError>>,
+    ) -> Result<Option<LockedOne>, LockError> {
+        let any = self.checked(first)?;
+        let environment = &*self.client.environment;
+        let resources: Resources = [any.name.clone()].into();
+        let mode = Mode::of(&resources);
+        let span = tracing::debug_span!(
+            "any_of", call = name, resource = %any.name, ?mode, owner = Empty, token = Empty
+        );
+        let mut call = LockCall::begin(environment, &resources);
+        let done = loop {
+            let work = work(any.clone()).instrument(span.clone());
+            if let Some(done) = oversee(&self.client.waiters, &resources, work).await {
+                break done;
+            }
+        };
+        let locked = done.map(|acquired| {
+            acquired.map(|(index, acquired)| {
+                let guard = LockGuard::new(Arc::clone(&self.client), self.client.leases.adopt(acquired));
+                (index, Locked { guard, end: CallEnd::Acquired })
+            })
+        });
+        call.ended(locked.as_ref().map(|locked| locked.as_ref().map(|(_, locked)| locked)));
+        Ok(locked?.map(|(index, locked)| {
+            span.record("owner", tracing::field::display(locked.guard.owner()));
+            span.record("token", tracing::field::display(locked.guard.fencing_token()));
+            (index, locked.guard)
+        }))
+    }
+
+    fn checked(&self, first: Option<usize>) -> Result<AnyOf, LockError> {
+        let environment = &*self.client.environment;
+        if environment.settings.is_read_only() {
+            return Err(ConfigError::ReadOnly.into());
+        }
+        if environment.is_closed() {
+            return Err(LockError::Closed);
+        }
+        let Offered { name, count, resource_at } = self.offered.clone()?;
+        let settings = self.settings.check(&environment.settings)?;
+        let waiters = Arc::clone(&self.client.waiters);
+        Ok(AnyOf { waiters, settings, name, count, resource_at, first })
+    }
+}
+
+impl fmt::Debug for Offered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Offered")
+            .field("name", &self.name)
+            .field("count", &self.count)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,234 @@
+//! Semaphores, and locks on any one of several resources.
+
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use futures::{FutureExt, future::join_all};
+
+use super::{NONE, client, locked_nodes, pass, server, thaw_all};
+use crate::{
+    LockOptions, MemoryCluster, Permit, Quorum,
+    error::{ConfigError, LockError, LossReason, NodeError},
+    node::memory::Behaviour,
+};
+
+const TTL: Duration = Duration::from_secs(30);
+
+fn slots(permits: &[Permit]) -> BTreeSet<usize> {
+    permits.iter().map(Permit::slot).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_are_so_many_permits_for_all_clients_and_each_has_a_slot() {
+    let cluster = MemoryCluster::new(3);
+    let (one, other) = (client(&cluster), client(&cluster));
+    let [mine, theirs] = [&one, &other].map(|quorum| quorum.semaphore("s", 3));
+    let mut permits = vec![mine.acquire().await.unwrap(), theirs.acquire().await.unwrap()];
+    assert_eq!(mine.available().await.unwrap(), 1);
+    permits.push(mine.try_acquire().await.unwrap().unwrap());
+    assert_eq!(slots(&permits), BTreeSet::from([0, 1, 2]));
+    assert_eq!(theirs.available().await.unwrap(), 0);
+    assert!(mine.try_acquire().await.unwrap().is_none() && theirs.try_acquire().await.unwrap().is_none());
+    let mut waiting = Box::pin(theirs.acquire());
+    assert!((&mut waiting).now_or_never().is_none());
+    let released = permits.remove(0);
+    let (slot, token) = (released.slot(), released.fencing_token());
+    released.unlock().await.unwrap();
+    let next = waiting.await.unwrap();
+    assert_eq!(next.slot(), slot);
+    assert_eq!(next.slot_token().slot, slot);
+    assert!(next.slot_token().token > token);
+    drop((permits, next));
+    pass(Duration::from_millis(2)).await;
+    assert_eq!(locked_nodes(&cluster), NONE);
+    assert_eq!(mine.available().await.unwrap(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_tasks_of_many_clients_are_all_served_and_leave_nothing() {
+    let cluster = MemoryCluster::new(3);
+    let quorums: Vec<Quorum> = (0..5).map(|_| client(&cluster)).collect();
+    for permits in [1, 3, 7] {
+        let (held, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let work = quorums.iter().flat_map(|quorum| [quorum; 6]).map(|quorum| async {
+            let semaphore = quorum.semaphore("s", permits);
+            for _ in 0..3 {
+                let permit = semaphore.acquire().await.unwrap();
+                most.fetch_max(held.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                pass(Duration::from_millis(5)).await;
+                assert!(permit.is_valid());
+                held.fetch_sub(1, Ordering::SeqCst);
+            }
+        });
+        join_all(work).await;
+        assert_eq!(most.into_inner(), permits as usize);
+        pass(Duration::from_millis(10)).await;
+        assert_eq!(locked_nodes(&cluster), NONE);
+        assert_eq!(quorums[0].semaphore("s", permits).available().await.unwrap(), permits as usize);
+    }
+}
+
+/// Where there is nobody to be asked for another, or nobody answers, nothing is waited for.
+#[tokio::test(start_paused = true)]
+async fn a_try_that_is_refused_says_so_at_once() {
+    let cluster = MemoryCluster::new(5);
+    let (one, other) = (client(&cluster), client(&cluster));
+    for permits in [1, 40] {
+        let mine = one.semaphore("s", permits);
+        let held = join_all((0..permits).map(|_| mine.acquire())).await;
+        for down in [3, 4] {
+            server(&cluster, down).behave(Behaviour::Failing(NodeError::Unreachable("down".into())));
+        }
+        let start = tokio::time::Instant::now();
+        assert!(other.semaphore("s", permits).try_acquire().await.unwrap().is_none());
+        assert!(start.elapsed() < Duration::from_millis(20), "{:?}", start.elapsed());
+        thaw_all(&cluster);
+        drop(held);
+        pass(Duration::from_secs(1)).await;
+    }
+}
+
+/// A node in quarantine does not know what is held, so it does not say what is vacant.
+#[tokio::test(start_paused = true)]
+async fn what_nodes_have_forgotten_is_not_available() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    let semaphore = quorum.semaphore("s", 4);
+    let permit = semaphore.acquire().await.unwrap();
+    for node in [0, 1] {
+        server(&cluster, node).forget();
+    }
+    let unknown = semaphore.available().await.unwrap_err();
+    assert!(matches!(unknown, LockError::NoQuorum { .. }), "{unknown:?}");
+    drop(permit);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_dropped_or_too_late_leaves_no_place_in_any_queue() {
+    let cluster = MemoryCluster::new(3);
+    let (one, other) = (client(&cluster), client(&cluster));
+    let semaphore = one.semaphore("s", 2);
+    let permits = [semaphore.acquire().await.unwrap(), semaphore.acquire().await.unwrap()];
+    let theirs = other.semaphore("s", 2);
+    let late = theirs.try_acquire_for(Duration::from_secs(1)).await.unwrap_err();
+    let LockError::TimedOut { resource, waited, .. } = late else { panic!("{late:?}") };
+    assert_eq!((resource.to_string().as_str(), waited), ("s", Duration::from_secs(1)));
+    tokio::select! {
+        _ = theirs.acquire() => panic!("there is no permit"),
+        () = pass(Duration::from_secs(1)) => {}
+    }
+    drop(permits);
+    pass(Duration::from_millis(2)).await;
+    assert_eq!(semaphore.available().await.unwrap(), 2, "nobody is queued");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_slot_that_was_released_last_is_tried_first() {
+    let cluster = MemoryCluster::new(3);
+    let semaphore = client(&cluster).semaphore("s", 1000);
+    let slot = semaphore.acquire().await.unwrap().slot();
+    for _ in 0..5 {
+        assert_eq!(semaphore.acquire().await.unwrap().slot(), slot);
+    }
+    let done = semaphore.run(async |lease, slot| (lease.fencing_token(), slot)).await.unwrap();
+    assert!(done.unlock.is_ok());
+    assert_eq!((done.value.0, done.value.1.slot), (done.value.1.token, slot));
+    assert_eq!(semaphore.acquire().await.unwrap().slot(), slot);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_permit_of_a_process_that_is_gone_ends_with_its_ttl_and_the_process_is_told() {
+    let cluster = MemoryCluster::new(3);
+    let (one, other) = (client(&cluster), client(&cluster));
+    let fixed = LockOptions::new().ttl(TTL).without_renewal();
+    let gone = one.semaphore("s", 1).options(fixed).acquire().await.unwrap();
+    let start = tokio::time::Instant::now();
+    let next = other.semaphore("s", 1).acquire().await.unwrap();
+    assert!(start.elapsed() < TTL + Duration::from_secs(1), "{:?}", start.elapsed());
+    assert_eq!(gone.lost().await.reason, LossReason::Expired);
+    assert!(gone.unlock().await.is_err());
+    assert!(next.is_valid(), "a late unlock takes nothing from the next");
+    pass(TTL * 3).await;
+    assert!(next.is_valid(), "it is renewed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_smaller_number_of_permits_leaves_those_beyond_it_to_end() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    let (many, few) = (quorum.semaphore("s", 3), quorum.semaphore("s", 1));
+    let mut permits = Vec::new();
+    for _ in 0..3 {
+        permits.push(many.acquire().await.unwrap());
+    }
+    assert!(few.try_acquire().await.unwrap().is_none());
+    permits.retain(|permit| permit.slot() > 0);
+    assert_eq!(few.acquire().await.unwrap().slot(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn numbers_of_permits_that_cannot_be_are_refused() {
+    let quorum = client(&MemoryCluster::new(1));
+    for given in [0, 1_025] {
+        let refused = quorum.semaphore("s", given).acquire().await.unwrap_err();
+        assert_eq!(refused, LockError::Config(ConfigError::Permits { given, most: 1_024 }));
+    }
+    assert!(quorum.semaphore("s", 1_024).acquire().await.is_ok());
+    let nothing = quorum.any_of([""; 0]).lock().await.unwrap_err();
+    assert_eq!(nothing, LockError::Config(ConfigError::EmptyGroup));
+    let names: Vec<String> = (0..65).map(|name| name.to_string()).collect();
+    let refused = quorum.any_of(&names).try_lock().await.unwrap_err();
+    assert_eq!(refused, LockError::Config(ConfigError::GroupTooLarge { given: 65, most: 64 }));
+    let twice = quorum.any_of(["a", "b", "a"]).lock().await.unwrap_err();
+    assert!(matches!(twice, LockError::Config(ConfigError::DuplicateResource { .. })), "{twice:?}");
+    quorum.shutdown().await;
+    assert_eq!(quorum.semaphore("s", 1).try_acquire().await.unwrap_err(), LockError::Closed);
+    assert_eq!(quorum.semaphore("s", 1).available().await.unwrap_err(), LockError::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_of_several_is_the_lock_of_one_of_them() {
+    let cluster = MemoryCluster::new(3);
+    let (one, other) = (client(&cluster), client(&cluster));
+    let any = one.any_of(["a", "b", "c"]);
+    let held = [other.red_lock("a").lock().await.unwrap(), other.red_lock("c").lock().await.unwrap()];
+    let guard = any.lock().await.unwrap();
+    assert_eq!(guard.resource().to_string(), "b");
+    assert!(other.red_lock("b").try_lock().await.unwrap().is_none());
+    assert!(any.try_lock().await.unwrap().is_none());
+    let mut waiting = Box::pin(any.lock());
+    assert!((&mut waiting).now_or_never().is_none());
+    pass(Duration::from_secs(1)).await;
+    drop(held);
+    let next = waiting.await.unwrap();
+    assert!(["a", "c"].contains(&next.resource().to_string().as_str()));
+    drop((guard, next));
+    pass(Duration::from_millis(2)).await;
+    assert_eq!(locked_nodes(&cluster), NONE);
+}
+
+/// It waits for three of them, and looks whether another is vacant.
+#[tokio::test(start_paused = true)]
+async fn a_slot_in_whose_queue_nobody_waits_is_found_vacant() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    let semaphore = quorum.semaphore("s", 40);
+    for _ in 0..5 {
+        let mut permits = Vec::new();
+        for _ in 0..40 {
+            permits.push(semaphore.try_acquire().await.unwrap().expect("a vacant one is found"));
+        }
+        let other = client(&cluster);
+        let theirs = other.semaphore("s", 40);
+        let mut waiting = Box::pin(theirs.acquire());
+        assert!((&mut waiting).now_or_never().is_none());
+        pass(Duration::from_secs(1)).await;
+        drop(permits.pop());
+        let start = tokio::time::Instant::now();
+        drop(waiting.await.unwrap());
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    }
+}

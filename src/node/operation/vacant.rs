@@ -1,0 +1,41 @@
+//! To look for vacant resources: tell which of some nobody has, or waits for.
+
+use redis::Value;
+
+use crate::{
+    node::{
+        operation::{Abstention, Answer, Arguments, Operate, Said, wire},
+        parameters::QuorumParameters,
+    },
+    values::Resource,
+};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Vacant {
+    pub(crate) resources: Vec<Resource>,
+    /// How many are told, at most.
+    pub(crate) most: u32,
+    /// Whether those are, too, at which newcomers let others go first.
+    pub(crate) even_marked: bool,
+}
+
+impl Operate for Vacant {
+    fn resources(&self) -> &[Resource] {
+        &self.resources
+    }
+
+    fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
+        arguments.name("vacant", self.resources.len()).number(self.most).number(self.even_marked);
+    }
+
+    fn decode(&self, said: Said<'_>) -> Option<Answer> {
+        match said {
+            Said::Tagged(b"vacant", indices) => {
+                let index = |value: &Value| wire::index(&self.resources, value);
+                indices.iter().map(index).collect::<Option<_>>().map(Answer::Vacant)
+            }
+            Said::Tagged(b"abstains", fields) => Abstention::read(fields).map(Answer::Abstains),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Semaphores: how many permits are in use, and how long one takes.
+
+use std::sync::{Arc, Mutex};
+
+use super::*;
+use crate::sim::{Campaign, Schedules};
+
+/// What came of a semaphore that many clients use again and again.
+#[derive(Debug)]
+struct Usage {
+    /// How much of the permits was in use, on average.
+    in_use: f64,
+    /// How many round trips it took to get a permit, on average.
+    round_trips: f64,
+    /// How many were granted, at most, between the call and the grant of another.
+    most_before: usize,
+}
+
+/// Five nodes, a round trip of one millisecond, a fault from the first moment on, if any. Each client
+/// holds its permit for ten of them, and then rests for as many as this, on average.
+fn usage(permits: u32, clients: usize, rest: f64, fault: Option<Fault>, lasts: Duration) -> Usage {
+    let mut schedule = Schedule::calm(1, 5, clients);
+    schedule.latency = Latency::between(micros(500), micros(500));
+    let schedule = fault.into_iter().fold(schedule, |schedule, fault| schedule.with(Duration::ZERO, fault));
+    let calls = Arc::new(Mutex::new(Vec::new()));
+    let report = Simulation::new(schedule).horizon(10 * lasts).budget(u64::MAX).run(|client| {
+        let calls = Arc::clone(&calls);
+        async move {
+            let semaphore = quorum(&client).semaphore("s", permits);
+            #[expect(clippy::disallowed_methods, reason = "a millisecond of tokio's is a microsecond here")]
+            let start = tokio::time::Instant::now();
+            let now = || start.elapsed().div_f64(1_000.0);
+            client.sleep(micros(client.random(0) % 10_000)).await;
+            for number in (1..).take_while(|_| now() < lasts) {
+                let drawn = (client.random(number) % 1_000_000) as f64 / 1e6;
+                client.sleep(millis(1).mul_f64(-(1.0 - drawn).ln() * rest)).await;
+                let begun = now();
+                let permit = semaphore.acquire().await.unwrap();
+                calls.lock().unwrap().push((begun, now()));
+                client.sleep(millis(10)).await;
+                drop(permit);
+            }
+        }
+    });
+    assert_keeps(&report, &Promises::ALL);
+    let calls = std::mem::take(&mut *calls.lock().unwrap());
+    let calls: Vec<_> = calls.into_iter().filter(|(begun, _)| (lasts / 2..lasts).contains(begun)).collect();
+    let waited: Duration = calls.iter().map(|(begun, granted)| *granted - *begun).sum();
+    let between = |(begun, granted): &(Duration, Duration)| {
+        calls.iter().filter(|(_, other)| (*begun..*granted).contains(other)).count()
+    };
+    // Each permit was in use for ten milliseconds.
+    let most = f64::from(permits) * 0.5 * lasts.as_secs_f64();
+    Usage {
+        in_use: calls.len() as f64 * 0.01 / most,
+        round_trips: waited.as_secs_f64() * 1_000.0 / calls.len() as f64,
+        most_before: calls.iter().map(between).max().unwrap(),
+    }
+}
+
+fn frozen() -> Option<Fault> {
+    Some(Fault::Hang { node: 0, lasts: 600 * SECOND })
+}
+
+#[test]
+fn s72_a_permit_takes_little_more_than_a_round_trip_where_some_are_free() {
+    for fault in [None, frozen()] {
+        let usage = usage(10, 12, 10.0, fault.clone(), 4 * SECOND);
+        eprintln!("{fault:?}: {usage:?}");
+        assert!((0.5..0.65).contains(&usage.in_use), "{usage:?}");
+        assert!(usage.round_trips < if fault.is_some() { 2.0 } else { 1.5 }, "{usage:?}");
+    }
+}
+
+#[test]
+fn s72_where_all_are_wanted_most_are_in_use_and_nobody_is_left_behind() {
+    for (permits, clients) in [(4, 6), (4, 40), (10, 15), (10, 100), (100, 150)] {
+        for fault in [None, frozen()] {
+            let usage = usage(permits, clients, 0.0, fault.clone(), SECOND);
+            eprintln!("{permits} permits, {clients} clients, {fault:?}: {usage:?}");
+            assert!(usage.in_use > 0.8, "{usage:?}");
+            if fault.is_none() {
+                assert!(usage.most_before <= 2 * clients, "{usage:?}");
+            }
+        }
+    }
+}
+
+/// Whatever the schedules tolerate, no slot has two holders at a time, its tokens grow, and nothing
+/// is left of anybody.
+#[test]
+fn s73_there_are_never_more_permits_than_slots_under_tolerated_faults() {
+    let cases = (Schedules::tolerated().strategy(), 1_u32..4);
+    let found = Campaign::new(400).seed(22).run(&cases, |(schedule, permits)| {
+        let permits = *permits;
+        let report = Simulation::new(schedule.clone()).horizon(600 * SECOND).run(move |client| async move {
+            let semaphore = quorum(&client).semaphore("s", permits);
+            for number in 0..3 {
+                client.sleep(micros(client.random(number) % 2_000_000)).await;
+                if let Ok(permit) = semaphore.try_acquire_for(20 * SECOND).await {
+                    client.sleep(micros(client.random(number + 9) % 3_000_000)).await;
+                    drop(permit);
+                }
+            }
+        });
+        report.check(&schedule.promises(DRIFT, RestartGuard::PerConnection)).map(|()| report)
+    });
+    let summary = found.unwrap_or_else(|failure| panic!("{failure:?}"));
+    eprintln!("{summary:?}");
+    assert!(summary.grants > 1_000, "{summary:?}");
+}

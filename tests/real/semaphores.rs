@@ -1,0 +1,90 @@
+//! Semaphores on real servers.
+
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::{Duration, Instant},
+};
+
+use futures::future::join_all;
+use redquorum::LockOptions;
+use redquorum_tests::{Cluster, eventually};
+
+use super::servers::{SOON, client};
+
+const PERMITS: u32 = 4;
+
+#[tokio::test]
+async fn sixteen_clients_never_have_a_fifth_permit_though_a_server_stops_and_all_of_them_are_served() {
+    let cluster = Cluster::start(5).await;
+    let clients = join_all((0..16).map(|_| client(&cluster))).await;
+    let (held, most, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    let work = clients.iter().map(|quorum| async {
+        let semaphore = quorum.semaphore("s", PERMITS);
+        for _ in 0..12 {
+            let permit = semaphore.acquire().await.unwrap();
+            assert!(permit.slot() < PERMITS as usize);
+            most.fetch_max(held.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            permit.ensure().unwrap();
+            held.fetch_sub(1, Ordering::SeqCst);
+            permit.unlock().await.unwrap();
+            if done.fetch_add(1, Ordering::SeqCst) == 60 {
+                cluster.servers()[0].freeze().await;
+            }
+        }
+    });
+    join_all(work).await;
+    cluster.servers()[0].thaw().await;
+    assert_eq!(most.into_inner(), PERMITS as usize);
+    eventually(SOON, "every slot is free", async || {
+        clients[0].semaphore("s", PERMITS).available().await.unwrap() == PERMITS as usize
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_semaphore_of_a_thousand_is_found_full_and_what_is_released_is_found_vacant() {
+    let cluster = Cluster::start(3).await;
+    let (one, other) = (client(&cluster).await, client(&cluster).await);
+    let semaphore = one.semaphore("s", 1_024);
+    let acquired = join_all((0..1_024).map(|_| semaphore.acquire())).await;
+    let mut permits: Vec<_> = acquired.into_iter().map(Result::unwrap).collect();
+    let theirs = other.semaphore("s", 1_024);
+    assert!(theirs.try_acquire().await.unwrap().is_none());
+    assert_eq!(theirs.available().await.unwrap(), 0);
+    let released = permits.swap_remove(700);
+    let slot = released.slot();
+    released.unlock().await.unwrap();
+    let found = Instant::now();
+    assert_eq!(theirs.acquire().await.unwrap().slot(), slot);
+    assert!(found.elapsed() < SOON, "{:?}", found.elapsed());
+}
+
+#[tokio::test]
+async fn names_with_braces_have_slots() {
+    let cluster = Cluster::start(3).await;
+    let quorum = client(&cluster).await;
+    for name in ["{test}:abc", "{a}", "a}b{"] {
+        let semaphore = quorum.semaphore(name, 2);
+        let permits = [semaphore.acquire().await.unwrap(), semaphore.acquire().await.unwrap()];
+        assert!(semaphore.try_acquire().await.unwrap().is_none());
+        drop(permits);
+    }
+}
+
+/// One of them is a key of some other kind, which no quorum locks.
+#[tokio::test]
+async fn a_resource_that_cannot_be_locked_keeps_nobody_from_the_others() {
+    let cluster = Cluster::start(3).await;
+    let (one, other) = (client(&cluster).await, client(&cluster).await);
+    for server in cluster.servers() {
+        server.command(&["SET", "a", "a string"]).await;
+    }
+    let held = other.red_lock("b").lock().await.unwrap();
+    let patience = Duration::from_millis(500);
+    let any = one.any_of(["a", "b"]).options(LockOptions::new().quorum_timeout(patience));
+    let mut waiting = Box::pin(any.lock());
+    assert!(tokio::time::timeout(patience * 3, &mut waiting).await.is_err(), "somebody has the other");
+    drop(held);
+    assert_eq!(waiting.await.unwrap().resource().to_string(), "b");
+}
