@@ -16,6 +16,9 @@ use crate::{
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct LockView {
     resource: String,
+    /// Which slot of it, if it is a semaphore.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slot: Option<u32>,
     /// The resource as people read it.
     #[serde(skip)]
     name: String,
@@ -85,12 +88,20 @@ impl LockView {
         };
         Self {
             resource: String::from_utf8_lossy(resource).into_owned(),
+            slot: None,
             name: name::shown(OsStr::from_bytes(resource)),
             state,
             needed: found.needed(),
             holder: matches!(state, ShownState::Held | ShownState::Shared).then(holder),
             nodes: found.nodes().map(NodeLockView::new).collect(),
         }
+    }
+
+    /// The same, of a slot of a semaphore.
+    pub(crate) fn of_slot(semaphore: &[u8], slot: u32, found: &Inspection) -> Self {
+        let view = Self::new(semaphore, found);
+        let name = format!("slot {slot} of {}", view.name);
+        Self { slot: Some(slot), name, ..view }
     }
 
     /// Whether every node has said that nobody holds it.
@@ -270,6 +281,7 @@ mod tests {
         let holder = Holder { owner: Some(OWNER.to_owned()), holds: 1, remaining_ms: Some(24_800.0) };
         let nodes = (1..=5).map(|number| node(number, (number < 5).then(|| holder.clone())));
         LockView {
+            slot: None,
             resource: "nightly-report".to_owned(),
             name: "nightly-report".to_owned(),
             state: ShownState::Held,

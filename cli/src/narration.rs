@@ -31,26 +31,27 @@ const INTERVAL: Duration = Duration::from_secs(2);
 /// How long a node may take to answer on a connection of ours.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Says who holds the first of these names that anybody holds, on the line that is shown and to
-/// `-v`; and that too few nodes vote for any lock, to everybody. For as long as it is polled. It
-/// only looks, so the lock that is waited for does not notice.
+/// Says who holds the first of these names that anybody holds, if that is to be shown, on the line
+/// for it and to `-v`; and that too few nodes vote for any lock, to everybody. For as long as it is
+/// polled. It only looks, so the lock that is waited for does not notice.
 pub(crate) async fn narrate(
     waiting: &Waiting,
     quorum: &Quorum,
     names: &[OsString],
+    shows_holder: bool,
     messages: &Messages,
 ) -> Infallible {
     let mut teller = Teller::default();
     let mut holder = None;
     stopwatch::pause(BEFORE).await;
-    let first = look(waiting, quorum, names, &mut holder);
+    let first = look(waiting, quorum, names, shows_holder, &mut holder);
     let (mut shortage, ()) = tokio::join!(first, stopwatch::pause(AT_FIRST - BEFORE));
     loop {
         if let Some(message) = teller.hear(shortage) {
             messages.notice(&message);
         }
         stopwatch::pause(INTERVAL).await;
-        shortage = look(waiting, quorum, names, &mut holder).await;
+        shortage = look(waiting, quorum, names, shows_holder, &mut holder).await;
     }
 }
 
@@ -59,6 +60,7 @@ async fn look(
     waiting: &Waiting,
     quorum: &Quorum,
     names: &[OsString],
+    shows_holder: bool,
     holder: &mut Option<String>,
 ) -> Option<Shortage> {
     for name in names {
@@ -67,7 +69,7 @@ async fn look(
         if shortage.is_some() {
             return shortage;
         }
-        if let Some(owner) = found.ok().and_then(|found| holder_of(&found)) {
+        if let Some(owner) = found.ok().filter(|_| shows_holder).and_then(|found| holder_of(&found)) {
             let resource = name::shown(name);
             waiting.say(format!("waiting for {resource}, held by {owner}"));
             if holder.as_ref() != Some(&owner) {

@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// A client that waits is in the queues of so many of them.
-const QUEUES: usize = 3;
+pub(crate) const QUEUES: usize = 3;
 
 /// So many are looked at before all are.
 const SOME: usize = 64;
@@ -56,6 +56,8 @@ pub(crate) struct AnyOf {
     pub(crate) resource_at: Arc<dyn Fn(usize) -> Resource + Send + Sync>,
     /// The one to begin with.
     pub(crate) first: Option<usize>,
+    /// In so many queues it waits.
+    pub(crate) queues: usize,
 }
 
 /// One of them, by its index, and its lease.
@@ -125,7 +127,7 @@ impl AnyOf {
             }
         }
         let waits: FuturesUnordered<_> = environment
-            .some_of(self.count, QUEUES)
+            .some_of(self.count, self.queues)
             .into_iter()
             .map(|index| async move {
                 let taken = self.checked(index, settings)?.taken();
@@ -143,7 +145,7 @@ impl AnyOf {
     /// them.
     async fn look_again(&self) -> AcquiredOne {
         let environment = self.environment();
-        if self.count <= QUEUES {
+        if self.count <= self.queues {
             return std::future::pending().await;
         }
         let pacing = self.settings.pacing;

@@ -4,7 +4,7 @@ use std::{ops::Deref, time::Duration};
 
 use crate::{
     LockOptions, RunOutput, SlotToken, Unlocked, Verification,
-    blocking::{Lease, runtime::Runtime},
+    blocking::{Lease, RedLock, runtime::Runtime},
     error::{LockError, RenewError, UnlockError},
 };
 
@@ -62,6 +62,16 @@ impl Semaphore {
         self.runtime.wait(self.semaphore.acquire()).map(|permit| self.permit(permit))
     }
 
+    /// Acquires so many permits, waiting until it has them all; see [`crate::Semaphore::acquire_many`].
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Semaphore::acquire_many`].
+    pub fn acquire_many(&self, permits: u32) -> Result<Vec<Permit>, LockError> {
+        let acquired = self.runtime.wait(self.semaphore.acquire_many(permits))?;
+        Ok(acquired.into_iter().map(|permit| self.permit(permit)).collect())
+    }
+
     /// Acquires a permit if that takes no longer than `wait`.
     ///
     /// # Errors
@@ -100,6 +110,11 @@ impl Semaphore {
     /// As [`crate::Semaphore::available`].
     pub fn available(&self) -> Result<usize, LockError> {
         self.runtime.wait(self.semaphore.available())
+    }
+
+    /// The lock that is one of its slots; see [`crate::Semaphore::slot`].
+    pub fn slot(&self, index: usize) -> RedLock {
+        RedLock::new(self.semaphore.slot(index), self.runtime.clone())
     }
 
     fn permit(&self, permit: crate::Permit) -> Permit {

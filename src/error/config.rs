@@ -36,6 +36,48 @@ pub enum ConfigError {
         /// How many are possible.
         most: u32,
     },
+    /// A slot that a semaphore does not have.
+    #[error("slot {given}: a semaphore with {permits} permits has slots from 0 to {}", permits - 1)]
+    Slot {
+        /// Which slot was given.
+        given: usize,
+        /// How many permits there are.
+        permits: usize,
+    },
+    /// More permits at once than there are, or than may be had.
+    #[error("{given} permits at once were wanted: this semaphore gives at least 1, and at most {most}")]
+    PermitsAtOnce {
+        /// How many were wanted.
+        given: u32,
+        /// How many are possible.
+        most: u32,
+    },
+    /// A latch that nobody opens, or too many.
+    #[error("a latch for {given} arrivals: it takes at least 1 to open one, and at most {most}")]
+    LatchCount {
+        /// How many arrivals were given.
+        given: u32,
+        /// How many are possible.
+        most: u32,
+    },
+    /// A latch that is kept for too short a time, or too long.
+    #[error("a latch that is kept for {given:?}: that is possible for {least:?} to {most:?}")]
+    LatchKept {
+        /// What was given.
+        given: Duration,
+        /// The shortest time.
+        least: Duration,
+        /// The longest time.
+        most: Duration,
+    },
+    /// The id of an arrival is empty, or too long.
+    #[error("the id of an arrival is {given} bytes long: it has at least 1, and at most {most}")]
+    Arrival {
+        /// How long it is.
+        given: usize,
+        /// How long it may be.
+        most: usize,
+    },
     /// More nodes than a quorum can count.
     #[error("{given} nodes were given: at most {most} make a quorum")]
     TooManyNodes {

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
+    acquire::any_of::QUEUES,
     config::LockOptions,
     error::{ConfigError, LockError, RunError},
     lock::{
@@ -47,7 +48,14 @@ pub struct AnyOf {
 impl AnyOf {
     pub(crate) fn new<R: AsRef<[u8]>>(client: Arc<Client>, resources: impl IntoIterator<Item = R>) -> Self {
         let resources: Result<Vec<_>, _> = resources.into_iter().map(Resource::new).collect();
-        Self { choice: Choice { client, offered: offered(resources), settings: LockOptions::new() } }
+        Self {
+            choice: Choice {
+                client,
+                offered: offered(resources),
+                settings: LockOptions::new(),
+                queues: QUEUES,
+            },
+        }
     }
 
     /// Sets these options; what they leave open stays as it was.

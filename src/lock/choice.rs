@@ -26,6 +26,8 @@ pub(super) struct Choice {
     pub(super) client: Arc<Client>,
     pub(super) offered: Result<Offered, ConfigError>,
     pub(super) settings: LockOptions,
+    /// In so many queues one waits who finds none vacant.
+    pub(super) queues: usize,
 }
 
 /// The resources to choose from; there is at least one.
@@ -141,7 +143,7 @@ impl Choice {
         let Offered { name, count, resource_at } = self.offered.clone()?;
         let settings = self.settings.check(&environment.settings)?;
         let waiters = Arc::clone(&self.client.waiters);
-        Ok(AnyOf { waiters, settings, name, count, resource_at, first })
+        Ok(AnyOf { waiters, settings, name, count, resource_at, first, queues: self.queues })
     }
 }
 

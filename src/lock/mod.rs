@@ -18,6 +18,7 @@ mod multi_guard;
 mod multi_lock;
 mod node_inspection;
 mod owner;
+mod permits;
 mod quorum;
 mod red_lock;
 mod rw_lock;

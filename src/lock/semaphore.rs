@@ -8,6 +8,7 @@ use std::{
 };
 
 use crate::{
+    acquire::any_of::QUEUES,
     config::LockOptions,
     error::{ConfigError, LockError, RenewError, RunError, UnlockError},
     lease::Unlocked,
@@ -17,6 +18,7 @@ use crate::{
         closure::{self, RunOutput},
         guard::{LockGuard, Verification},
         lease::Lease,
+        red_lock::RedLock,
     },
     mutex::lock,
     node::names,
@@ -39,13 +41,13 @@ const MOST: u32 = 1_024;
 ///
 /// A client that finds no slot free waits in the queues of three slots, drawn at random, or of all if there
 /// are fewer, and now and then looks whether another is free. Between those that wait for the same
-/// slots the order is that of [`RedLock::lock`](crate::RedLock::lock). Between those that wait for
+/// slots the order is that of [`RedLock::lock`]. Between those that wait for
 /// different slots there is none: with more slots than three, one that comes later may be served
 /// earlier, again and again.
 ///
-/// Nobody re-enters a permit, nor is there a call for several permits at once: two clients that take
-/// one after the other may wait for each other. Nobody but its holder ends a permit; a lock's
-/// [`max_hold`](LockOptions::max_hold) bounds it.
+/// Nobody re-enters a permit. Two clients that take one permit after the other may wait for each
+/// other: [`acquire_many`](Semaphore::acquire_many) is for those. A lock's
+/// [`max_hold`](LockOptions::max_hold) bounds how long a permit is had.
 ///
 /// Keep the semaphore, rather than make a new one for each permit: it begins with the slot that was
 /// released last, which is most often free.
@@ -66,7 +68,7 @@ const MOST: u32 = 1_024;
 #[derive(Clone, Debug)]
 #[must_use = "a semaphore does nothing until `acquire`, `try_acquire` or `try_acquire_for` is called"]
 pub struct Semaphore {
-    choice: Choice,
+    pub(super) choice: Choice,
     slots: Slots,
 }
 
@@ -115,7 +117,7 @@ impl Semaphore {
     pub(crate) fn new(client: Arc<Client>, name: Result<Resource, ConfigError>, permits: u32) -> Self {
         let offered = name.and_then(|name| offered(name, permits));
         let next = client.environment.some_of(permits as usize, 1).first().copied().unwrap_or_default();
-        let choice = Choice { client, offered, settings: LockOptions::new() };
+        let choice = Choice { client, offered, settings: LockOptions::new(), queues: QUEUES };
         Self { choice, slots: Arc::new(Mutex::new(FirstSlots { released: Vec::new(), next })) }
     }
 
@@ -134,11 +136,11 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// As [`RedLock::lock`](crate::RedLock::lock); [`ConfigError::Permits`] beside.
+    /// As [`RedLock::lock`]; [`ConfigError::Permits`] beside.
     ///
     /// # Cancel safety
     ///
-    /// As [`RedLock::lock`](crate::RedLock::lock), at each of the slots.
+    /// As [`RedLock::lock`], at each of the slots.
     pub async fn acquire(&self) -> Result<Permit, LockError> {
         let locked = self.choice.lock(self.first(), None).await?;
         Ok(self.permit(locked))
@@ -163,7 +165,7 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// As [`RedLock::try_lock`](crate::RedLock::try_lock); [`ConfigError::Permits`] beside.
+    /// As [`RedLock::try_lock`]; [`ConfigError::Permits`] beside.
     ///
     /// # Cancel safety
     ///
@@ -172,15 +174,15 @@ impl Semaphore {
         Ok(self.choice.try_lock(self.first()).await?.map(|locked| self.permit(locked)))
     }
 
-    /// As [`RedLock::run`](crate::RedLock::run), with a permit; the closure is told its slot, too.
+    /// As [`RedLock::run`], with a permit; the closure is told its slot, too.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::run`](crate::RedLock::run).
+    /// As [`RedLock::run`].
     ///
     /// # Cancel safety
     ///
-    /// As [`RedLock::run`](crate::RedLock::run).
+    /// As [`RedLock::run`].
     pub async fn run<T>(
         &self,
         work: impl AsyncFnOnce(Lease, SlotToken) -> T,
@@ -205,6 +207,18 @@ impl Semaphore {
     /// It changes nothing.
     pub async fn available(&self) -> Result<usize, LockError> {
         self.choice.vacant().await
+    }
+
+    /// The lock that is one of its slots, to be [inspected](RedLock::inspect) or
+    /// [unlocked by force](RedLock::force_unlock).
+    ///
+    /// A slot that is not below the number of permits is an error of its first use.
+    pub fn slot(&self, index: usize) -> RedLock {
+        let slot = self.choice.offered.clone().and_then(|Offered { count, resource_at, .. }| {
+            let slot = (index < count).then(|| resource_at(index));
+            slot.ok_or(ConfigError::Slot { given: index, permits: count })
+        });
+        RedLock::new(Arc::clone(&self.choice.client), slot).options(self.choice.settings)
     }
 
     fn first(&self) -> Option<usize> {

@@ -24,6 +24,7 @@ const TOMBSTONE: &str = "redquorum:gone:";
 // Always in braces: `a` and `{a}` are two elections, and have two queues and two marks. A waiter for
 // one must not keep the other from anybody.
 const SLOT: &str = "redquorum:slot:{";
+const MANY: &str = "redquorum:many:{";
 const READERS: &str = "redquorum:readers:{";
 const LEADER: &str = "redquorum:leader:{";
 const QUEUE: &str = "redquorum:queue:{";
@@ -62,6 +63,11 @@ pub(crate) fn spell_out(script: &str) -> String {
 pub(crate) fn slot(semaphore: &Resource, index: usize) -> Resource {
     let name = [SLOT.as_bytes(), semaphore.as_bytes(), format!("}}:{index}").as_bytes()].concat();
     Resource::internal(name)
+}
+
+/// The lock of whose turn it is to acquire several permits of a semaphore.
+pub(crate) fn many(semaphore: &Resource) -> Resource {
+    Resource::internal(in_braces(MANY, semaphore))
 }
 
 /// The name of a waiter that waits to share a resource.

@@ -131,7 +131,7 @@ impl Elect {
         tokio::select! {
             biased;
             leadership = election.campaign() => Ok(leadership?),
-            never = narrate(&waiting, quorum, resources, &app.messages) => match never {},
+            never = narrate(&waiting, quorum, resources, true, &app.messages) => match never {},
         }
     }
 

@@ -9,7 +9,7 @@ use std::{
 
 use clap::Args;
 use console::Term;
-use redquorum::{RedLock, Unlocked};
+use redquorum::{Quorum, RedLock, Unlocked, inspection::Inspection};
 use serde::Serialize;
 
 use crate::{app::App, counted::counted, exit::Exit, failure::Failure, lock_view::LockView, table};
@@ -24,6 +24,9 @@ use crate::{app::App, counted::counted, exit::Exit, failure::Failure, lock_view:
 pub(crate) struct ForceUnlock {
     /// What is locked
     name: OsString,
+    /// End what has this slot of a semaphore instead
+    #[arg(long, value_name = "NUMBER")]
+    slot: Option<u32>,
     /// Do not ask
     #[arg(short, long)]
     yes: bool,
@@ -75,11 +78,10 @@ impl ForceUnlock {
             ));
         }
         let settings = app.settings()?;
-        let resource = self.name.as_bytes();
         // What only looks makes no node a member of a quorum.
         let shown = app.with_quorum_of(&settings, settings.builder().read_only(), async |quorum| {
-            let lock = quorum.red_lock(resource);
-            let before = LockView::new(resource, &lock.inspect().await?);
+            let lock = self.lock(quorum);
+            let before = self.view(&lock.inspect().await?);
             if before.is_free_everywhere() {
                 let done = Done { before, was_unlocked: false, confirmed: Vec::new(), open: Vec::new() };
                 app.output.print(&done)?;
@@ -91,7 +93,7 @@ impl ForceUnlock {
                     return Err(Failure::new(Exit::Declined, "nothing was unlocked"));
                 }
                 // The answer is about whom was shown, and may have taken a while.
-                let now = LockView::new(resource, &lock.inspect().await?);
+                let now = self.view(&lock.inspect().await?);
                 if !now.has_no_other_holder_than(&before) {
                     let conclusion = now.conclusion();
                     let message = format!(
@@ -103,7 +105,25 @@ impl ForceUnlock {
             Ok(Some(before))
         });
         let Some(before) = shown.await? else { return Ok(Exit::Success) };
-        app.with_quorum(&settings, async |quorum| unlock(app, &quorum.red_lock(resource), before).await).await
+        app.with_quorum(&settings, async |quorum| unlock(app, &self.lock(quorum), before).await).await
+    }
+}
+
+impl ForceUnlock {
+    fn lock(&self, quorum: &Quorum) -> RedLock {
+        let name = self.name.as_bytes();
+        match self.slot {
+            None => quorum.red_lock(name),
+            Some(slot) => quorum.semaphore(name, slot.saturating_add(1)).slot(slot as usize),
+        }
+    }
+
+    fn view(&self, found: &Inspection) -> LockView {
+        let name = self.name.as_bytes();
+        match self.slot {
+            None => LockView::new(name, found),
+            Some(slot) => LockView::of_slot(name, slot, found),
+        }
     }
 }
 

@@ -17,6 +17,9 @@ use crate::{app::App, exit::Exit, failure::Failure, lock_view::LockView};
 pub(crate) struct Inspect {
     /// What is locked
     name: OsString,
+    /// Show the slots of a semaphore instead, so many of them, one after the other
+    #[arg(short = 'n', long, value_name = "COUNT")]
+    permits: Option<u32>,
 }
 
 impl Inspect {
@@ -29,8 +32,16 @@ impl Inspect {
         let settings = app.settings()?;
         app.with_quorum_of(&settings, settings.builder().read_only(), async |quorum| {
             let resource = self.name.as_bytes();
-            let found = quorum.red_lock(resource).inspect().await?;
-            app.output.print(&LockView::new(resource, &found))?;
+            let Some(permits) = self.permits else {
+                let found = quorum.red_lock(resource).inspect().await?;
+                app.output.print(&LockView::new(resource, &found))?;
+                return Ok(Exit::Success);
+            };
+            let semaphore = quorum.semaphore(resource, permits);
+            for slot in 0..permits.max(1) {
+                let found = semaphore.slot(slot as usize).inspect().await?;
+                app.output.print(&LockView::of_slot(resource, slot, &found))?;
+            }
             Ok(Exit::Success)
         })
         .await

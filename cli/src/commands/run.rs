@@ -7,10 +7,14 @@ use std::{
 };
 
 use clap::Args;
-use redquorum::{MultiLock, MultiLockGuard, Quorum, error::UnlockError};
+use redquorum::{
+    MultiLock, MultiLockGuard, Permit, Quorum, Semaphore,
+    error::{LockError, UnlockError},
+};
 
 use crate::{
     app::App,
+    counted::counted,
     duration,
     exit::Exit,
     failure::Failure,
@@ -31,6 +35,10 @@ use crate::{
 /// gives the lock back when the command has ended. The command finds REDQUORUM_RESOURCE (the names,
 /// one to a line) and REDQUORUM_FENCING_TOKEN in its environment. Signals are passed on to it, and
 /// its exit status is passed back.
+///
+/// With -n, so many of these commands run at a time under the name, from wherever they are started,
+/// each in a slot of its own, from 0: REDQUORUM_SLOT. Tokens grow for each slot, and those of two
+/// slots say nothing of each other.
 #[derive(Args, Debug)]
 pub(crate) struct Run {
     /// What to lock; several are locked together, all or none
@@ -39,6 +47,9 @@ pub(crate) struct Run {
     /// Share it with others that do, instead of having it alone
     #[arg(long)]
     shared: bool,
+    /// Let so many run at a time, instead of one: 1 to 1024, the same wherever the name is used
+    #[arg(short = 'n', long, value_name = "COUNT", conflicts_with = "shared")]
+    permits: Option<u32>,
     /// How long the nodes keep the lock without a renewal [default: the file's, or 30s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     ttl: Option<Duration>,
@@ -61,6 +72,46 @@ pub(crate) struct Run {
     command: Vec<OsString>,
 }
 
+/// What a command is to run under.
+enum Wanted {
+    Lock(MultiLock),
+    Permit(Semaphore),
+}
+
+/// What a command runs under.
+enum Held {
+    Lock(MultiLockGuard),
+    Permit(Permit),
+}
+
+impl Wanted {
+    /// Waits at most so long, or without limit.
+    async fn take(&self, wait: Option<Duration>) -> Result<Held, LockError> {
+        Ok(match (self, wait) {
+            (Self::Lock(lock), None) => Held::Lock(lock.lock().await?),
+            (Self::Lock(lock), Some(wait)) => Held::Lock(lock.try_lock_for(wait).await?),
+            (Self::Permit(semaphore), None) => Held::Permit(semaphore.acquire().await?),
+            (Self::Permit(semaphore), Some(wait)) => Held::Permit(semaphore.try_acquire_for(wait).await?),
+        })
+    }
+
+    async fn try_once(&self) -> Result<Option<Held>, LockError> {
+        Ok(match self {
+            Self::Lock(lock) => lock.try_lock().await?.map(Held::Lock),
+            Self::Permit(semaphore) => semaphore.try_acquire().await?.map(Held::Permit),
+        })
+    }
+}
+
+impl Held {
+    async fn unlock(self) -> Result<(), UnlockError> {
+        match self {
+            Self::Lock(guard) => guard.unlock().await.map(drop),
+            Self::Permit(permit) => permit.unlock().await.map(drop),
+        }
+    }
+}
+
 impl Run {
     /// Takes the lock, runs the command, and gives the lock back when it has ended.
     ///
@@ -70,6 +121,9 @@ impl Run {
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let settings = app.settings()?;
         let rule = self.rule(&settings)?;
+        if self.permits.is_some() && self.names.len() > 1 {
+            return Err(Failure::usage("-n is for one name: a semaphore is no member of a group"));
+        }
         // A command that does not wait for long does not wait for nodes any longer.
         let short_wait = self.wait.filter(|wait| *wait < settings.connect_timeout());
         let builder = settings.builder_within(self.quorum_timeout.or(short_wait));
@@ -78,10 +132,13 @@ impl Run {
             let guard = tokio::select! {
                 biased;
                 signal = signals.end(&app.messages) => return Ok(Exit::Signal(signal as u8)),
-                guard = self.take(quorum, settings.votes_needed(), app) => guard?,
+                taken = self.take(quorum, settings.votes_needed(), app) => taken?,
             };
             let job = Job { command: &self.command, variables: self.variables(&guard), rule };
-            let ended = job.run(&guard, &mut signals, app).await?;
+            let ended = match &guard {
+                Held::Lock(guard) => job.run(guard, &mut signals, app).await?,
+                Held::Permit(permit) => job.run(permit, &mut signals, app).await?,
+            };
             self.give_back(guard, ended, app).await
         })
         .await
@@ -97,31 +154,31 @@ impl Run {
         Marks::new(ttl, self.kill_after).map(|marks| Rule::new(self.on_loss, marks)).map_err(Failure::usage)
     }
 
-    fn lock(&self, quorum: &Quorum) -> MultiLock {
-        let names = self.names.iter().map(|name| name.as_bytes());
-        let lock = quorum.multi_lock(names).options(super::lock_options(self.ttl, self.quorum_timeout));
-        if self.shared { lock.shared() } else { lock }
+    fn lock(&self, quorum: &Quorum) -> Wanted {
+        let options = super::lock_options(self.ttl, self.quorum_timeout);
+        if let (Some(permits), Some(name)) = (self.permits, self.names.first()) {
+            return Wanted::Permit(quorum.semaphore(name.as_bytes(), permits).options(options));
+        }
+        let lock = quorum.multi_lock(self.names.iter().map(|name| name.as_bytes())).options(options);
+        Wanted::Lock(if self.shared { lock.shared() } else { lock })
     }
 
-    async fn take(&self, quorum: &Quorum, votes_needed: usize, app: &App) -> Result<MultiLockGuard, Failure> {
+    async fn take(&self, quorum: &Quorum, votes_needed: usize, app: &App) -> Result<Held, Failure> {
         let lock = self.lock(quorum);
         match self.wait {
             Some(Duration::ZERO) => {
-                let held = || Failure::new(Exit::Held, format!("somebody else holds {}", self.shown()));
-                lock.try_lock().await?.ok_or_else(held)
+                let held = || Failure::new(Exit::Held, self.taken());
+                lock.try_once().await?.ok_or_else(held)
             }
             wait => {
                 let waiting = Waiting::show(&app.messages, format!("waiting for {}", self.shown()));
-                let locking = async {
-                    match wait {
-                        None => lock.lock().await,
-                        Some(wait) => lock.try_lock_for(wait).await,
-                    }
-                };
+                // Of many holders, none is the one that is waited for.
+                let shows_holder = self.permits.is_none();
+                let narrating = narrate(&waiting, quorum, &self.names, shows_holder, &app.messages);
                 tokio::select! {
                     biased;
-                    guard = locking => guard.map_err(|error| Failure::waited(error, votes_needed)),
-                    never = narrate(&waiting, quorum, &self.names, &app.messages) => match never {},
+                    held = lock.take(wait) => held.map_err(|error| Failure::waited(error, votes_needed)),
+                    never = narrating => match never {},
                 }
             }
         }
@@ -129,22 +186,33 @@ impl Run {
 
     /// What the command finds in its environment: one token, as several names of one quorum are one
     /// lease.
-    fn variables(&self, guard: &MultiLockGuard) -> Vec<(&'static str, OsString)> {
+    fn variables(&self, held: &Held) -> Vec<(&'static str, OsString)> {
         let names: Vec<&[u8]> = self.names.iter().map(|name| name.as_bytes()).collect();
-        let token = self.names.first().and_then(|name| guard.token_of(name.as_bytes()));
+        let (token, slot) = match held {
+            Held::Lock(guard) => (self.names.first().and_then(|name| guard.token_of(name.as_bytes())), None),
+            Held::Permit(permit) => (Some(permit.slot_token().token), Some(permit.slot())),
+        };
         let token = token.map_or_else(OsString::new, |token| token.to_string().into());
         let names = OsString::from_vec(names.join(&b'\n'));
-        vec![("REDQUORUM_RESOURCE", names), ("REDQUORUM_FENCING_TOKEN", token)]
+        let slot = slot.map(|slot| ("REDQUORUM_SLOT", slot.to_string().into()));
+        [("REDQUORUM_RESOURCE", names), ("REDQUORUM_FENCING_TOKEN", token)].into_iter().chain(slot).collect()
     }
 
-    async fn give_back(&self, guard: MultiLockGuard, ended: Ended, app: &App) -> Result<Exit, Failure> {
+    fn taken(&self) -> String {
+        match self.permits {
+            None => format!("somebody else holds {}", self.shown()),
+            Some(permits) => format!("{} of {} in use", counted(permits as usize, "permit"), self.shown()),
+        }
+    }
+
+    async fn give_back(&self, guard: Held, ended: Ended, app: &App) -> Result<Exit, Failure> {
         let unlocked = guard.unlock().await;
         if ended.is_stopped {
             let message = format!("the command was stopped: the lease on {} could not be kept", self.shown());
             return Err(Failure::new(Exit::LeaseLost, message));
         }
         match unlocked {
-            Ok(_) => Ok(ended.exit),
+            Ok(()) => Ok(ended.exit),
             // It has been told already.
             Err(UnlockError::LeaseLost { .. }) if self.on_loss == OnLoss::Ignore => Ok(ended.exit),
             Err(error @ UnlockError::LeaseLost { .. }) => Err(Failure::new(Exit::LeaseLost, error)),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redquorum::{Leadership, MultiLockGuard};
+use redquorum::{Leadership, MultiLockGuard, Permit};
 
 /// A lease, as long as it is valid: that of a lock, or of a leader.
 pub(crate) trait Lease {
@@ -20,6 +20,16 @@ impl Lease for MultiLockGuard {
 
     async fn expiring_within(&self, left: Duration) {
         self.expiring_within(left).await;
+    }
+}
+
+impl Lease for Permit {
+    fn left(&self) -> Duration {
+        self.remaining()
+    }
+
+    async fn expiring_within(&self, left: Duration) {
+        redquorum::Lease::expiring_within(self, left).await;
     }
 }
 

@@ -4,7 +4,7 @@ use futures::future::join_all;
 use redquorum_tests::Cluster;
 
 use super::{
-    redquorum::{code, output, run, stderr},
+    redquorum::{code, output, plainly, run, stderr, stdout},
     scratch::Scratch,
 };
 
@@ -49,4 +49,65 @@ async fn runs_that_share_a_name_run_together_and_one_that_does_not_runs_alone() 
     for run in [one, other, last] {
         assert_eq!(code(&run), 0, "{}", stderr(&run));
     }
+}
+
+/// Each counts those at work in a file, which it locks for the moment of counting.
+#[tokio::test]
+async fn of_two_hundred_runs_of_sixteen_processes_no_more_work_at_a_time_than_there_are_permits() {
+    const PERMITS: usize = 4;
+    let cluster = Cluster::start(3).await;
+    let scratch = Scratch::new();
+    let [at_work, seen, slots] = ["at_work", "seen", "slots"].map(|name| scratch.file(name));
+    std::fs::write(&at_work, "0\n").unwrap();
+    let change = |by: &str| {
+        format!(
+            "flock {at_work} sh -c 'n=$(($(cat {at_work}) {by})); echo $n > {at_work}; echo $n >> {seen}'"
+        )
+    };
+    let script = format!("{}; echo $REDQUORUM_SLOT >> {slots}; sleep 0.01; {}", change("+ 1"), change("- 1"));
+    let process = async || {
+        for _ in 0..13 {
+            let run = output(run(&cluster, &["-n", "4", "job"], &script)).await;
+            assert_eq!(code(&run), 0, "{}", stderr(&run));
+        }
+    };
+    join_all((0..16).map(|_| process())).await;
+    let counts: Vec<usize> =
+        scratch.lines("seen", 2 * 16 * 13).await.iter().map(|line| line.parse().unwrap()).collect();
+    assert_eq!(counts.iter().max(), Some(&PERMITS), "{counts:?}");
+    let slots: std::collections::BTreeSet<String> =
+        scratch.lines("slots", 16 * 13).await.into_iter().collect();
+    assert_eq!(slots, ["0", "1", "2", "3"].map(str::to_owned).into());
+}
+
+#[tokio::test]
+async fn a_run_that_does_not_wait_for_a_permit_says_that_all_are_in_use() {
+    let cluster = Cluster::start(3).await;
+    let scratch = Scratch::new();
+    let [begun, end] = ["begun", "end"].map(|name| scratch.file(name));
+    let held = output(run(
+        &cluster,
+        &["-n", "1", "job"],
+        &format!("echo 1 >> {begun}; while [ ! -e {end} ]; do sleep 0.01; done"),
+    ));
+    let other = async {
+        scratch.lines("begun", 1).await;
+        let refused = output(run(&cluster, &["-n", "1", "--wait", "0", "job"], "true")).await;
+        let shown = output(plainly(&cluster, ["inspect", "-n", "1", "job"])).await;
+        let unlocked = output(plainly(&cluster, ["force-unlock", "--yes", "--slot", "0", "job"])).await;
+        std::fs::write(&end, "").unwrap();
+        (refused, shown, unlocked)
+    };
+    let (_, (refused, shown, unlocked)) = futures::future::join(held, other).await;
+    assert_eq!((code(&refused), &*stderr(&refused)), (75, "redquorum: 1 permit of job in use\n"));
+    assert!(stdout(&shown).contains("slot 0 of job is held by "), "{}", stdout(&shown));
+    assert!(stdout(&unlocked).contains("unlocked on 3 of 3 nodes"), "{}", stdout(&unlocked));
+}
+
+#[tokio::test]
+async fn permits_of_several_names_are_refused() {
+    let cluster = Cluster::start(1).await;
+    let refused = output(run(&cluster, &["-n", "4", "a", "b"], "true")).await;
+    assert_eq!(code(&refused), 64);
+    assert!(stderr(&refused).contains("-n is for one name"), "{}", stderr(&refused));
 }

@@ -232,3 +232,87 @@ async fn a_slot_in_whose_queue_nobody_waits_is_found_vacant() {
         assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn several_permits_are_had_at_once_or_none() {
+    let cluster = MemoryCluster::new(3);
+    let (one, other) = (client(&cluster), client(&cluster));
+    let (mine, theirs) = (one.semaphore("s", 4), other.semaphore("s", 4));
+    let single = theirs.acquire().await.unwrap();
+    let mut waiting = Box::pin(mine.acquire_many(4));
+    tokio::select! {
+        _ = &mut waiting => panic!("another has one"),
+        () = pass(Duration::from_secs(1)) => {}
+    }
+    assert!(theirs.try_acquire().await.unwrap().is_none(), "it keeps what it has");
+    drop(waiting);
+    pass(Duration::from_millis(5)).await;
+    assert_eq!(mine.available().await.unwrap(), 3, "and gives it back");
+    let mut waiting = Box::pin(mine.acquire_many(4));
+    tokio::select! {
+        _ = &mut waiting => panic!("another has one"),
+        () = pass(Duration::from_secs(1)) => {}
+    }
+    drop(single);
+    let permits = waiting.await.unwrap();
+    assert_eq!(slots(&permits), BTreeSet::from([0, 1, 2, 3]));
+    drop(permits);
+    pass(Duration::from_millis(5)).await;
+    assert_eq!(locked_nodes(&cluster), NONE, "nobody has a turn any more");
+}
+
+/// Each wants more than half, so that two that keep what they have would wait for ever.
+#[tokio::test(start_paused = true)]
+async fn those_who_want_several_do_not_wait_for_each_other() {
+    let cluster = MemoryCluster::new(3);
+    let clients: Vec<Quorum> = (0..6).map(|_| client(&cluster)).collect();
+    let (held, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let work = clients.iter().zip([7, 1, 8, 10, 1, 6]).map(|(quorum, wanted)| {
+        let (held, most) = (&held, &most);
+        async move {
+            let semaphore = quorum.semaphore("s", 10);
+            for _ in 0..5 {
+                let permits = semaphore.acquire_many(wanted).await.unwrap();
+                assert_eq!(slots(&permits).len(), wanted as usize);
+                most.fetch_max(
+                    held.fetch_add(permits.len(), Ordering::SeqCst) + permits.len(),
+                    Ordering::SeqCst,
+                );
+                pass(Duration::from_millis(5)).await;
+                assert!(permits.iter().all(|permit| permit.is_valid()));
+                held.fetch_sub(permits.len(), Ordering::SeqCst);
+            }
+        }
+    });
+    let start = tokio::time::Instant::now();
+    join_all(work).await;
+    assert!(most.into_inner() <= 10);
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+}
+
+/// The first permits run out while the last is waited for, so they are acquired anew.
+#[tokio::test(start_paused = true)]
+async fn all_of_several_permits_are_valid_when_they_are_handed_out() {
+    let cluster = MemoryCluster::new(3);
+    let (one, other) = (client(&cluster), client(&cluster));
+    let fixed = LockOptions::new().ttl(Duration::from_secs(2)).without_renewal();
+    let mine = one.semaphore("s", 3).options(fixed);
+    let theirs = other.semaphore("s", 3).acquire().await.unwrap();
+    let mut waiting = Box::pin(mine.acquire_many(3));
+    tokio::select! {
+        _ = &mut waiting => panic!("another has one"),
+        () = pass(Duration::from_secs(15)) => {}
+    }
+    drop(theirs);
+    let permits = waiting.await.unwrap();
+    assert!(permits.iter().all(|permit| permit.is_valid()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_permits_at_once_than_there_are_are_refused() {
+    let quorum = client(&MemoryCluster::new(1));
+    for (permits, given, most) in [(3, 0, 3), (3, 4, 3), (100, 65, 64)] {
+        let refused = quorum.semaphore("s", permits).acquire_many(given).await.unwrap_err();
+        assert_eq!(refused, LockError::Config(ConfigError::PermitsAtOnce { given, most }));
+    }
+}

@@ -1,0 +1,67 @@
+//! Several permits at once.
+
+use std::sync::Arc;
+
+use futures::future::try_join_all;
+
+use crate::{
+    error::{ConfigError, LockError},
+    lock::{Permit, RedLock, Semaphore},
+    node::names,
+};
+
+/// So many permits are acquired at once, at most.
+const MOST: usize = 64;
+
+impl Semaphore {
+    /// Acquires so many permits (1 to 64, and no more than there are), waiting until it has them all.
+    ///
+    /// Those who acquire several do so one after the other, in the order of
+    /// [`RedLock::lock`](crate::RedLock::lock): each keeps the permits that it has until it has as many
+    /// as it wants. So they do not wait for each other in a circle; and one that wants many delays
+    /// those behind it. Who acquires a single permit takes part as ever. A permit that is lost while
+    /// the rest is waited for is acquired anew.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire); [`ConfigError::PermitsAtOnce`] beside.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Self::acquire): what it has is given back.
+    pub async fn acquire_many(&self, permits: u32) -> Result<Vec<Permit>, LockError> {
+        let offered = self.choice.offered.clone()?;
+        let (wanted, most) = (permits as usize, MOST.min(offered.count));
+        if wanted == 0 || wanted > most {
+            let most = u32::try_from(most).unwrap_or(u32::MAX);
+            return Err(ConfigError::PermitsAtOnce { given: permits, most }.into());
+        }
+        // It is kept for as long as the permits take.
+        let mut settings = self.choice.settings;
+        (settings.is_fixed, settings.max_hold) = (false, None);
+        let turn =
+            RedLock::new(Arc::clone(&self.choice.client), Ok(names::many(&offered.name))).options(settings);
+        loop {
+            let turn = turn.lock().await?;
+            tokio::select! {
+                biased;
+                acquired = self.collect(wanted) => return acquired,
+                // Another collects by now: two that keep what they have might wait for each other.
+                _ = turn.lost() => {}
+            }
+        }
+    }
+
+    async fn collect(&self, wanted: usize) -> Result<Vec<Permit>, LockError> {
+        // In three queues, the last ones would mostly wait for what the first ones have.
+        let mut each = self.clone();
+        each.choice.queues = MOST;
+        let mut permits = Vec::with_capacity(wanted);
+        while permits.len() < wanted {
+            let missing = (permits.len()..wanted).map(|_| each.acquire());
+            permits.extend(try_join_all(missing).await?);
+            permits.retain(|permit: &Permit| permit.is_valid());
+        }
+        Ok(permits)
+    }
+}
