@@ -133,6 +133,7 @@ mod clock;
 mod config;
 mod election;
 pub mod error;
+mod latch;
 mod lease;
 mod lock;
 #[cfg(feature = "metrics")]
@@ -175,6 +176,7 @@ pub use crate::node::redis::Tls;
 pub use crate::{
     config::LockOptions,
     election::{Election, Leader, Leadership, Observation},
+    latch::Latch,
     lease::Unlocked,
     lock::{
         AnyOf, Lease, LockGuard, MultiLock, MultiLockGuard, Owner, Permit, Quorum, QuorumBuilder, RedLock,

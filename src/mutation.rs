@@ -108,6 +108,12 @@ pub(crate) enum Mutation {
     MarkRunsOut,
     /// Tasks share the lease of a reader of their client whenever they come.
     JoinAtAnyTime,
+    /// Who waits for a latch passes as soon as it knows of enough arrivals.
+    OpenUnseen,
+    /// A node counts how often somebody arrives at a latch.
+    CountArrivals,
+    /// A node counts permits of a semaphore, whichever slots they have.
+    CountPermits,
     /// A downgrade may be won after the write lease is over.
     DowngradeTooLate,
 }

@@ -19,6 +19,7 @@ mod real {
     mod groups;
     mod guard;
     mod inspection;
+    mod latches;
     mod metrics;
     mod readers;
     mod redisson;

@@ -73,6 +73,7 @@
 mod any_of;
 mod election;
 mod guard;
+mod latch;
 mod leadership;
 mod lease;
 mod multi_guard;
@@ -89,6 +90,7 @@ pub use self::{
     any_of::AnyOf,
     election::Election,
     guard::LockGuard,
+    latch::Latch,
     leadership::Leadership,
     lease::Lease,
     multi_guard::MultiLockGuard,

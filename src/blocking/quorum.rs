@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     MemoryCluster, QuorumBuilder, Shutdown,
-    blocking::{AnyOf, Election, MultiLock, RedLock, RwLock, Semaphore, runtime::Runtime},
+    blocking::{AnyOf, Election, Latch, MultiLock, RedLock, RwLock, Semaphore, runtime::Runtime},
     error::{AdmissionError, ConnectError},
     lock::Initialized,
 };
@@ -123,6 +123,14 @@ impl Quorum {
     /// A name or a number that cannot be is an error of the first use.
     pub fn semaphore(&self, name: impl AsRef<[u8]>, permits: u32) -> Semaphore {
         Semaphore::new(self.quorum.semaphore(name, permits), self.runtime.clone())
+    }
+
+    /// A latch that so many arrivals open (1 to 1,024), with the quorum's settings; nothing is sent
+    /// yet.
+    ///
+    /// A name or a count that cannot be is an error of the first use.
+    pub fn latch(&self, name: impl AsRef<[u8]>, count: u32) -> Latch {
+        Latch::new(self.quorum.latch(name, count), self.runtime.clone())
     }
 
     /// The lock of any one of several resources, with the quorum's settings; nothing is sent yet.

@@ -11,3 +11,4 @@ pub(crate) mod in_flight_counter;
 pub(crate) mod queue_node;
 pub(crate) mod queues;
 pub(crate) mod surroundings;
+pub(crate) mod wake;

@@ -12,11 +12,10 @@ use futures::{
     future::poll_fn,
     stream::{BoxStream, Stream, StreamExt, unfold},
 };
-use tokio::sync::Notify;
 
 use crate::{
     acquire::checked_request::CheckedRequest,
-    client::environment::Environment,
+    client::{environment::Environment, wake::Wake},
     clock::Instant,
     election::{
         Leader,
@@ -25,7 +24,7 @@ use crate::{
     lock::client::Client,
     mutation::{self, Mutation},
     mutex,
-    node::{Listener, Notice, Proclamation, Subscription, names},
+    node::{Proclamation, Subscription, names},
     values::Resource,
 };
 
@@ -72,7 +71,7 @@ pub struct Observation {
 struct LeaderObserver {
     client: Arc<Client>,
     checked: CheckedRequest,
-    notifier: Arc<LeaderNotifier>,
+    wake: Arc<Wake>,
     /// At every node: no change goes unnoticed while they stand. Releases are not listened to, as
     /// they show nobody.
     _subscriptions: Vec<Subscription>,
@@ -83,11 +82,6 @@ struct LeaderObserver {
     poll_at: Instant,
     poll: Duration,
 }
-
-/// Wakes the observer when a node gives notice. It keeps one notification until the observer takes
-/// it.
-#[derive(Debug, Default)]
-struct LeaderNotifier(Notify);
 
 impl Observation {
     pub(super) fn begin(client: &Arc<Client>, checked: CheckedRequest) -> Self {
@@ -126,14 +120,14 @@ impl fmt::Debug for Observation {
 
 impl LeaderObserver {
     fn begin(client: Arc<Client>, checked: CheckedRequest) -> Self {
-        let notifier = Arc::new(LeaderNotifier::default());
+        let wake = Arc::new(Wake::default());
         let topic = names::leader(&checked.resource);
         let nodes = client.environment.nodes.iter();
-        let subscriptions = nodes.map(|node| node.subscribe(&topic, Arc::clone(&notifier) as _)).collect();
+        let subscriptions = nodes.map(|node| node.subscribe(&topic, Arc::clone(&wake) as _)).collect();
         let now = client.environment.now();
         let poll = checked.settings.pacing.first_poll;
         let _subscriptions = subscriptions;
-        Self { client, checked, notifier, _subscriptions, last: None, not_before: now, poll_at: now, poll }
+        Self { client, checked, wake, _subscriptions, last: None, not_before: now, poll_at: now, poll }
     }
 
     /// The next change; `None` once the client is closed.
@@ -169,7 +163,7 @@ impl LeaderObserver {
         self.environment().clock.sleep_until(self.not_before).await;
         tokio::select! {
             biased;
-            () = self.notifier.0.notified() => {}
+            () = self.wake.0.notified() => {}
             () = self.environment().clock.sleep_until(self.poll_at) => {}
         }
     }
@@ -202,15 +196,5 @@ impl LeaderObserver {
 
     fn environment(&self) -> &Environment {
         &self.client.environment
-    }
-}
-
-impl Listener for LeaderNotifier {
-    /// A new subscription counts as a notice: changes before it may have gone unnoticed.
-    fn notice(&self, notice: Notice) {
-        if notice == Notice::Interrupted {
-            return;
-        }
-        self.0.notify_one();
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod admission;
 mod config;
 mod connect;
 mod election;
+mod latch;
 mod lock;
 mod run;
 
@@ -15,6 +16,7 @@ pub use self::{
     config::ConfigError,
     connect::{ConnectError, SameServer},
     election::ProclaimError,
+    latch::LatchError,
     lock::{LeaseLost, LockError, LossReason, RenewError, UnlockError},
     run::RunError,
 };

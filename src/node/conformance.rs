@@ -11,7 +11,7 @@ use crate::{
     clock::Clock,
     mutex,
     node::{
-        Answer, Listener, Node, Notice, Operation, Request, Vacant, names,
+        Answer, Latch, Listener, Node, Notice, Operation, Request, Vacant, names,
         operation::samples::{
             enqueue, inspect, lock, observe, owner, proclaim, renew, resource, said, take, unlock, withdraw,
             write_back,
@@ -81,6 +81,7 @@ pub(crate) async fn conforms(subject: &Subject) {
     readers_share_until_the_last_of_them_leaves(subject).await;
     a_reader_wakes_the_readers_behind_it_and_no_writer(subject).await;
     what_nobody_has_or_waits_for_is_vacant(subject).await;
+    a_listener_hears_once_that_a_latch_is_open(subject).await;
     a_closed_node_takes_no_locks(subject).await;
 }
 
@@ -282,6 +283,27 @@ async fn what_nobody_has_or_waits_for_is_vacant(subject: &Subject) {
     assert_eq!(subject.ask(vacant(1)).await, Answer::Vacant(vec![1]));
     subject.ask(unlock("v1", "1", true, false)).await;
     assert_eq!(subject.ask(vacant(4)).await, Answer::Vacant(vec![0, 1, 3]));
+}
+
+async fn a_listener_hears_once_that_a_latch_is_open(subject: &Subject) {
+    let ear = Arc::new(Ear::default());
+    let subscription = subject.node.subscribe(&names::latch(&resource("latch")), Arc::clone(&ear) as _);
+    ear.hears(subject, &[Notice::Subscribed]).await;
+    let tell = |is_open, arrivals: &[&str]| {
+        let arrivals = arrivals.iter().map(|arrival| arrival.as_bytes().into()).collect();
+        let (latch, ttl) = (resource("latch"), Duration::from_secs(30));
+        subject.ask(Operation::Latch(Latch { latch, count: 3, is_open, arrivals, ttl }))
+    };
+    let arrived = |names: &[&str]| Answer::Arrived(names.iter().map(|name| name.as_bytes().into()).collect());
+    assert_eq!(tell(false, &[]).await, arrived(&[]));
+    assert_eq!(tell(false, &["b", "a"]).await, arrived(&["a", "b"]));
+    assert_eq!(tell(false, &["a"]).await, arrived(&["a", "b"]));
+    assert_eq!(tell(false, &["10:\0"]).await, Answer::Open);
+    for is_open in [false, true] {
+        assert_eq!(tell(is_open, &["d"]).await, Answer::Open);
+    }
+    ear.hears(subject, &[Notice::Subscribed, Notice::Released]).await;
+    drop(subscription);
 }
 
 async fn a_closed_node_takes_no_locks(subject: &Subject) {

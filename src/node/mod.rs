@@ -27,8 +27,8 @@ pub(crate) use self::operation::{Abstention, HeldBy};
 pub use self::parameters::RestartGuard;
 pub(crate) use self::{
     operation::{
-        Answer, Downgrade, Enqueue, ForceUnlock, Holder, Init, Inspect, Inspection, LONGEST_VALUE, Lock,
-        NewNodes, Observation, Observe, Operation, Proclaim, Proclamation, Queued, READERS_SHOWN,
+        Answer, Downgrade, Enqueue, ForceUnlock, Holder, Init, Inspect, Inspection, LONGEST_VALUE, Latch,
+        Lock, NewNodes, Observation, Observe, Operation, Proclaim, Proclamation, Queued, READERS_SHOWN,
         Reconfigure, Register, Registration, Renew, Resources, Tombstone, Unlock, Vacant, Withdraw,
         WriteBack,
     },

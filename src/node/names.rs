@@ -27,6 +27,7 @@ const SLOT: &str = "redquorum:slot:{";
 const MANY: &str = "redquorum:many:{";
 const READERS: &str = "redquorum:readers:{";
 const LEADER: &str = "redquorum:leader:{";
+const LATCH: &str = "redquorum:latch:{";
 const QUEUE: &str = "redquorum:queue:{";
 const ENTRY_TTL: &str = "redquorum:entry_ttl:{";
 const WOKEN: &str = "redquorum:woken:{";
@@ -48,6 +49,7 @@ pub(crate) fn spell_out(script: &str) -> String {
         ("$READERS", READERS),
         ("$READER_SUFFIX", READER_SUFFIX),
         ("$LEADER", LEADER),
+        ("$LATCH", LATCH),
         ("$QUEUE", QUEUE),
         ("$ENTRY_TTL", ENTRY_TTL),
         ("$WOKEN", WOKEN),
@@ -63,6 +65,21 @@ pub(crate) fn spell_out(script: &str) -> String {
 pub(crate) fn slot(semaphore: &Resource, index: usize) -> Resource {
     let name = [SLOT.as_bytes(), semaphore.as_bytes(), format!("}}:{index}").as_bytes()].concat();
     Resource::internal(name)
+}
+
+/// Another slot of the semaphore that one is of; itself if it is of none.
+#[cfg(test)]
+pub(crate) fn sibling(slot: &Resource, index: usize) -> Resource {
+    match slot
+        .as_bytes()
+        .strip_prefix(SLOT.as_bytes())
+        .and_then(|name| name.iter().rposition(|byte| *byte == b'}'))
+    {
+        Some(end) => Resource::internal(
+            [&slot.as_bytes()[..SLOT.len() + end], format!("}}:{index}").as_bytes()].concat(),
+        ),
+        None => slot.clone(),
+    }
 }
 
 /// The lock of whose turn it is to acquire several permits of a semaphore.
@@ -104,6 +121,11 @@ pub(crate) fn tombstone(resource: &Resource, owner: &OwnerId) -> Vec<u8> {
 /// told.
 pub(crate) fn leader(resource: &Resource) -> Resource {
     Resource::internal(in_braces(LEADER, resource))
+}
+
+/// The key of what a node knows of a latch, which is also the topic on which it is told that it is open.
+pub(crate) fn latch(latch: &Resource) -> Resource {
+    Resource::internal(in_braces(LATCH, latch))
 }
 
 /// The topic on which one waiter in the queue of a resource is told that it is its turn.

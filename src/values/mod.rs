@@ -1,6 +1,7 @@
 //! Plain values that all layers speak of. They parse, compare and show, and know of no layer
 //! above them.
 
+mod arrivals;
 mod fence;
 mod fencing_token;
 mod fingerprint;
@@ -9,6 +10,11 @@ mod owner_id;
 mod resource;
 mod vote;
 
+pub(crate) use self::{
+    arrivals::{Arrivals, LONGEST_ARRIVAL},
+    owner_id::{OwnerIds, READERS},
+    resource::readable,
+};
 pub use self::{
     fence::{Fence, Fenced},
     fencing_token::{FencingToken, InvalidToken},
@@ -17,8 +23,4 @@ pub use self::{
     owner_id::OwnerId,
     resource::{InvalidResource, Resource},
     vote::{Refusal, Vote, Votes},
-};
-pub(crate) use self::{
-    owner_id::{OwnerIds, READERS},
-    resource::readable,
 };

@@ -224,6 +224,32 @@ fn threads_share_the_permits_of_a_semaphore_and_take_any_of_several_resources() 
 }
 
 #[test]
+fn threads_have_several_permits_at_once_and_meet_at_a_latch() {
+    finishes(|| {
+        let quorum = Quorum::in_memory(3).unwrap();
+        let semaphore = quorum.semaphore("s", 3);
+        let permits = semaphore.acquire_many(2).unwrap();
+        assert_eq!(permits.len(), 2);
+        let slot = semaphore.slot(permits[0].slot());
+        assert!(slot.try_lock().unwrap().is_none());
+        assert!(semaphore.slot(3).try_lock().is_err());
+
+        let latches: Vec<_> = (0..3).map(|_| quorum.latch("l", 3)).collect();
+        assert!(latches[0].wait_for(SHORT).is_err());
+        let meet = latches.into_iter().map(|latch| {
+            thread::spawn(move || {
+                latch.arrive().unwrap();
+                latch.wait().unwrap();
+                latch.arrived().unwrap()
+            })
+        });
+        let meet: Vec<_> = meet.collect();
+        assert!(meet.into_iter().all(|thread| thread.join().unwrap() == 3));
+        quorum.latch("l", 3).kept_for(Duration::from_secs(60)).arrive_as("late").unwrap();
+    });
+}
+
+#[test]
 fn threads_read_together_write_alone_and_go_on_from_one_to_the_other() {
     finishes(|| {
         let cluster = MemoryCluster::new(3);

@@ -16,7 +16,7 @@ const LAYERS: [&[&str]; 14] = [
     &["lease"],
     &["acquire"],
     &["lock"],
-    &["election"],
+    &["election", "latch"],
     &["bench", "blocking", "model", "sim"],
 ];
 

@@ -6,7 +6,7 @@ use redis::Value;
 
 use crate::{
     node::operation::{Holder, Inspection, Observation, Queued, Registration, wire},
-    values::{Fingerprint, NodeError, Refusal, Vote},
+    values::{Arrivals, Fingerprint, NodeError, Refusal, Vote},
 };
 
 /// A node's answer to one [`Operation`](super::Operation).
@@ -56,6 +56,12 @@ pub(crate) enum Answer {
     Observed(Observation),
     /// A look for vacant resources: which, by their indices.
     Vacant(Vec<usize>),
+    /// Latch: it is open.
+    Open,
+    /// Latch: it is not, as far as this node knows, at which these have arrived.
+    Arrived(Arrivals),
+    /// Latch: so many open it, and not as many as the client says.
+    OtherCount(u32),
     /// Registration, initialisation, reconfiguration: done.
     Registered(Registration),
     /// Initialisation: the node has metadata already.
@@ -146,6 +152,9 @@ impl From<&Answer> for Vote {
             | Answer::Proclaimed
             | Answer::Observed(_)
             | Answer::Vacant(_)
+            | Answer::Open
+            | Answer::Arrived(_)
+            | Answer::OtherCount(_)
             | Answer::Registered(_)
             | Answer::Inspected(_) => Self::Granted,
             Answer::Held(Holder { owner, remaining, .. }) => {

@@ -17,6 +17,7 @@ mod enqueue;
 mod force_unlock;
 mod init;
 mod inspect;
+mod latch;
 mod lock;
 mod observe;
 mod proclaim;
@@ -39,6 +40,7 @@ pub(crate) use self::{
     force_unlock::ForceUnlock,
     init::Init,
     inspect::{HeldBy, Inspect, Inspection, READERS_SHOWN},
+    latch::Latch,
     lock::{Holder, Lock},
     observe::{Observation, Observe},
     proclaim::{LONGEST_VALUE, Proclaim, Proclamation},
@@ -86,7 +88,7 @@ pub(crate) trait Operate {
         None
     }
 
-    /// Whether its answer may hold what a leader says of itself, which may be long.
+    /// Whether its answer may be as long as what a leader says of itself.
     fn may_show_a_value(&self) -> bool {
         false
     }
@@ -139,6 +141,7 @@ operations! {
         Proclaim in "proclaim.lua",
         Observe in "observe.lua",
         Vacant in "vacant.lua",
+        Latch in "latch.lua",
         Register in "register.lua",
         Init in "init.lua",
         Reconfigure in "reconfigure.lua",

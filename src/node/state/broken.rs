@@ -167,6 +167,25 @@ impl NodeState {
                 }
                 Ok(answer)
             }
+            (M::CountPermits, Operation::Lock(lock)) => {
+                let answer = self.execute(parameters, operation, now, subscribers);
+                let (Ok(Answer::Held(_)) | Err(Answer::Held(_))) = answer else { return answer };
+                // Any other slot will do.
+                let slots =
+                    lock.resources.iter().flat_map(|slot| (0..2).map(|other| names::sibling(slot, other)));
+                let free = slots.filter(|slot| self.held(slot, now).is_none()).take(1).collect::<Vec<_>>();
+                let counted = Lock { resources: free.into_iter().collect(), ..lock.clone() };
+                if counted.resources.is_empty() {
+                    return answer;
+                }
+                self.execute(parameters, &Operation::Lock(counted), now, subscribers)
+            }
+            (M::CountArrivals, Operation::Latch(latch)) if !latch.arrivals.is_empty() => {
+                let mut counted = latch.clone();
+                let number = self.latches.get(&latch.latch).map_or(0, |record| record.arrivals.len());
+                counted.arrivals.insert(format!("call {number}").as_bytes().into());
+                self.execute(parameters, &Operation::Latch(counted), now, subscribers)
+            }
             (M::PassTheTurn, Operation::Lock(_) | Operation::Enqueue(_)) => {
                 self.turn_marks.clear();
                 self.execute(parameters, operation, now, subscribers)

@@ -30,6 +30,7 @@ mod guard;
 mod holder_lookup;
 mod init;
 mod inspect;
+mod latch;
 mod lock;
 mod marks;
 mod observe;
@@ -52,6 +53,7 @@ mod write_back;
 #[cfg(test)]
 pub(crate) use self::{counters::LARGEST_COUNTER, wait_queue::QueueEntry};
 pub(crate) use self::{
+    latch::LatchRecord,
     readers::Readers,
     time::NodeTime,
     wait_queue::{Subscribers, WaitQueue},
@@ -74,6 +76,8 @@ pub(crate) struct NodeState {
     tombstones: BTreeMap<(Resource, OwnerId), NodeTime>,
     /// By the resource itself.
     leaders: BTreeMap<Resource, Leader>,
+    /// By the resource itself.
+    latches: BTreeMap<Resource, LatchRecord>,
     /// By the resource itself, too.
     wait_queues: BTreeMap<Resource, WaitQueue>,
     /// Until when newcomers let those go first who wait; by the resource itself.
@@ -146,6 +150,7 @@ impl NodeState {
             counters: BTreeMap::new(),
             tombstones: BTreeMap::new(),
             leaders: BTreeMap::new(),
+            latches: BTreeMap::new(),
             wait_queues: BTreeMap::new(),
             marks: BTreeMap::new(),
             turn_marks: BTreeMap::new(),
@@ -246,6 +251,9 @@ impl NodeState {
             }
             Operation::Observe(observe) => Ok(self.observe(observe, now)),
             Operation::Vacant(vacant) => self.may_vote(parameters, now).map(|()| self.vacant(vacant, now)),
+            Operation::Latch(latch) => {
+                self.may_vote(parameters, now).map(|()| self.latch(latch, now, subscribers))
+            }
             Operation::Register(register) => self.register(parameters, register, now),
             Operation::Init(init) => self.init(parameters, init, now),
             Operation::Reconfigure(reconfigure) => Ok(self.reconfigure(reconfigure, now)),
@@ -263,6 +271,7 @@ impl NodeState {
         self.counters.retain(|_, counter| !counter.expires_at.is_past(now));
         self.tombstones.retain(|_, expires_at| !expires_at.is_past(now));
         self.leaders.retain(|_, leader| !leader.expires_at.is_past(now));
+        self.latches.retain(|_, record| !record.expires_at.is_past(now));
         self.wait_queues.retain(|_, wait_queue| !wait_queue.expires_at.is_past(now));
         self.marks.retain(|_, until| !until.is_past(now));
         self.turn_marks.retain(|_, until| !until.is_past(now));

@@ -1,9 +1,18 @@
-//! Semaphores: how many permits are in use, and how long one takes.
+//! Semaphores: how many permits are in use, how long one takes, and that there are never too many; and
+//! latches.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+};
+
+use proptest::{
+    prelude::*,
+    test_runner::{RngAlgorithm, TestRng, TestRunner},
+};
 
 use super::*;
-use crate::sim::{Campaign, Schedules};
+use crate::sim::{Campaign, Found, Schedules, Summary};
 
 /// What came of a semaphore that many clients use again and again.
 #[derive(Debug)]
@@ -86,26 +95,118 @@ fn s72_where_all_are_wanted_most_are_in_use_and_nobody_is_left_behind() {
     }
 }
 
-/// Whatever the schedules tolerate, no slot has two holders at a time, its tokens grow, and nothing
-/// is left of anybody.
-#[test]
-fn s73_there_are_never_more_permits_than_slots_under_tolerated_faults() {
+/// Runs so many schedules that tolerate everything: no slot has two holders at a time, its tokens
+/// grow, and nothing is left of anybody.
+fn under_tolerated_faults(
+    schedules: u64,
+    broken: Option<Mutation>,
+) -> Result<Summary, Box<Found<(Schedule, u32)>>> {
     let cases = (Schedules::tolerated().strategy(), 1_u32..4);
-    let found = Campaign::new(400).seed(22).run(&cases, |(schedule, permits)| {
+    Campaign::new(schedules).seed(22).run(&cases, |(schedule, permits)| {
         let permits = *permits;
+        let _broken = break_rule(broken);
         let report = Simulation::new(schedule.clone()).horizon(600 * SECOND).run(move |client| async move {
             let semaphore = quorum(&client).semaphore("s", permits);
             for number in 0..3 {
                 client.sleep(micros(client.random(number) % 2_000_000)).await;
-                if let Ok(permit) = semaphore.try_acquire_for(20 * SECOND).await {
-                    client.sleep(micros(client.random(number + 9) % 3_000_000)).await;
-                    drop(permit);
+                let held = millis(client.random(number + 9) % 3_000);
+                if client.random(number + 20) % 4 > 0 {
+                    if let Ok(permit) = semaphore.try_acquire_for(20 * SECOND).await {
+                        client.sleep(held).await;
+                        drop(permit);
+                    }
+                    continue;
+                }
+                // It gives up if that takes long.
+                let mut all = Box::pin(semaphore.acquire_many(permits));
+                let mut patience = Box::pin(client.sleep(10 * SECOND));
+                tokio::select! {
+                    biased;
+                    acquired = &mut all => if let Ok(permits) = acquired {
+                        client.sleep(held).await;
+                        drop(permits);
+                    },
+                    () = &mut patience => {}
                 }
             }
         });
         report.check(&schedule.promises(DRIFT, RestartGuard::PerConnection)).map(|()| report)
-    });
-    let summary = found.unwrap_or_else(|failure| panic!("{failure:?}"));
+    })
+}
+
+#[test]
+fn s73_there_are_never_more_permits_than_slots_under_tolerated_faults() {
+    let summary = under_tolerated_faults(400, None).unwrap_or_else(|failure| panic!("{failure:?}"));
     eprintln!("{summary:?}");
     assert!(summary.grants > 1_000, "{summary:?}");
+}
+
+/// Fewer votes than a quorum, or permits that nodes count in place of slots, admit one more; and what
+/// is late, or lost, has to be taken back on each slot that was tried.
+#[test]
+fn s73_broken_rules_show_in_semaphores() {
+    for rule in [Mutation::HalfIsQuorum, Mutation::CountPermits, Mutation::RollbackSkipsSilent] {
+        let found = under_tolerated_faults(20_000, Some(rule)).unwrap_err();
+        eprintln!("{rule:?}: {found:?}");
+    }
+}
+
+/// When latches were called to arrive, and when they let somebody pass.
+#[derive(Debug, Default)]
+struct Passed {
+    arrivals: BTreeSet<usize>,
+    early: Option<usize>,
+    passes: u64,
+}
+
+/// Six clients arrive at a latch for three of them, each again and again, and wait for it: how many
+/// have passed, or how many had arrived when the first passed too early.
+fn passes(cases: u32) -> Result<u64, usize> {
+    let mut runner = TestRunner::new_with_rng(
+        ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() },
+        TestRng::deterministic_rng(RngAlgorithm::ChaCha),
+    );
+    let total = Arc::new(Mutex::new(0));
+    let early = Arc::new(Mutex::new(None));
+    let tried = runner.run(&Schedules::tolerated().strategy(), |schedule| {
+        let passed = Arc::new(Mutex::new(Passed::default()));
+        let count = schedule.clients.div_ceil(2);
+        Simulation::new(schedule).horizon(300 * SECOND).run(|client| {
+            let passed = Arc::clone(&passed);
+            async move {
+                let latch = quorum(&client).latch("l", count as u32);
+                for number in 0..3 {
+                    client.sleep(millis(client.random(number) % 4_000)).await;
+                    passed.lock().unwrap().arrivals.insert(client.index());
+                    drop(latch.arrive().await);
+                }
+                if latch.wait_for(60 * SECOND).await.is_ok() {
+                    let mut passed = passed.lock().unwrap();
+                    passed.passes += 1;
+                    let arrived = passed.arrivals.len();
+                    passed.early = passed.early.or_else(|| (arrived < count).then_some(arrived));
+                }
+            }
+        });
+        let passed = passed.lock().unwrap();
+        *total.lock().unwrap() += passed.passes;
+        if passed.early.is_some() {
+            *early.lock().unwrap() = passed.early;
+        }
+        prop_assert!(passed.early.is_none());
+        Ok(())
+    });
+    let total = *total.lock().unwrap();
+    tried.map(|()| total).map_err(|_| early.lock().unwrap().unwrap_or_default())
+}
+
+#[test]
+fn s74_a_latch_never_opens_early_under_tolerated_faults() {
+    let passes = passes(300).unwrap();
+    assert!(passes > 500, "{passes}");
+}
+
+#[test]
+fn s74_a_latch_that_counts_calls_opens_early() {
+    assert!(breaking(Mutation::CountArrivals, || passes(300)).is_err());
 }

@@ -16,10 +16,10 @@ use self::{
 };
 use crate::{
     node::{
-        Abstention, Answer, Downgrade, Enqueue, ForceUnlock, HeldBy, Holder, Init, Inspect, Inspection, Lock,
-        NewNodes, Observation, Observe, Operation, Proclaim, Proclamation, Queued, QuorumParameters,
-        Reconfigure, Register, Renew, Resources, RestartGuard, Tombstone, Unlock, Vacant, Withdraw,
-        WriteBack, names,
+        Abstention, Answer, Downgrade, Enqueue, ForceUnlock, HeldBy, Holder, Init, Inspect, Inspection,
+        Latch, Lock, NewNodes, Observation, Observe, Operation, Proclaim, Proclamation, Queued,
+        QuorumParameters, Reconfigure, Register, Renew, Resources, RestartGuard, Tombstone, Unlock, Vacant,
+        Withdraw, WriteBack, names,
         operation::samples::{owner, parameters, resource},
         redis::script::tests::server::Server,
         state::{
@@ -126,6 +126,13 @@ impl Pair<'_> {
                 resources: resources.iter().cloned().collect(),
                 most: 2,
                 even_marked: *even_marked,
+            }),
+            Question::Latch { count, is_open, arrivals } => Operation::Latch(Latch {
+                latch: first,
+                count: *count,
+                is_open: *is_open,
+                arrivals: arrivals.iter().map(|arrival| arrival.as_bytes().into()).collect(),
+                ttl,
             }),
             Question::Observe => Operation::Observe(Observe { resource: first }),
             Question::Register { new_nodes, is_off } => {

@@ -29,6 +29,15 @@ pub(super) fn contents(state: &NodeState, now: NodeTime) -> Contents {
             let value = fields_of(said);
             contents.insert(names::leader(&name).as_bytes().to_vec(), (value, expires_at.remaining(now)));
         }
+        if let Some(record) = state.latch_record(&name, now) {
+            let arrivals = record.arrivals.iter().map(|arrival| ([b":", &arrival[..]].concat(), Vec::new()));
+            let count = (b"count".to_vec(), record.count.to_string().into_bytes());
+            let open = record.is_open.then(|| (b"open".to_vec(), b"1".to_vec()));
+            let fields: BTreeMap<_, _> = arrivals.chain([count]).chain(open).collect();
+            let value = fields.into_iter().flat_map(|(field, value)| [field, value]);
+            let key = names::latch(&name).as_bytes().to_vec();
+            contents.insert(key, (value.collect(), record.expires_at.remaining(now)));
+        }
         if let Some(queue) = state.wait_queue(&name, now) {
             let waiters: Vec<_> =
                 queue.entries().iter().map(|entry| entry.waiter.as_bytes().to_vec()).collect();

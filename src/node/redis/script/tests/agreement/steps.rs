@@ -24,6 +24,7 @@ pub(super) enum Question {
     Proclaim { number: u64 },
     Observe,
     Vacant { even_marked: bool },
+    Latch { count: u32, is_open: bool, arrivals: Vec<&'static str> },
     Register { new_nodes: NewNodes, is_off: bool },
     Init { is_rehearsal: bool, is_off: bool },
     Reconfigure { from: &'static str, to: &'static str },
@@ -40,10 +41,14 @@ pub(super) struct Draft {
     pub(super) ttl: u64,
 }
 
+/// One of them looks like two.
+const ARRIVALS: [&str; 4] = ["a", "b", "1:a1:b", "\0"];
+
 /// What is told on a channel that somebody may listen to.
 #[derive(Clone, Debug)]
 pub(super) enum Topic {
     Release(&'static str),
+    Latch(&'static str),
     Turn(&'static str, &'static str),
     Next(&'static str, &'static str),
 }
@@ -52,12 +57,13 @@ impl Topic {
     pub(super) fn all() -> impl Iterator<Item = Self> {
         let of_waiter = |name, waiter| [Self::Turn(name, waiter), Self::Next(name, waiter)];
         let of = move |name| WAITERS.into_iter().flat_map(move |waiter| of_waiter(name, waiter));
-        RESOURCES.into_iter().flat_map(move |name| of(name).chain([Self::Release(name)]))
+        RESOURCES.into_iter().flat_map(move |name| of(name).chain([Self::Release(name), Self::Latch(name)]))
     }
 
     pub(super) fn channel(&self) -> Vec<u8> {
         names::notice_channel(&match self {
             Self::Release(name) => resource(name),
+            Self::Latch(name) => names::latch(&resource(name)),
             Self::Turn(name, waiter) => names::turn(&resource(name), &owner(waiter)),
             Self::Next(name, waiter) => names::next(&resource(name), &owner(waiter)),
         })
@@ -134,6 +140,8 @@ fn question() -> impl Strategy<Value = Question> {
         3 => (0..4_u64).prop_map(|number| Question::Proclaim { number }),
         1 => Just(Question::Observe),
         3 => any::<bool>().prop_map(|even_marked| Question::Vacant { even_marked }),
+        3 => (prop_oneof![4 => Just(2_u32), 1 => Just(3)], prop::bool::weighted(0.1), sample::subsequence(&ARRIVALS[..], 0..3))
+            .prop_map(|(count, is_open, arrivals)| Question::Latch { count, is_open, arrivals }),
     ]
 }
 

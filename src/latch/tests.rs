@@ -1,0 +1,243 @@
+//! Latches on nodes in memory.
+
+#![allow(clippy::disallowed_methods, reason = "the time of these tests is tokio's, paused")]
+
+use std::time::Duration;
+
+use futures::FutureExt;
+
+use crate::{
+    MemoryCluster, Quorum,
+    error::{ConfigError, LatchError, NodeError},
+    lock::tests::{client, pass, server},
+    mutation::{Mutation, break_rule},
+    node::memory::Behaviour,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn down(cluster: &MemoryCluster, nodes: &[usize]) {
+    for node in nodes {
+        server(cluster, *node).behave(Behaviour::Failing(NodeError::Unreachable("down".into())));
+    }
+}
+
+fn up(cluster: &MemoryCluster, nodes: &[usize]) {
+    nodes.iter().for_each(|node| server(cluster, *node).behave(Behaviour::Granting));
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_opens_for_all_who_wait_when_so_many_have_arrived() {
+    let cluster = MemoryCluster::new(3);
+    let clients: Vec<Quorum> = (0..4).map(|_| client(&cluster)).collect();
+    let latches: Vec<_> = clients.iter().map(|quorum| quorum.latch("l", 3)).collect();
+    let mut waiting: Vec<_> = latches.iter().map(|latch| latch.wait().boxed()).collect();
+    for (arrived, latch) in (1..).zip(&latches[..3]) {
+        for wait in &mut waiting {
+            assert!(wait.now_or_never().is_none());
+        }
+        pass(10 * SECOND).await;
+        latch.arrive().await.unwrap();
+        latch.arrive().await.unwrap();
+        assert_eq!(latches[3].arrived().await.unwrap(), arrived, "it is counted once");
+    }
+    let start = tokio::time::Instant::now();
+    futures::future::try_join_all(waiting).await.unwrap();
+    assert!(start.elapsed() < Duration::from_millis(5), "{:?}: they are told", start.elapsed());
+    latches[3].arrive().await.unwrap();
+    assert_eq!(latches[0].arrived().await.unwrap(), 3, "nothing is counted after it");
+    assert_eq!(server(&cluster, 0).subscriptions(), 0, "nobody listens any more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_arrival_by_name_counts_once_whoever_makes_it() {
+    let cluster = MemoryCluster::new(3);
+    let (one, other) = (client(&cluster), client(&cluster));
+    one.latch("l", 2).arrive_as("job 1").await.unwrap();
+    other.latch("l", 2).arrive_as("job 1").await.unwrap();
+    assert_eq!(other.latch("l", 2).arrived().await.unwrap(), 1);
+    other.latch("l", 2).arrive_as("job 2").await.unwrap();
+    one.latch("l", 2).wait_for(SECOND).await.unwrap();
+}
+
+/// Each arrival is known to another quorum, and the waiter puts them together.
+#[tokio::test(start_paused = true)]
+async fn it_opens_though_no_node_knows_of_all_arrivals() {
+    let cluster = MemoryCluster::new(5);
+    let quorum = client(&cluster);
+    for (number, away) in [[0, 1], [2, 3], [4, 0]].iter().enumerate() {
+        down(&cluster, away);
+        quorum.latch("l", 3).arrive_as(number.to_string()).await.unwrap();
+        up(&cluster, away);
+    }
+    let late = client(&cluster);
+    late.latch("l", 3).wait_for(SECOND).await.unwrap();
+    for away in [[0, 1], [2, 3], [3, 4]] {
+        down(&cluster, &away);
+        let latest = client(&cluster);
+        latest.latch("l", 3).wait_for(Duration::from_millis(10)).await.unwrap();
+        up(&cluster, &away);
+    }
+}
+
+/// Two nodes know of one arrival, and the third of another. A client that passes by the first and the
+/// third has told them both, so that the next one passes by the first two.
+async fn next_after_the_first_that_passes() -> Result<(), LatchError> {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    down(&cluster, &[2]);
+    quorum.latch("l", 2).arrive_as("a").await.unwrap();
+    up(&cluster, &[2]);
+    down(&cluster, &[0, 1]);
+    let latch = quorum.latch("l", 2);
+    assert!(tokio::time::timeout(SECOND, latch.arrive_as("b")).await.is_err());
+    up(&cluster, &[0, 1]);
+    down(&cluster, &[1]);
+    client(&cluster).latch("l", 2).wait_for(SECOND).await.unwrap();
+    // What is on its way to other nodes when it passes is lost.
+    up(&cluster, &[1]);
+    down(&cluster, &[2]);
+    client(&cluster).latch("l", 2).wait_for(SECOND).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_passes_has_told_a_quorum() {
+    next_after_the_first_that_passes().await.unwrap();
+    let _broken = break_rule(Some(Mutation::OpenUnseen));
+    let shut = next_after_the_first_that_passes().await.unwrap_err();
+    assert!(matches!(shut, LatchError::TimedOut { arrived: 1, .. }), "{shut:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_quorum_nothing_opens_and_the_error_says_who_did_not_answer() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    quorum.latch("l", 1).arrive().await.unwrap();
+    down(&cluster, &[0, 1]);
+    for failed in [
+        client(&cluster).latch("l", 1).wait().await.unwrap_err(),
+        client(&cluster).latch("l", 1).arrive().await.unwrap_err(),
+        client(&cluster).latch("l", 1).arrived().await.unwrap_err(),
+    ] {
+        let LatchError::NoQuorum { needed: 2, votes, .. } = &failed else { panic!("{failed:?}") };
+        assert!(votes.to_string().contains("down"), "{failed}");
+    }
+    up(&cluster, &[0, 1]);
+    client(&cluster).latch("l", 1).wait_for(SECOND).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_goes_on_while_no_quorum_answers_for_a_while() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    let (one, other) = (quorum.latch("l", 1), client(&cluster).latch("l", 1));
+    down(&cluster, &[0, 1]);
+    let (arrived, waited, ()) = tokio::join!(one.arrive(), other.wait(), async {
+        pass(20 * SECOND).await;
+        up(&cluster, &[0, 1]);
+    });
+    assert_eq!((arrived, waited), (Ok(()), Ok(())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_hangs_delays_nobody_for_long() {
+    let cluster = MemoryCluster::new(3);
+    server(&cluster, 0).behave(Behaviour::Hanging);
+    let (one, other) = (client(&cluster).latch("l", 2), client(&cluster).latch("l", 2));
+    let start = tokio::time::Instant::now();
+    one.arrive().await.unwrap();
+    let mut waiting = one.wait().boxed();
+    assert!((&mut waiting).now_or_never().is_none());
+    other.arrive().await.unwrap();
+    waiting.await.unwrap();
+    assert!(start.elapsed() < Duration::from_millis(200), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_count_is_refused_with_both() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    quorum.latch("l", 3).arrive().await.unwrap();
+    let latch = quorum.latch("l", 2);
+    for refused in [latch.arrive().await, latch.wait().await, latch.arrived().await.map(drop)] {
+        let Err(LatchError::OtherCount { given: 2, recorded: 3, .. }) = &refused else {
+            panic!("{refused:?}")
+        };
+        assert!(refused.unwrap_err().to_string().contains("opens at 3 arrivals, and not at 2"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_it_came_to_is_told_at_the_end_of_the_wait() {
+    let cluster = MemoryCluster::new(3);
+    let latch = client(&cluster).latch("l", 3);
+    latch.arrive().await.unwrap();
+    let late = latch.wait_for(SECOND).await.unwrap_err();
+    assert_eq!(late.to_string(), "l was not open within 1.0s: 1 of 3 had arrived");
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_kept_for_so_long_after_the_last_arrival_or_look() {
+    let cluster = MemoryCluster::new(3);
+    let latch = |name: &str| client(&cluster).latch(name, 2).kept_for(60 * SECOND);
+    latch("left").arrive().await.unwrap();
+    let waited = latch("waited for");
+    waited.arrive().await.unwrap();
+    let mut waiting = waited.wait().boxed();
+    assert!((&mut waiting).now_or_never().is_none());
+    tokio::select! {
+        _ = &mut waiting => panic!("it is shut"),
+        () = pass(100 * SECOND) => {}
+    }
+    assert_eq!(latch("left").arrived().await.unwrap(), 0);
+    assert_eq!(latch("waited for").arrived().await.unwrap(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_minority_that_forgets_changes_nothing_and_a_majority_keeps_it_shut_for_a_quarantine() {
+    let cluster = MemoryCluster::new(3);
+    let (one, other) = (client(&cluster), client(&cluster));
+    one.latch("l", 2).arrive().await.unwrap();
+    server(&cluster, 0).forget();
+    assert_eq!(other.latch("l", 2).arrived().await.unwrap(), 1);
+    other.latch("l", 2).arrive().await.unwrap();
+    server(&cluster, 1).forget();
+    // Node 2 alone is no quorum, and the others are in quarantine.
+    let shut = other.latch("l", 2).wait_for(SECOND).await.unwrap_err();
+    assert!(matches!(shut, LatchError::TimedOut { .. }), "{shut:?}");
+    pass(120 * SECOND).await;
+    other.latch("l", 2).wait_for(SECOND).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_is_refused() {
+    let quorum = client(&MemoryCluster::new(1));
+    for given in [0, 1_025] {
+        let refused = quorum.latch("l", given).arrive().await.unwrap_err();
+        assert_eq!(refused, LatchError::Config(ConfigError::LatchCount { given, most: 1_024 }));
+    }
+    for given in [Duration::ZERO, 31 * 24 * 3600 * SECOND] {
+        let refused = quorum.latch("l", 1).kept_for(given).wait().await.unwrap_err();
+        assert!(matches!(refused, LatchError::Config(ConfigError::LatchKept { .. })), "{refused:?}");
+    }
+    for id in ["", "0123456789012345678901234567890123456789012345678"] {
+        let refused = quorum.latch("l", 1).arrive_as(id).await.unwrap_err();
+        assert_eq!(refused, LatchError::Config(ConfigError::Arrival { given: id.len(), most: 48 }));
+    }
+    assert!(matches!(quorum.latch("", 1).arrive().await, Err(LatchError::Config(_))));
+    quorum.shutdown().await;
+    assert_eq!(quorum.latch("l", 1).arrive().await, Err(LatchError::Closed));
+    assert_eq!(quorum.latch("l", 1).wait().await, Err(LatchError::Closed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_arrive_and_wait() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    let latches: Vec<_> = (0..1_024).map(|_| quorum.latch("l", 1_024)).collect();
+    let pass = latches.iter().map(|latch| async {
+        latch.arrive().await.unwrap();
+        latch.wait().await.unwrap();
+    });
+    futures::future::join_all(pass).await;
+}

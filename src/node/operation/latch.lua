@@ -1,0 +1,45 @@
+-- latch.lua  KEYS one latch  ARGV count, open 0|1, arrivals: each its length, a colon and itself, ttl
+--   ->  open | arrived id ... | other_count count | abstains
+node.arity.latch = 4
+function node.latch(resources, count, is_open, arrivals, ttl)
+  node.may_vote()
+  local name = $LATCH .. resources[1] .. '}'
+  local before = redis.call('HMGET', name, 'count', 'open')
+  if before[1] and before[1] ~= count then
+    return { 'other_count', before[1] }
+  end
+  local opens = is_open == '1'
+  if opens or arrivals ~= '' then
+    -- The PEXPIRE first, as for a lock.
+    redis.call('PEXPIRE', name, ttl)
+    if not before[2] then
+      local fields, at = { 'count', count }, 1
+      while at <= #arrivals do
+        local _, stop, length = string.find(arrivals, '^(%d+):', at)
+        at = stop + length + 1
+        fields[#fields + 1] = ':' .. string.sub(arrivals, stop + 1, at - 1)
+        fields[#fields + 1] = ''
+      end
+      redis.call('HSET', name, unpack(fields))
+      -- The count has a field beside the arrivals.
+      opens = opens or redis.call('HLEN', name) > tonumber(count)
+      if opens then
+        redis.call('HSET', name, 'open', '1')
+      end
+      redis.call('PEXPIRE', name, ttl)
+      if opens then
+        redis.call('PUBLISH', $CHANNEL .. braced(name), '0')
+      end
+    end
+  end
+  if opens or before[2] then
+    return { 'open' }
+  end
+  local said, fields = { 'arrived' }, redis.call('HGETALL', name)
+  for i = 1, #fields, 2 do
+    if string.sub(fields[i], 1, 1) == ':' then
+      said[#said + 1] = string.sub(fields[i], 2)
+    end
+  end
+  return said
+end

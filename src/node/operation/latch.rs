@@ -1,0 +1,67 @@
+//! To merge what is known of a latch: keep who has arrived, and tell who has as far as the node knows.
+
+use std::{slice, sync::Arc, time::Duration};
+
+use redis::Value;
+
+use crate::{
+    node::{
+        operation::{Abstention, Answer, Arguments, Operate, Said, wire},
+        parameters::QuorumParameters,
+    },
+    values::{Arrivals, Resource},
+};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Latch {
+    pub(crate) latch: Resource,
+    /// So many arrivals open it.
+    pub(crate) count: u32,
+    /// Whether it is known to be open.
+    pub(crate) is_open: bool,
+    pub(crate) arrivals: Arrivals,
+    /// How long the node keeps what it is told, and what it knew before.
+    pub(crate) ttl: Duration,
+}
+
+impl Latch {
+    /// Whether there is anything for the node to keep.
+    pub(crate) fn tells(&self) -> bool {
+        self.is_open || !self.arrivals.is_empty()
+    }
+}
+
+impl Operate for Latch {
+    fn resources(&self) -> &[Resource] {
+        slice::from_ref(&self.latch)
+    }
+
+    fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
+        let mut arrivals = Vec::new();
+        for arrival in &self.arrivals {
+            arrivals.extend_from_slice(format!("{}:", arrival.len()).as_bytes());
+            arrivals.extend_from_slice(arrival);
+        }
+        arguments.name("latch", 1).number(self.count).number(self.is_open).bytes(&arrivals).ttl(self.ttl);
+    }
+
+    fn decode(&self, said: Said<'_>) -> Option<Answer> {
+        match said {
+            Said::Tagged(b"open", []) => Some(Answer::Open),
+            Said::Tagged(b"arrived", arrivals) => {
+                let arrival = |value: &Value| wire::bytes(value).map(Arc::from);
+                arrivals.iter().map(arrival).collect::<Option<_>>().map(Answer::Arrived)
+            }
+            Said::Tagged(b"other_count", [count]) => {
+                let count = wire::number(count)?;
+                Some(Answer::OtherCount(u32::try_from(count).unwrap_or(u32::MAX)))
+            }
+            Said::Tagged(b"abstains", fields) => Abstention::read(fields).map(Answer::Abstains),
+            _ => None,
+        }
+    }
+
+    fn may_show_a_value(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,68 @@
+//! Latches on real servers.
+
+use std::time::Duration;
+
+use futures::future::{join_all, try_join_all};
+use redquorum::{error::LatchError, redis::Value};
+use redquorum_tests::Cluster;
+
+use super::servers::{SOON, client};
+
+#[tokio::test]
+async fn it_opens_for_all_who_wait_though_a_server_stops_and_another_loses_its_data() {
+    let cluster = Cluster::start(5).await;
+    let clients = join_all((0..8).map(|_| client(&cluster))).await;
+    let latches: Vec<_> = clients.iter().map(|quorum| quorum.latch("{l}:1", 8)).collect();
+    let waiting = try_join_all(latches.iter().map(|latch| latch.wait_for(SOON)));
+    let arriving = async {
+        for (number, latch) in latches.iter().enumerate() {
+            latch.arrive().await?;
+            match number {
+                2 => cluster.servers()[0].freeze().await,
+                4 => drop(cluster.servers()[1].command(&["FLUSHALL"]).await),
+                _ => {}
+            }
+            if number < 7 {
+                assert_eq!(latch.arrived().await?, number as u32 + 1);
+            }
+        }
+        Ok::<_, LatchError>(())
+    };
+    tokio::try_join!(waiting, arriving).unwrap();
+    cluster.servers()[0].thaw().await;
+    client(&cluster).await.latch("{l}:1", 8).wait_for(SOON).await.unwrap();
+}
+
+#[tokio::test]
+async fn another_count_and_a_key_of_another_kind_are_errors() {
+    let cluster = Cluster::start(3).await;
+    let quorum = client(&cluster).await;
+    quorum.latch("l", 3).kept_for(Duration::from_secs(60)).arrive_as("a").await.unwrap();
+    let other = quorum.latch("l", 2).wait_for(SOON).await.unwrap_err();
+    assert!(matches!(other, LatchError::OtherCount { given: 2, recorded: 3, .. }), "{other:?}");
+    for server in cluster.servers() {
+        let ttl = server.command(&["PTTL", "redquorum:latch:{l}"]).await;
+        assert!(matches!(ttl, Value::Int(1..=60_000)), "{ttl:?}");
+        server.command(&["SET", "redquorum:latch:{text}", "a"]).await;
+    }
+    let wrong = quorum.latch("text", 1).arrived().await.unwrap_err();
+    assert!(wrong.to_string().contains("WRONGTYPE"), "{wrong}");
+}
+
+/// The longest answers that there are: all but one of a thousand ids of the greatest length.
+#[tokio::test]
+async fn a_thousand_arrivals_with_long_ids_are_told() {
+    let cluster = Cluster::start(3).await;
+    let quorum = client(&cluster).await;
+    let latch = quorum.latch("l", 1_024);
+    for from in (0..1_023).step_by(64) {
+        let ids = (from..(from + 64).min(1_023)).map(|number| format!("{number:048}"));
+        try_join_all(ids.map(|id| latch.arrive_as(id))).await.unwrap();
+    }
+    let other = client(&cluster).await;
+    assert_eq!(other.latch("l", 1_024).arrived().await.unwrap(), 1_023);
+    let late = other.latch("l", 1_024).wait_for(Duration::from_millis(500)).await.unwrap_err();
+    assert!(matches!(late, LatchError::TimedOut { arrived: 1_023, .. }), "{late:?}");
+    latch.arrive_as("the last").await.unwrap();
+    other.latch("l", 1_024).wait_for(SOON).await.unwrap();
+}
