@@ -38,8 +38,9 @@ const GRACE_SHARE: u32 = 8;
 ///   is forgotten, if a name is used for one purpose once. So a name should say which time it is, as in
 ///   `migration:42`.
 /// * Once a call has [waited](Self::wait) for it, every later one finds it open, unless a quorum of
-///   nodes forgets it or nothing was written for [as long as it is kept](Self::kept_for). Nodes that
-///   forget may lose arrivals: then it stays shut until they arrive again.
+///   nodes forgets it, at once or one after the other, or nobody uses it for [as long as it is
+///   kept](Self::kept_for). Nodes that forget may lose arrivals: then it stays shut until they arrive
+///   again.
 ///
 /// An arrival is this value's, and is counted once, however often it is repeated. What is to be
 /// counted twice takes two values. A new process that repeats what an old one may have done arrives
@@ -95,8 +96,8 @@ impl Quorum {
 }
 
 impl Latch {
-    /// How long nodes keep it after the last arrival, or the last look of somebody who waits (default
-    /// 24 h; 1 s to 30 days).
+    /// How long nodes keep it after the last call that uses it (default 24 h; 1 s to 30 days). Where
+    /// callers differ, the longest time counts.
     pub fn kept_for(mut self, kept_for: Duration) -> Self {
         self.kept_for = kept_for;
         self
@@ -109,7 +110,8 @@ impl Latch {
     /// [`LatchError::Config`] if name, count or [`kept_for`](Self::kept_for) cannot be;
     /// [`LatchError::OtherCount`] if nodes know the latch with another count;
     /// [`LatchError::NoQuorum`] if none could be asked for the quorum timeout (one ttl of the quorum's
-    /// locks); [`LatchError::Closed`] after a shutdown.
+    /// locks); [`ConfigError::ReadOnly`] of a client that only looks; [`LatchError::Closed`] after a
+    /// shutdown.
     ///
     /// # Cancel safety
     ///
@@ -136,11 +138,11 @@ impl Latch {
         self.arrive_by(id.into()).await
     }
 
-    /// Waits until it is open, however long that takes.
+    /// Waits until it is open, for as long as a quorum of nodes can be asked.
     ///
     /// # Errors
     ///
-    /// As [`arrive`](Self::arrive).
+    /// As [`arrive`](Self::arrive). Nodes in quarantine are none that can be asked.
     ///
     /// # Cancel safety
     ///
@@ -153,7 +155,8 @@ impl Latch {
     ///
     /// # Errors
     ///
-    /// [`LatchError::TimedOut`] after `wait`; otherwise as [`arrive`](Self::arrive).
+    /// [`LatchError::TimedOut`] after `wait`, which may be before any node has answered if it is short;
+    /// [`LatchError::NoQuorum`] then if none could be asked; otherwise as [`arrive`](Self::arrive).
     ///
     /// # Cancel safety
     ///
@@ -171,9 +174,9 @@ impl Latch {
     ///
     /// # Cancel safety
     ///
-    /// It changes nothing.
+    /// It changes nothing, but that nodes keep the latch for longer.
     pub async fn arrived(&self) -> Result<u32, LatchError> {
-        let mut call = self.call(Arrivals::new())?;
+        let mut call = self.call(Arrivals::new(), false)?;
         call.ask(|_| false).await?;
         if !call.view.is_kept() {
             return Err(call.no_quorum());
@@ -182,11 +185,12 @@ impl Latch {
     }
 
     async fn arrive_by(&self, id: Arc<[u8]>) -> Result<(), LatchError> {
-        let mut call = self.call(Arrivals::from([id]))?;
+        let mut call = self.call(Arrivals::from([id]), true)?;
         let arrived = async {
             loop {
                 call.ask(LatchView::is_kept).await?;
                 if call.view.is_kept() {
+                    call.spread();
                     return Ok(());
                 }
                 call.pause_without_quorum().await?;
@@ -201,7 +205,7 @@ impl Latch {
 
     async fn wait_until(&self, wait: Option<Duration>) -> Result<(), LatchError> {
         let environment = &*self.client.environment;
-        let mut call = self.call(Arrivals::new())?;
+        let mut call = self.call(Arrivals::new(), true)?;
         let start = environment.now();
         tokio::select! {
             biased;
@@ -209,25 +213,34 @@ impl Latch {
             () = environment.closed() => return Err(LatchError::Closed),
             () = environment.until(wait.map(|wait| start + wait)) => {}
         }
+        if call.failing_since.is_some() {
+            return Err(call.no_quorum());
+        }
         let waited = environment.now().saturating_duration_since(start);
         let (latch, arrived, count) = (call.latch.clone(), call.arrived(), call.count);
         Err(LatchError::TimedOut { latch, arrived, count, waited })
     }
 
-    fn call(&self, arrivals: Arrivals) -> Result<LatchCall<'_>, LatchError> {
+    fn call(&self, arrivals: Arrivals, changes: bool) -> Result<LatchCall<'_>, LatchError> {
         let environment = &*self.client.environment;
         if environment.is_closed() {
             return Err(LatchError::Closed);
         }
         let latch = self.name.clone()?;
-        let (count, kept_for) = (self.count, self.kept_for);
+        // One that only looks keeps nothing for longer.
+        let is_read_only = environment.settings.is_read_only();
+        if changes && is_read_only {
+            return Err(ConfigError::ReadOnly.into());
+        }
+        let count = self.count;
         if count == 0 || count > MOST {
             return Err(ConfigError::LatchCount { given: count, most: MOST }.into());
         }
-        if !(LEAST_KEPT..=LONGEST_KEPT).contains(&kept_for) {
-            let (least, most) = (LEAST_KEPT, LONGEST_KEPT);
-            return Err(ConfigError::LatchKept { given: kept_for, least, most }.into());
+        if !(LEAST_KEPT..=LONGEST_KEPT).contains(&self.kept_for) {
+            let (given, least, most) = (self.kept_for, LEAST_KEPT, LONGEST_KEPT);
+            return Err(ConfigError::LatchKept { given, least, most }.into());
         }
+        let kept_for = if is_read_only { Duration::ZERO } else { self.kept_for };
         let settings = LockOptions::new().check(&environment.settings)?;
         let view = LatchView::new(environment.settings.electorate, count as usize, arrivals);
         let votes = vec![Vote::NotAsked; environment.nodes.len()];
@@ -244,13 +257,7 @@ impl LatchCall<'_> {
         let begun = environment.now();
         let node_timeout = self.settings.rules.node_timeout;
         let mut deadline = begun + node_timeout;
-        let told = node::Latch {
-            latch: self.latch.clone(),
-            count: self.count,
-            is_open: self.view.is_open(),
-            arrivals: self.view.arrivals().clone(),
-            ttl: self.kept_for,
-        };
+        let told = self.told();
         self.view.asks();
         self.votes.fill(Vote::Unknown(NodeError::TimedOut));
         let mut asked = ask_operation(environment, Operation::Latch(told), deadline);
@@ -280,6 +287,24 @@ impl LatchCall<'_> {
         }
     }
 
+    fn told(&self) -> node::Latch {
+        node::Latch {
+            latch: self.latch.clone(),
+            count: self.count,
+            is_open: self.view.is_open(),
+            arrivals: self.view.untold(),
+            ttl: self.kept_for,
+        }
+    }
+
+    /// Tells all nodes that it is open, if one did not know; nobody waits for that.
+    fn spread(&self) {
+        if self.view.is_unknown_to_some() {
+            let deadline = self.environment.now() + self.settings.rules.node_timeout;
+            drop(ask_operation(self.environment, Operation::Latch(self.told()), deadline));
+        }
+    }
+
     /// Asks again and again until a quorum knows that it is open.
     async fn until_open(&mut self) -> Result<(), LatchError> {
         let wake = Arc::new(Wake::default());
@@ -292,6 +317,7 @@ impl LatchCall<'_> {
         loop {
             self.ask(|view| view.is_known_open() || view.has_news()).await?;
             if self.view.is_known_open() {
+                self.spread();
                 return Ok(());
             }
             if self.view.has_news() {
@@ -302,6 +328,8 @@ impl LatchCall<'_> {
                 continue;
             }
             let environment = self.environment;
+            // Whatever is told, there is a delay between rounds.
+            environment.clock.sleep_until(environment.now() + pacing.floor).await;
             let poll_at = environment.now() + poll.mul_f64(0.5 + environment.jitter());
             tokio::select! {
                 biased;
@@ -330,7 +358,11 @@ impl LatchCall<'_> {
         Ok(())
     }
 
+    /// Why there is none: because of another count, if any node has told that.
     fn no_quorum(&self) -> LatchError {
+        if let Some(recorded) = self.view.some_other_count() {
+            return LatchError::OtherCount { latch: self.latch.clone(), given: self.count, recorded };
+        }
         LatchError::NoQuorum {
             latch: self.latch.clone(),
             needed: self.environment.settings.electorate.needed(),

@@ -108,12 +108,14 @@ pub(crate) enum Mutation {
     MarkRunsOut,
     /// Tasks share the lease of a reader of their client whenever they come.
     JoinAtAnyTime,
-    /// Who waits for a latch passes as soon as it knows of enough arrivals.
+    /// Who waits for a latch passes as soon as it knows of enough arrivals, and tells nobody.
     OpenUnseen,
     /// A node counts how often somebody arrives at a latch.
     CountArrivals,
     /// A node counts permits of a semaphore, whichever slots they have.
     CountPermits,
+    /// Those who want several permits collect them at once.
+    CollectAtOnce,
     /// A downgrade may be won after the write lease is over.
     DowngradeTooLate,
 }

@@ -1,6 +1,12 @@
 //! Locking any one of some resources.
 
-use std::{pin::pin, sync::Arc};
+use std::{
+    pin::pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use futures::{
     StreamExt,
@@ -10,7 +16,8 @@ use futures::{
 
 use crate::{
     acquire::{
-        attempt::attempt_once, checked_request::CheckedRequest, waiters::Waiters, waiting::lock_waiting,
+        attempt::attempt_once, checked_request::CheckedRequest, outcome::AttemptOutcome, waiters::Waiters,
+        waiting::lock_waiting,
     },
     algorithm::attempt::HEDGE_SHARE,
     client::{
@@ -22,8 +29,9 @@ use crate::{
     config::CheckedLock,
     error::{ConfigError, LockError},
     lease::active_lease::Acquired,
+    mutex::lock,
     node::{Answer, Operation, Vacant},
-    values::Resource,
+    values::{Resource, Votes},
 };
 
 /// A client that waits is in the queues of so many of them.
@@ -58,6 +66,18 @@ pub(crate) struct AnyOf {
     pub(crate) first: Option<usize>,
     /// In so many queues it waits.
     pub(crate) queues: usize,
+    /// What nodes said when one was last refused.
+    pub(crate) last_votes: Arc<Mutex<Option<Votes>>>,
+    /// What others may use beside these, if that is to be seen.
+    pub(crate) surplus: Option<Arc<Surplus>>,
+}
+
+/// Resources behind the last one, which only those use who count otherwise.
+#[derive(Debug)]
+pub(crate) struct Surplus {
+    /// So many there are, with those that are offered.
+    most: usize,
+    is_told: AtomicBool,
 }
 
 /// One of them, by its index, and its lease.
@@ -71,6 +91,14 @@ struct Look {
     deadline: Instant,
     /// Those that it asks about.
     indices: Vec<usize>,
+    /// Whether the first of them is a surplus one.
+    has_surplus: bool,
+}
+
+impl Surplus {
+    pub(crate) fn below(most: usize) -> Self {
+        Self { most, is_told: AtomicBool::new(false) }
+    }
 }
 
 impl AnyOf {
@@ -92,7 +120,7 @@ impl AnyOf {
             () = environment.closed() => Err(LockError::Closed),
             () = environment.until(deadline) => {
                 let waited = environment.now().saturating_duration_since(start);
-                let votes = environment.no_votes();
+                let votes = lock(&self.last_votes).take().unwrap_or_else(|| environment.no_votes());
                 Err(LockError::TimedOut { resource: self.name.clone(), waited, votes })
             }
         }
@@ -185,7 +213,7 @@ impl AnyOf {
 
     /// Tries so many of those that a look has found vacant.
     async fn try_found(&self, look: Look, most: usize) -> Result<Option<AcquiredOne>, LockError> {
-        for index in look.found(self.environment(), most).await {
+        for index in look.found(self, most).await {
             if let Some(acquired) = self.attempt(index).await? {
                 return Ok(Some(acquired));
             }
@@ -194,19 +222,42 @@ impl AnyOf {
     }
 
     /// Asks so many nodes which of these are vacant; where it will wait, others are let go first.
-    fn look(&self, indices: Vec<usize>, nodes: usize, waits: bool) -> Look {
+    fn look(&self, mut indices: Vec<usize>, nodes: usize, waits: bool) -> Look {
         let environment = self.environment();
+        // First, so that the answer is never full before it.
+        let surplus = self.surplus_index();
+        surplus.into_iter().for_each(|index| indices.insert(0, index));
         let deadline = environment.now() + self.settings.rules.node_timeout / HEDGE_SHARE;
         let nodes = environment.some_of(environment.nodes.len(), if indices.is_empty() { 0 } else { nodes });
         let resources = indices.iter().map(|index| (self.resource_at)(*index)).collect();
-        let most = u32::try_from(TRIED_ONCE).unwrap_or(u32::MAX);
+        let most = u32::try_from(TRIED_ONCE + 1).unwrap_or(u32::MAX);
         let vacant = Operation::Vacant(Vacant { resources, most, even_marked: !waits });
-        Look { open: nodes.len(), asked: ask_some(environment, nodes, vacant, deadline), deadline, indices }
+        let (open, has_surplus) = (nodes.len(), surplus.is_some());
+        let asked = ask_some(environment, nodes, vacant, deadline);
+        Look { open, asked, deadline, indices, has_surplus }
+    }
+
+    /// One of those that others may use if they count twice as many.
+    fn surplus_index(&self) -> Option<usize> {
+        let more = self.surplus.as_ref()?.most.saturating_sub(self.count).min(self.count);
+        self.environment().some_of(more, 1).first().map(|index| self.count + index)
+    }
+
+    /// Others use one that is none of these. That is no error, and told once.
+    fn tell_surplus(&self, index: usize) {
+        if let Some(surplus) = &self.surplus
+            && !surplus.is_told.swap(true, Ordering::Relaxed)
+        {
+            tracing::warn!(name = %self.name, count = self.count, index, "others count more than there are here");
+        }
     }
 
     async fn attempt(&self, index: usize) -> Result<Option<AcquiredOne>, LockError> {
         let checked = self.checked(index, self.settings)?;
         let outcome = attempt_once(self.environment(), &checked).await;
+        if let AttemptOutcome::Failed(failed) = &outcome {
+            *lock(&self.last_votes) = Some(failed.votes.clone());
+        }
         Ok(outcome.of_only_attempt(self.environment(), &checked)?.map(|acquired| (index, acquired)))
     }
 
@@ -221,12 +272,15 @@ impl AnyOf {
 
 impl Look {
     /// Which are vacant, up to so many, by the first node that says so; none if no node does.
-    async fn found(mut self, environment: &Environment, most: usize) -> Vec<usize> {
+    async fn found(mut self, any: &AnyOf, most: usize) -> Vec<usize> {
         while self.open > 0 {
-            match self.asked.next(&*environment.clock, self.deadline).await {
+            match self.asked.next(&*any.environment().clock, self.deadline).await {
                 Heard::Answer { answer: Answer::Vacant(vacant), .. } => {
+                    if self.has_surplus && !vacant.contains(&0) {
+                        self.indices.first().into_iter().for_each(|index| any.tell_surplus(*index));
+                    }
                     let found = vacant.into_iter().filter_map(|index| self.indices.get(index).copied());
-                    return found.take(most).collect();
+                    return found.filter(|index| *index < any.count).take(most).collect();
                 }
                 Heard::Answer { .. } => self.open -= 1,
                 Heard::Silence => break,

@@ -21,6 +21,8 @@ pub(crate) struct LatchView {
     is_open: bool,
     /// In this round of questions: what nodes were told, and what they say.
     tells_open: bool,
+    /// Whether a node that answered the last time may not know of all arrivals.
+    is_lacking: bool,
     open: NodeSet,
     kept: NodeSet,
     refused: NodeSet,
@@ -47,6 +49,7 @@ impl LatchView {
             arrivals,
             is_open: false,
             tells_open: false,
+            is_lacking: true,
             open: nobody,
             kept: nobody,
             refused: nobody,
@@ -57,7 +60,7 @@ impl LatchView {
 
     /// All nodes are asked, and told what is known.
     pub(crate) fn asks(&mut self) {
-        self.tells_open = self.is_open;
+        (self.tells_open, self.is_lacking) = (self.is_open, false);
         (self.open, self.kept) = (NodeSet::EMPTY, NodeSet::EMPTY);
         (self.refused, self.failed) = (NodeSet::EMPTY, NodeSet::EMPTY);
     }
@@ -70,7 +73,10 @@ impl LatchView {
                 self.kept.insert(node);
             }
             LatchAnswer::Arrived(arrivals) => {
+                let (told, known) = (arrivals.len(), self.arrivals.len());
                 self.arrivals.extend(arrivals);
+                self.is_lacking |=
+                    told < self.arrivals.len() || (known < self.arrivals.len() && !self.kept.is_empty());
                 self.is_open |= self.arrivals.len() >= self.count;
                 self.kept.insert(node);
             }
@@ -82,8 +88,14 @@ impl LatchView {
         }
     }
 
-    pub(crate) fn arrivals(&self) -> &Arrivals {
-        &self.arrivals
+    /// What to tell nodes of arrivals: nothing that all who answered know, a quorum at least, or that
+    /// matters no more.
+    pub(crate) fn untold(&self) -> Arrivals {
+        if (self.is_lacking || !self.is_kept()) && !self.is_open {
+            self.arrivals.clone()
+        } else {
+            Arrivals::new()
+        }
     }
 
     /// How many have arrived, as far as it is known.
@@ -112,9 +124,20 @@ impl LatchView {
         self.is_open && !self.tells_open
     }
 
+    /// Whether it is open, and a node has said otherwise in this round.
+    pub(crate) fn is_unknown_to_some(&self) -> bool {
+        let is_unknown = self.is_open && self.kept.len() > self.open.len();
+        mutation::altered(Mutation::OpenUnseen, is_unknown, |_| false)
+    }
+
     /// Whether no node may answer any more that has been asked.
     pub(crate) fn is_heard_out(&self) -> bool {
         self.kept.len() + self.refused.len() + self.failed.len() >= self.electorate.nodes()
+    }
+
+    /// A count that others gave, if a node has told one.
+    pub(crate) fn some_other_count(&self) -> Option<u32> {
+        self.other_count.filter(|_| !self.refused.is_empty())
     }
 
     /// The count that others gave, if so many nodes know another that no quorum can take this one.

@@ -52,7 +52,7 @@ impl Latch {
         self.runtime.wait(self.latch.arrive_as(id))
     }
 
-    /// Waits until it is open, however long that takes.
+    /// Waits until it is open, for as long as a quorum of nodes can be asked.
     ///
     /// # Errors
     ///

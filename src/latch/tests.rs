@@ -193,6 +193,70 @@ async fn it_is_kept_for_so_long_after_the_last_arrival_or_look() {
     assert_eq!(latch("waited for").arrived().await.unwrap(), 1);
 }
 
+/// Each passes at once, and so it is in use all the time.
+#[tokio::test(start_paused = true)]
+async fn an_open_latch_is_kept_while_somebody_passes_and_nobody_shortens_that() {
+    let cluster = MemoryCluster::new(3);
+    let latch = || client(&cluster).latch("l", 1).kept_for(60 * SECOND);
+    latch().arrive().await.unwrap();
+    for _ in 0..5 {
+        pass(40 * SECOND).await;
+        latch().wait_for(SECOND).await.unwrap();
+        latch().kept_for(SECOND).wait_for(SECOND).await.unwrap();
+    }
+    pass(61 * SECOND).await;
+    assert_eq!(latch().arrived().await.unwrap(), 0);
+}
+
+/// A node that was away learns that it is open from whoever passes.
+#[tokio::test(start_paused = true)]
+async fn whoever_passes_tells_those_that_do_not_know() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    quorum.latch("l", 2).arrive_as("a").await.unwrap();
+    down(&cluster, &[2]);
+    quorum.latch("l", 2).arrive_as("b").await.unwrap();
+    up(&cluster, &[2]);
+    down(&cluster, &[0]);
+    client(&cluster).latch("l", 2).wait_for(SECOND).await.unwrap();
+    pass(SECOND).await;
+    up(&cluster, &[0]);
+    down(&cluster, &[1]);
+    server(&cluster, 0).forget();
+    let known = client(&cluster).latch("l", 2).arrived().await;
+    assert!(matches!(known, Ok(2) | Err(LatchError::NoQuorum { .. })), "{known:?}");
+    up(&cluster, &[1]);
+    down(&cluster, &[0]);
+    client(&cluster).latch("l", 2).wait_for(SECOND).await.unwrap();
+}
+
+/// Two clients began with different counts, where no quorum saw both.
+#[tokio::test(start_paused = true)]
+async fn that_no_quorum_has_one_count_is_told() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    for (count, away) in [(3, [1, 2]), (2, [0, 2])] {
+        down(&cluster, &away);
+        let latch = quorum.latch("l", count);
+        assert!(tokio::time::timeout(SECOND, latch.arrive()).await.is_err());
+        up(&cluster, &away);
+    }
+    down(&cluster, &[2]);
+    let split = quorum.latch("l", 3).arrive().await.unwrap_err();
+    assert!(matches!(split, LatchError::OtherCount { given: 3, recorded: 2, .. }), "{split:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_only_looks_may_look() {
+    let cluster = MemoryCluster::new(3);
+    client(&cluster).latch("l", 2).arrive().await.unwrap();
+    let looking = Quorum::builder().read_only().in_memory(&cluster).unwrap();
+    let latch = looking.latch("l", 2);
+    assert_eq!(latch.arrived().await.unwrap(), 1);
+    assert_eq!(latch.arrive().await, Err(LatchError::Config(ConfigError::ReadOnly)));
+    assert_eq!(latch.wait().await, Err(LatchError::Config(ConfigError::ReadOnly)));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_minority_that_forgets_changes_nothing_and_a_majority_keeps_it_shut_for_a_quarantine() {
     let cluster = MemoryCluster::new(3);
@@ -204,7 +268,7 @@ async fn a_minority_that_forgets_changes_nothing_and_a_majority_keeps_it_shut_fo
     server(&cluster, 1).forget();
     // Node 2 alone is no quorum, and the others are in quarantine.
     let shut = other.latch("l", 2).wait_for(SECOND).await.unwrap_err();
-    assert!(matches!(shut, LatchError::TimedOut { .. }), "{shut:?}");
+    assert!(matches!(shut, LatchError::NoQuorum { .. }), "{shut:?}");
     pass(120 * SECOND).await;
     other.latch("l", 2).wait_for(SECOND).await.unwrap();
 }

@@ -139,5 +139,5 @@ fn offered(resources: Result<Vec<Resource>, InvalidResource>) -> Result<Offered,
     let first = name.clone();
     let count = resources.len();
     let resource_at = move |index: usize| resources.get(index).unwrap_or(&first).clone();
-    Ok(Offered { name, count, resource_at: Arc::new(resource_at) })
+    Ok(Offered { name, count, resource_at: Arc::new(resource_at), surplus: None })
 }

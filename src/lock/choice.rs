@@ -7,7 +7,7 @@ use tracing::{Instrument, field::Empty};
 
 use crate::{
     acquire::{
-        any_of::{AcquiredOne, AnyOf},
+        any_of::{AcquiredOne, AnyOf, Surplus},
         overseer::oversee,
     },
     client::asking::{ask_operation, hear_all},
@@ -37,6 +37,8 @@ pub(super) struct Offered {
     pub(super) name: Resource,
     pub(super) count: usize,
     pub(super) resource_at: Arc<dyn Fn(usize) -> Resource + Send + Sync>,
+    /// What others may use beside these, if that is to be seen.
+    pub(super) surplus: Option<Arc<Surplus>>,
 }
 
 /// One of them, by its index, and its lease.
@@ -71,7 +73,7 @@ impl Choice {
         if environment.is_closed() {
             return Err(LockError::Closed);
         }
-        let Offered { name, count, resource_at } = self.offered.clone()?;
+        let Offered { name, count, resource_at, .. } = self.offered.clone()?;
         let settings = self.settings.check(&environment.settings)?;
         let resources = (0..count).map(|index| resource_at(index)).collect();
         let most = u32::try_from(count).unwrap_or(u32::MAX);
@@ -140,10 +142,20 @@ impl Choice {
         if environment.is_closed() {
             return Err(LockError::Closed);
         }
-        let Offered { name, count, resource_at } = self.offered.clone()?;
+        let Offered { name, count, resource_at, surplus } = self.offered.clone()?;
         let settings = self.settings.check(&environment.settings)?;
         let waiters = Arc::clone(&self.client.waiters);
-        Ok(AnyOf { waiters, settings, name, count, resource_at, first, queues: self.queues })
+        Ok(AnyOf {
+            waiters,
+            settings,
+            name,
+            count,
+            resource_at,
+            first,
+            queues: self.queues,
+            last_votes: Arc::default(),
+            surplus,
+        })
     }
 }
 

@@ -5,8 +5,13 @@ use std::sync::Arc;
 use futures::future::try_join_all;
 
 use crate::{
+    acquire::any_of::QUEUES,
     error::{ConfigError, LockError},
-    lock::{Permit, RedLock, Semaphore},
+    lock::{
+        Permit, Semaphore,
+        lock_request::{LockRequest, Reentrancy},
+    },
+    mutation::{self, Mutation},
     node::names,
 };
 
@@ -19,8 +24,12 @@ impl Semaphore {
     /// Those who acquire several do so one after the other, in the order of
     /// [`RedLock::lock`](crate::RedLock::lock): each keeps the permits that it has until it has as many
     /// as it wants. So they do not wait for each other in a circle; and one that wants many delays
-    /// those behind it. Who acquires a single permit takes part as ever. A permit that is lost while
-    /// the rest is waited for is acquired anew.
+    /// those behind it. Who acquires a single permit takes part as ever.
+    ///
+    /// Whoever has a permit of this semaphore must not wait for more by this: it may be one of those
+    /// that it waits for. A permit that ends while the rest is waited for is acquired anew; leases
+    /// that are [not renewed](crate::LockOptions::without_renewal) may end again and again, if the
+    /// rest takes longer than they last.
     ///
     /// # Errors
     ///
@@ -39,10 +48,14 @@ impl Semaphore {
         // It is kept for as long as the permits take.
         let mut settings = self.choice.settings;
         (settings.is_fixed, settings.max_hold) = (false, None);
-        let turn =
-            RedLock::new(Arc::clone(&self.choice.client), Ok(names::many(&offered.name))).options(settings);
+        if mutation::is_on(Mutation::CollectAtOnce) {
+            return self.collect(wanted).await;
+        }
+        let turn = Ok([names::many(&offered.name)].into());
+        let mut turn = LockRequest::new(Arc::clone(&self.choice.client), turn);
+        (turn.settings, turn.reentrancy) = (settings, Reentrancy::Never);
         loop {
-            let turn = turn.lock().await?;
+            let turn = turn.lock(None).await?;
             tokio::select! {
                 biased;
                 acquired = self.collect(wanted) => return acquired,
@@ -55,7 +68,7 @@ impl Semaphore {
     async fn collect(&self, wanted: usize) -> Result<Vec<Permit>, LockError> {
         // In three queues, the last ones would mostly wait for what the first ones have.
         let mut each = self.clone();
-        each.choice.queues = MOST;
+        each.choice.queues = (MOST / wanted).max(QUEUES);
         let mut permits = Vec::with_capacity(wanted);
         while permits.len() < wanted {
             let missing = (permits.len()..wanted).map(|_| each.acquire());

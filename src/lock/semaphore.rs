@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    acquire::any_of::QUEUES,
+    acquire::any_of::{QUEUES, Surplus},
     config::LockOptions,
     error::{ConfigError, LockError, RenewError, RunError, UnlockError},
     lease::Unlocked,
@@ -36,8 +36,9 @@ const MOST: u32 = 1_024;
 /// of three nodes, two of three votes would admit half as many again.
 ///
 /// The number of permits is the caller's, as in tokio. Where callers differ, there are never more
-/// than the largest number says. To change it, roll out the new number; a slot beyond a smaller
-/// number is free once its permit ends.
+/// than the largest number says; one that finds its slots taken and others in use beyond them logs a
+/// warning, once. To change it, roll out the new number; a slot beyond a smaller number is free once
+/// its permit ends.
 ///
 /// A client that finds no slot free waits in the queues of three slots, drawn at random, or of all if there
 /// are fewer, and now and then looks whether another is free. Between those that wait for the same
@@ -325,5 +326,6 @@ fn offered(name: Resource, permits: u32) -> Result<Offered, ConfigError> {
     }
     let semaphore = name.clone();
     let resource_at = move |index| names::slot(&semaphore, index);
-    Ok(Offered { name, count: permits as usize, resource_at: Arc::new(resource_at) })
+    let surplus = Some(Arc::new(Surplus::below(MOST as usize)));
+    Ok(Offered { name, count: permits as usize, resource_at: Arc::new(resource_at), surplus })
 }

@@ -7,7 +7,7 @@ use std::{
     os::unix::ffi::OsStrExt,
 };
 
-use clap::Args;
+use clap::{Args, value_parser};
 use console::Term;
 use redquorum::{Quorum, RedLock, Unlocked, inspection::Inspection};
 use serde::Serialize;
@@ -24,8 +24,8 @@ use crate::{app::App, counted::counted, exit::Exit, failure::Failure, lock_view:
 pub(crate) struct ForceUnlock {
     /// What is locked
     name: OsString,
-    /// End what has this slot of a semaphore instead
-    #[arg(long, value_name = "NUMBER")]
+    /// End what has this slot of a semaphore instead: 0 to 1023
+    #[arg(long, value_name = "NUMBER", value_parser = value_parser!(u32).range(0..=1023))]
     slot: Option<u32>,
     /// Do not ask
     #[arg(short, long)]

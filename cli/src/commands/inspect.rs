@@ -2,9 +2,13 @@
 
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 
-use clap::Args;
+use clap::{Args, value_parser};
+use futures::future::try_join_all;
 
 use crate::{app::App, exit::Exit, failure::Failure, lock_view::LockView};
+
+/// So many slots are asked about at once.
+const AT_ONCE: usize = 64;
 
 /// Show who holds a lock, node by node
 ///
@@ -17,8 +21,8 @@ use crate::{app::App, exit::Exit, failure::Failure, lock_view::LockView};
 pub(crate) struct Inspect {
     /// What is locked
     name: OsString,
-    /// Show the slots of a semaphore instead, so many of them, one after the other
-    #[arg(short = 'n', long, value_name = "COUNT")]
+    /// Show the slots of a semaphore instead, so many of them: 1 to 1024
+    #[arg(short = 'n', long, value_name = "COUNT", value_parser = value_parser!(u32).range(1..=1024))]
     permits: Option<u32>,
 }
 
@@ -38,9 +42,13 @@ impl Inspect {
                 return Ok(Exit::Success);
             };
             let semaphore = quorum.semaphore(resource, permits);
-            for slot in 0..permits.max(1) {
-                let found = semaphore.slot(slot as usize).inspect().await?;
-                app.output.print(&LockView::of_slot(resource, slot, &found))?;
+            let slots: Vec<u32> = (0..permits).collect();
+            for some in slots.chunks(AT_ONCE) {
+                let locks: Vec<_> = some.iter().map(|slot| semaphore.slot(*slot as usize)).collect();
+                let found = try_join_all(locks.iter().map(|lock| lock.inspect())).await?;
+                for (slot, found) in some.iter().zip(&found) {
+                    app.output.print(&LockView::of_slot(resource, *slot, found))?;
+                }
             }
             Ok(Exit::Success)
         })

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use clap::Args;
+use clap::{Args, value_parser};
 use redquorum::{
     MultiLock, MultiLockGuard, Permit, Quorum, Semaphore,
     error::{LockError, UnlockError},
@@ -48,7 +48,7 @@ pub(crate) struct Run {
     #[arg(long)]
     shared: bool,
     /// Let so many run at a time, instead of one: 1 to 1024, the same wherever the name is used
-    #[arg(short = 'n', long, value_name = "COUNT", conflicts_with = "shared")]
+    #[arg(short = 'n', long, value_name = "COUNT", value_parser = value_parser!(u32).range(1..=1024), conflicts_with = "shared")]
     permits: Option<u32>,
     /// How long the nodes keep the lock without a renewal [default: the file's, or 30s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
@@ -201,7 +201,9 @@ impl Run {
     fn taken(&self) -> String {
         match self.permits {
             None => format!("somebody else holds {}", self.shown()),
-            Some(permits) => format!("{} of {} in use", counted(permits as usize, "permit"), self.shown()),
+            Some(permits) => {
+                format!("{} has {}, and all are in use", self.shown(), counted(permits as usize, "permit"))
+            }
         }
     }
 

@@ -8,12 +8,15 @@ use std::{
 
 use futures::{FutureExt, future::join_all};
 
-use super::{NONE, client, locked_nodes, pass, server, thaw_all};
+use super::{NONE, client, locked_nodes, pass, server, thaw_all, traces::Traces};
 use crate::{
-    LockOptions, MemoryCluster, Permit, Quorum,
+    LockOptions, MemoryCluster, Owner, Permit, Quorum,
     error::{ConfigError, LockError, LossReason, NodeError},
+    mutation::{Mutation, break_rule},
     node::memory::Behaviour,
 };
+
+const NOTHING: [&str; 0] = [];
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -261,9 +264,8 @@ async fn several_permits_are_had_at_once_or_none() {
     assert_eq!(locked_nodes(&cluster), NONE, "nobody has a turn any more");
 }
 
-/// Each wants more than half, so that two that keep what they have would wait for ever.
-#[tokio::test(start_paused = true)]
-async fn those_who_want_several_do_not_wait_for_each_other() {
+/// Six clients want several of ten permits again and again: the most that were had at a time.
+async fn acquire_several() -> usize {
     let cluster = MemoryCluster::new(3);
     let clients: Vec<Quorum> = (0..6).map(|_| client(&cluster)).collect();
     let (held, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -284,10 +286,59 @@ async fn those_who_want_several_do_not_wait_for_each_other() {
             }
         }
     });
-    let start = tokio::time::Instant::now();
     join_all(work).await;
-    assert!(most.into_inner() <= 10);
-    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    most.into_inner()
+}
+
+/// Each wants more than half, so that two that keep what they have would wait for ever.
+#[tokio::test(start_paused = true)]
+async fn those_who_want_several_do_not_wait_for_each_other() {
+    let within = |time, work| tokio::time::timeout(time, work);
+    assert!(within(Duration::from_secs(20), acquire_several()).await.unwrap() <= 10);
+    let _broken = break_rule(Some(Mutation::CollectAtOnce));
+    assert!(within(Duration::from_secs(300), acquire_several()).await.is_err());
+}
+
+/// The tasks of one owner would both have their turn, and wait for each other.
+#[tokio::test(start_paused = true)]
+async fn an_owner_has_its_turn_to_acquire_several_once() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    let semaphore = quorum.semaphore("s", 4);
+    let single = semaphore.acquire().await.unwrap();
+    let owner = Owner::new();
+    let several = || owner.scope(async { drop(semaphore.acquire_many(3).await.unwrap()) });
+    let release = async {
+        pass(Duration::from_secs(1)).await;
+        drop(single);
+    };
+    let both = async { tokio::join!(several(), several(), several(), release) };
+    tokio::time::timeout(Duration::from_secs(20), both).await.unwrap();
+}
+
+/// Those whose number is smaller are told when they have to wait.
+#[tokio::test(start_paused = true)]
+async fn that_others_use_more_permits_is_logged_once() {
+    let traces = Traces::begin();
+    let cluster = MemoryCluster::new(3);
+    let (one, other) = (client(&cluster), client(&cluster));
+    for permits in [1, 3] {
+        let (few, as_few) = (one.semaphore("s", permits), other.semaphore("s", permits));
+        let held = join_all((0..permits).map(|_| as_few.acquire())).await;
+        assert!(few.try_acquire().await.unwrap().is_none());
+        assert_eq!(traces.warned(), NOTHING);
+        drop(held);
+        pass(Duration::from_secs(1)).await;
+    }
+    let many = other.semaphore("s", 6);
+    let held = join_all((0..6).map(|_| many.acquire())).await;
+    for (semaphore, warnings) in [(one.semaphore("s", 1), 1), (one.semaphore("s", 3), 2)] {
+        for _ in 0..2 {
+            assert!(semaphore.try_acquire().await.unwrap().is_none());
+            assert_eq!(traces.warned(), vec!["others count more than there are here"; warnings]);
+        }
+    }
+    drop(held);
 }
 
 /// The first permits run out while the last is waited for, so they are acquired anew.

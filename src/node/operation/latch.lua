@@ -9,10 +9,13 @@ function node.latch(resources, count, is_open, arrivals, ttl)
     return { 'other_count', before[1] }
   end
   local opens = is_open == '1'
-  if opens or arrivals ~= '' then
-    -- The PEXPIRE first, as for a lock.
-    redis.call('PEXPIRE', name, ttl)
-    if not before[2] then
+  ttl = tonumber(ttl)
+  if opens or arrivals ~= '' or before[1] then
+    -- The PEXPIRE first, as for a lock. Nobody makes it end sooner.
+    if redis.call('PTTL', name) < ttl then
+      redis.call('PEXPIRE', name, ttl)
+    end
+    if not before[2] and (opens or arrivals ~= '') then
       local fields, at = { 'count', count }, 1
       while at <= #arrivals do
         local _, stop, length = string.find(arrivals, '^(%d+):', at)
@@ -26,7 +29,9 @@ function node.latch(resources, count, is_open, arrivals, ttl)
       if opens then
         redis.call('HSET', name, 'open', '1')
       end
-      redis.call('PEXPIRE', name, ttl)
+      if not before[1] then
+        redis.call('PEXPIRE', name, ttl)
+      end
       if opens then
         redis.call('PUBLISH', $CHANNEL .. braced(name), '0')
       end

@@ -20,7 +20,7 @@ pub(crate) struct Latch {
     /// Whether it is known to be open.
     pub(crate) is_open: bool,
     pub(crate) arrivals: Arrivals,
-    /// How long the node keeps what it is told, and what it knew before.
+    /// How long the node keeps what it is told, and what it knew before, at least.
     pub(crate) ttl: Duration,
 }
 

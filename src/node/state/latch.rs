@@ -25,8 +25,12 @@ impl NodeState {
         if let Some(record) = self.latches.get(&told.latch).filter(|record| record.count != told.count) {
             return Answer::OtherCount(record.count);
         }
+        let expires_at = now + told.ttl;
+        if let Some(record) = self.latches.get_mut(&told.latch) {
+            // Nobody makes it end sooner.
+            record.expires_at = record.expires_at.max(expires_at);
+        }
         if told.tells() {
-            let expires_at = now + told.ttl;
             let Latch { count, .. } = *told;
             let record = self.latches.entry(told.latch.clone()).or_insert_with(|| LatchRecord {
                 count,
@@ -34,7 +38,6 @@ impl NodeState {
                 arrivals: Arrivals::new(),
                 expires_at,
             });
-            record.expires_at = expires_at;
             if !record.is_open {
                 record.arrivals.extend(told.arrivals.iter().cloned());
                 record.is_open = told.is_open || record.arrivals.len() >= count as usize;

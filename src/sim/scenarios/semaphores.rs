@@ -159,8 +159,8 @@ struct Passed {
     passes: u64,
 }
 
-/// Six clients arrive at a latch for three of them, each again and again, and wait for it: how many
-/// have passed, or how many had arrived when the first passed too early.
+/// Three to six clients arrive at a latch for half of them, or more, each again and again, and wait for
+/// it: how many have passed, or how many had arrived when the first passed too early.
 fn passes(cases: u32) -> Result<u64, usize> {
     let mut runner = TestRunner::new_with_rng(
         ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() },
@@ -168,7 +168,7 @@ fn passes(cases: u32) -> Result<u64, usize> {
     );
     let total = Arc::new(Mutex::new(0));
     let early = Arc::new(Mutex::new(None));
-    let tried = runner.run(&Schedules::tolerated().strategy(), |schedule| {
+    let tried = runner.run(&Schedules::tolerated().clients(3..=6).strategy(), |schedule| {
         let passed = Arc::new(Mutex::new(Passed::default()));
         let count = schedule.clients.div_ceil(2);
         Simulation::new(schedule).horizon(300 * SECOND).run(|client| {
@@ -208,5 +208,6 @@ fn s74_a_latch_never_opens_early_under_tolerated_faults() {
 
 #[test]
 fn s74_a_latch_that_counts_calls_opens_early() {
-    assert!(breaking(Mutation::CountArrivals, || passes(300)).is_err());
+    let arrived = breaking(Mutation::CountArrivals, || passes(300)).unwrap_err();
+    assert!(arrived > 0, "somebody passes early, and nothing else fails");
 }
