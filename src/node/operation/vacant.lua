@@ -6,20 +6,25 @@ function node.vacant(resources, most, even_marked)
   local said, has_any = { 'vacant' }, node.signs().has_any
   local looks_at_marks = has_any and even_marked == '0'
   most = tonumber(most)
-  for i = 1, #resources do
-    if #said > most then
-      break
-    end
-    local resource, found = resources[i]
-    if looks_at_marks then
-      found = redis.call('EXISTS', resource, $QUEUE .. resource .. '}', $MARK .. resource .. '}', $TURN_MARK .. resource .. '}')
-    elseif has_any then
-      found = redis.call('EXISTS', resource, $QUEUE .. resource .. '}')
-    else
-      found = redis.call('EXISTS', resource)
-    end
-    if found == 0 then
-      said[#said + 1] = i - 1
+  for from = 1, #resources, 64 do
+    local last = math.min(from + 63, #resources)
+    -- Where it is asked of many, most are somebody's: one command says so of all of these.
+    local are_all_taken = redis.call('EXISTS', unpack(resources, from, last)) == last - from + 1
+    for i = from, are_all_taken and from - 1 or last do
+      if #said > most then
+        return said
+      end
+      local resource, found = resources[i]
+      if looks_at_marks then
+        found = redis.call('EXISTS', resource, $QUEUE .. resource .. '}', $MARK .. resource .. '}', $TURN_MARK .. resource .. '}')
+      elseif has_any then
+        found = redis.call('EXISTS', resource, $QUEUE .. resource .. '}')
+      else
+        found = redis.call('EXISTS', resource)
+      end
+      if found == 0 then
+        said[#said + 1] = i - 1
+      end
     end
   end
   return said
