@@ -19,10 +19,10 @@ pub(crate) struct LatchView {
     count: usize,
     arrivals: Arrivals,
     is_open: bool,
+    /// Whether a node that has answered in this round may not know of all arrivals.
+    is_lacking: bool,
     /// In this round of questions: what nodes were told, and what they say.
     tells_open: bool,
-    /// Whether a node that answered the last time may not know of all arrivals.
-    is_lacking: bool,
     open: NodeSet,
     kept: NodeSet,
     refused: NodeSet,

@@ -35,6 +35,15 @@ pub(crate) struct Pacing {
     pub(crate) floor: Duration,
 }
 
+impl Pacing {
+    /// The delay after so many failures in a row and one more: it doubles, up to `most`, and is never
+    /// less than the floor. `jitter` is uniform in 0..1.
+    pub(crate) fn delay_after(&self, failures: u32, most: Duration, jitter: f64) -> Duration {
+        let delay = self.floor.saturating_mul(1 << failures.min(16)).min(most);
+        delay.mul_f64(0.5 + jitter).max(self.floor)
+    }
+}
+
 /// When to try again, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NextAttempt {

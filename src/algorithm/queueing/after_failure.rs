@@ -27,9 +27,8 @@ impl Queueing {
         self.queued_at = None;
         self.rank = u32::MAX;
         if seen.reason != FailureReason::Contended {
-            let delay = floor.saturating_mul(1 << self.failures.min(16)).min(self.poll);
+            self.not_before = now + self.pacing.delay_after(self.failures, self.poll, jitter);
             self.failures += 1;
-            self.not_before = now + delay.mul_f64(0.5 + jitter).max(floor);
             self.ask_again(self.not_before);
             return;
         }
