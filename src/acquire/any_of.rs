@@ -248,7 +248,8 @@ impl AnyOf {
         if let Some(surplus) = &self.surplus
             && !surplus.is_told.swap(true, Ordering::Relaxed)
         {
-            tracing::warn!(name = %self.name, count = self.count, index, "others count more than there are here");
+            let count = self.count;
+            tracing::warn!(name = %self.name, count, index, "others count more than there are here");
         }
     }
 

@@ -107,9 +107,7 @@ impl ForceUnlock {
         let Some(before) = shown.await? else { return Ok(Exit::Success) };
         app.with_quorum(&settings, async |quorum| unlock(app, &self.lock(quorum), before).await).await
     }
-}
 
-impl ForceUnlock {
     fn lock(&self, quorum: &Quorum) -> RedLock {
         let name = self.name.as_bytes();
         match self.slot {

@@ -48,7 +48,8 @@ pub(crate) struct Run {
     #[arg(long)]
     shared: bool,
     /// Let so many run at a time, instead of one: 1 to 1024, the same wherever the name is used
-    #[arg(short = 'n', long, value_name = "COUNT", value_parser = value_parser!(u32).range(1..=1024), conflicts_with = "shared")]
+    #[arg(short = 'n', long, value_name = "COUNT", conflicts_with = "shared")]
+    #[arg(value_parser = value_parser!(u32).range(1..=1024))]
     permits: Option<u32>,
     /// How long the nodes keep the lock without a renewal [default: the file's, or 30s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]

@@ -140,9 +140,19 @@ fn question() -> impl Strategy<Value = Question> {
         3 => (0..4_u64).prop_map(|number| Question::Proclaim { number }),
         1 => Just(Question::Observe),
         3 => any::<bool>().prop_map(|even_marked| Question::Vacant { even_marked }),
-        3 => (prop_oneof![4 => Just(2_u32), 1 => Just(3)], prop::bool::weighted(0.1), sample::subsequence(&ARRIVALS[..], 0..3))
-            .prop_map(|(count, is_open, arrivals)| Question::Latch { count, is_open, arrivals }),
+        3 => latch(),
     ]
+}
+
+/// Mostly of the same count.
+fn latch() -> impl Strategy<Value = Question> {
+    let count = prop_oneof![4 => Just(2_u32), 1 => Just(3)];
+    let arrivals = sample::subsequence(&ARRIVALS[..], 0..3);
+    (count, prop::bool::weighted(0.1), arrivals).prop_map(|(count, is_open, arrivals)| Question::Latch {
+        count,
+        is_open,
+        arrivals,
+    })
 }
 
 fn waiter() -> impl Strategy<Value = &'static str> {
