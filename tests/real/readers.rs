@@ -173,7 +173,7 @@ async fn a_writer_waits_for_the_readers_before_it_and_a_stream_of_new_ones_for_t
 }
 
 #[tokio::test]
-async fn force_ends_every_reader_at_its_next_renewal() {
+async fn force_ends_every_reader() {
     let cluster = Cluster::start(3).await;
     let clients = join_all((0..4).map(|_| client(&cluster))).await;
     let ttl = Duration::from_secs(3);

@@ -141,6 +141,10 @@ async fn a_round_trip_to_the_own_replica_is_seen_by_a_client_that_asks_meanwhile
     broken_under(&[RestartGuard::Off], async |guard| {
         let trip = RoundTrip::as_replica(guard).await;
         let vote = trip.scene.vote_of_node_1().await;
+        // A server that takes longer to become a replica has not refused yet.
+        if vote == Vote::Unknown(NodeError::TimedOut) {
+            return None;
+        }
         let abstains = matches!(vote, Vote::Refused(Refusal::Quarantined { .. }));
         assert!(
             vote == Vote::Unknown(NodeError::ReadOnly) || (abstains && guard == RestartGuard::PerVote),
