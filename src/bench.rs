@@ -15,8 +15,11 @@ use crate::{
     clock::Instant,
     config::{CheckedQuorum, LockOptions, QuorumSettings},
     error::ConfigError,
-    node::{Lock, Operation, Resources, Tombstone, Unlock, redis::script},
-    values::{OwnerId, OwnerIds, Refusal, Resource, Vote, Votes},
+    node::{
+        Lock, Operation, Resources, Tombstone, Unlock,
+        redis::script::{self, ScriptName},
+    },
+    values::{Label, OwnerId, OwnerIds, Refusal, Resource, Vote, Votes},
 };
 
 const NOW: Instant = Instant::from_origin(Duration::from_secs(1_000));
@@ -125,6 +128,7 @@ impl Core {
 #[derive(Debug)]
 pub struct Calls {
     parameters: crate::node::QuorumParameters,
+    script_name: ScriptName,
     resources: Resources,
     owners: OwnerIds,
 }
@@ -140,7 +144,13 @@ impl Calls {
         // As long as a real one: the server's run_id and its replication id.
         parameters.incarnation = Some(format!("{0:040x}/{0:040x}", 7).into());
         let resources = Resources::from([Resource::new("invoice:42")?]);
-        Ok(Self { parameters, resources, owners: OwnerIds::new(uuid::Uuid::from_u128(7)) })
+        let script_name = ScriptName::read(&redis::Value::BulkString([b'7'; 40].into())).unwrap_or_default();
+        Ok(Self {
+            parameters,
+            script_name,
+            resources,
+            owners: OwnerIds::new(uuid::Uuid::from_u128(7), &Label::default()),
+        })
     }
 
     /// Encodes a call of so many locks as it goes on the wire: its length in bytes.
@@ -176,6 +186,6 @@ impl Calls {
 
     fn encode(&self, operations: usize, operation: impl Fn(OwnerId) -> Operation) -> usize {
         let operations: Vec<Operation> = (0..operations).map(|_| operation(self.owners.fresh())).collect();
-        script::command(&self.parameters, &operations).get_packed_command().len()
+        script::command(&self.script_name, &self.parameters, &operations).get_packed_command().len()
     }
 }

@@ -103,6 +103,7 @@
 //! | `blocking` | the module `blocking`: the same locks and elections without async |
 //! | `metrics` | the module `metrics`: figures for the facade of that name |
 //! | `serde` | a [`FencingToken`] is a number wherever serde stores it |
+//! | `settings` | the module `settings`: quorums from a file and the environment |
 //! | `sim` | the module `sim`: tests of critical sections and elections on misbehaving quorums |
 //! | `tls` | nodes behind TLS: `rediss://`, `rediss+sentinel://` and `QuorumBuilder::tls` |
 //!
@@ -144,6 +145,8 @@ mod mutation;
 mod mutex;
 mod node;
 mod observer;
+#[cfg(feature = "settings")]
+pub mod settings;
 #[cfg(feature = "sim")]
 pub mod sim;
 mod spawner;
@@ -151,11 +154,12 @@ mod values;
 
 /// Types of the calls that make, move and watch over quorums: [`QuorumBuilder::init`],
 /// [`init_if_needed`](QuorumBuilder::init_if_needed), [`reconfigure`](QuorumBuilder::reconfigure),
-/// [`fingerprint`](QuorumBuilder::fingerprint) and [`connectors`](QuorumBuilder::connectors).
+/// [`fingerprint`](QuorumBuilder::fingerprint), [`effective`](QuorumBuilder::effective) and
+/// [`connectors`](QuorumBuilder::connectors).
 pub mod admin {
     pub use crate::{
         error::admission::AdmissionError,
-        lock::Initialized,
+        lock::{EffectiveSettings, Initialized},
         node::redis::{NodeConnector, node_urls},
         values::Fingerprint,
     };
@@ -163,7 +167,7 @@ pub mod admin {
 
 /// Who holds a resource, as [`RedLock::inspect`] reports it.
 pub mod inspection {
-    pub use crate::lock::{Inspection, LockState, NodeHolder, NodeInspection};
+    pub use crate::lock::{Health, Inspection, LockState, NodeHolder, NodeInspection};
 }
 
 /// The crate whose clients [`QuorumBuilder::clients`] takes, in the version that it takes them in:

@@ -63,7 +63,7 @@ fn verdicts(text: &mut String, first: &Value, sections: &[&Value]) -> Result<(),
             None => ("", String::new()),
         };
         let what = verdict["what"].as_str().unwrap_or_default();
-        writeln!(text, "| {what} | {median} | {least} to {most} | {target} | {met} |")?;
+        writeln!(text, "| {what} | {median} | {least}–{most} | {target} | {met} |")?;
     }
     writeln!(text)?;
     Ok(())

@@ -6,7 +6,7 @@ use crate::{
     MemoryCluster, QuorumBuilder, Shutdown,
     blocking::{AnyOf, Election, Latch, MultiLock, RedLock, RwLock, Semaphore, runtime::Runtime},
     error::{AdmissionError, ConnectError},
-    lock::Initialized,
+    lock::{Health, Initialized},
 };
 
 /// A client of a quorum of independent nodes, with a thread of its own; see [`crate::Quorum`].
@@ -151,6 +151,12 @@ impl Quorum {
     /// The election of this name, with the quorum's settings; see [`crate::Quorum::election`].
     pub fn election(&self, name: impl AsRef<[u8]>) -> Election {
         Election::new(self.quorum.election(name), self.runtime.clone())
+    }
+
+    /// Asks every node whether it would vote for a lock now; see [`crate::Quorum::health`].
+    #[must_use]
+    pub fn health(&self) -> Health {
+        self.runtime.wait(self.quorum.health())
     }
 
     /// Ends every lease of this client, lets nothing new begin, and waits for the nodes to confirm

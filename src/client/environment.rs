@@ -45,7 +45,7 @@ impl Environment {
         settings: CheckedQuorum,
         surroundings: Surroundings,
     ) -> Self {
-        let Surroundings { clock, spawner, observer, client, random } = surroundings;
+        let Surroundings { clock, spawner, observer, client, label, random } = surroundings;
         Self {
             addresses: nodes.iter().map(|node| Arc::clone(node.address())).collect(),
             nodes,
@@ -53,7 +53,7 @@ impl Environment {
             clock,
             spawner,
             observer,
-            owners: OwnerIds::new(client),
+            owners: OwnerIds::new(client, &label),
             attempts: Arc::default(),
             queues: Queues::default(),
             random: Mutex::new(random),

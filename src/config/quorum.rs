@@ -6,7 +6,7 @@ use crate::{
     algorithm::{attempt::HEDGE_SHARE, node_set::MOST_NODES, tally::Electorate, validity::Validity},
     error::ConfigError,
     node::{NewNodes, QuarantineParameters, QuorumParameters, RestartGuard},
-    values::Fingerprint,
+    values::{Fingerprint, LONGEST_LABEL, Label},
 };
 
 /// What a counter that was lost counts from is known to a second: within less, a node that forgets
@@ -26,6 +26,7 @@ const LONGEST_TTL: Duration = Duration::from_secs(3650 * 24 * 3600);
 #[derive(Clone, Debug)]
 pub(crate) struct QuorumSettings {
     pub(crate) name: String,
+    pub(crate) label: Option<String>,
     pub(crate) votes_needed: Option<usize>,
     pub(crate) ttl: Duration,
     pub(crate) max_ttl: Duration,
@@ -42,6 +43,8 @@ pub(crate) struct QuorumSettings {
 /// Settings that can work.
 #[derive(Clone, Debug)]
 pub(crate) struct CheckedQuorum {
+    /// `None`: host and process.
+    pub(crate) label: Option<Label>,
     pub(crate) electorate: Electorate,
     pub(crate) validity: Validity,
     pub(crate) ttl: Duration,
@@ -62,6 +65,7 @@ impl QuorumSettings {
         let validity = Validity::with_drift(self.drift)
             .ok_or_else(|| ConfigError::Drift { given: self.drift.to_string().into() })?;
         self.check_name()?;
+        let label = self.label.as_deref().map(check_label).transpose()?;
         check_longest("max_ttl", self.max_ttl, LONGEST_TTL)?;
         check_longest("counter ttl", self.counter_ttl, LONGEST_TTL)?;
         check_ttl(self.ttl, self.max_ttl, validity)?;
@@ -76,6 +80,7 @@ impl QuorumSettings {
             return Err(ConfigError::CounterTtl { given: self.counter_ttl, least });
         }
         Ok(CheckedQuorum {
+            label,
             electorate,
             validity,
             ttl: self.ttl,
@@ -143,6 +148,7 @@ impl Default for QuorumSettings {
     fn default() -> Self {
         Self {
             name: "redquorum".to_owned(),
+            label: None,
             votes_needed: None,
             ttl: Duration::from_secs(30),
             max_ttl: Duration::from_secs(60),
@@ -174,6 +180,13 @@ impl CheckedQuorum {
     pub(crate) fn node_timeout_for(&self, ttl: Duration) -> Duration {
         self.node_timeout.unwrap_or_else(|| default_node_timeout(ttl))
     }
+}
+
+fn check_label(given: &str) -> Result<Label, ConfigError> {
+    Label::new(given).ok_or_else(|| ConfigError::Label {
+        given: given.escape_debug().to_string().into(),
+        most: LONGEST_LABEL,
+    })
 }
 
 fn default_node_timeout(ttl: Duration) -> Duration {

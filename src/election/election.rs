@@ -27,8 +27,8 @@ use crate::{
 /// it is in.
 ///
 /// A leader that hangs on is removed by an operator's
-/// [`force_unlock`](crate::RedLock::force_unlock) of the name; it learns of that at its next
-/// renewal.
+/// [`force_unlock`](crate::RedLock::force_unlock) of the name; it learns of that within a
+/// round trip, or at its next renewal.
 ///
 /// To lead for as long as possible is a loop:
 ///

@@ -50,7 +50,7 @@ pub enum AdmissionError {
     #[error(
         "{node} has node metadata already ({theirs}), so it is not new: `init` is for servers that \
          were in no quorum before; a node that replaces another votes by itself after a quarantine, \
-         and a program moves a quorum to another configuration by the library's `QuorumBuilder::reconfigure`"
+         and `redquorum reconfigure` or `QuorumBuilder::reconfigure` moves a quorum to another configuration"
     )]
     NotNew {
         /// The node's address.

@@ -268,6 +268,14 @@ pub enum ConfigError {
         /// What was asked for, escaped.
         given: Arc<str>,
     },
+    /// A label that is empty, too long, or not one line.
+    #[error("the label \"{given}\" cannot be shown: expected 1 to {most} bytes without control characters")]
+    Label {
+        /// What was asked for, escaped.
+        given: Arc<str>,
+        /// The most bytes that it may have.
+        most: usize,
+    },
     /// A name that is not one of a resource.
     #[error(transparent)]
     Resource(#[from] InvalidResource),

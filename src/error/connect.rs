@@ -48,8 +48,8 @@ pub enum ConnectError {
     /// with the two before, it is an error only where the other nodes are no quorum; otherwise the
     /// node is left out, with a warning.
     #[error(
-        "{node} belongs to another quorum: {}; give all clients the same settings; only a program moves a \
-         quorum to others, by the library's `QuorumBuilder::reconfigure`",
+        "{node} belongs to another quorum: {}; give all clients the same settings; a quorum is moved \
+         to others by `redquorum reconfigure` or `QuorumBuilder::reconfigure`",
         ours.beside(theirs)
     )]
     OtherQuorum {

@@ -10,8 +10,12 @@ mod election;
 mod latch;
 mod lock;
 mod run;
+#[cfg(feature = "settings")]
+mod settings;
 
 pub(crate) use self::admission::AdmissionError;
+#[cfg(feature = "settings")]
+pub use self::settings::{InvalidDuration, SettingsError};
 pub use self::{
     config::ConfigError,
     connect::{ConnectError, SameServer},

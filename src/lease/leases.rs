@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -13,10 +13,11 @@ use crate::{
     error::{LeaseLost, LossReason},
     lease::{
         active_lease::{Acquired, ActiveLease, UnlockOutcome},
+        forced::{self, Forced},
         schedule::{LeaseId, Schedule},
     },
     mutex::lock,
-    node::Reply,
+    node::{Reply, Subscription},
     observer::{LeaseEnd, ObservedLease},
 };
 
@@ -29,6 +30,9 @@ pub(crate) struct Leases {
     /// In order: that in which a shutdown ends them.
     active: Mutex<BTreeMap<LeaseId, Arc<ActiveLease>>>,
     next: AtomicU64,
+    pub(super) forced: Arc<Forced>,
+    /// From the first lease on: who never holds anything costs no node a channel.
+    hears_forced: OnceLock<Vec<Subscription>>,
 }
 
 impl Leases {
@@ -39,6 +43,8 @@ impl Leases {
             expiries: Schedule::default(),
             active: Mutex::default(),
             next: AtomicU64::new(1),
+            forced: Arc::default(),
+            hears_forced: OnceLock::new(),
         }
     }
 
@@ -58,12 +64,20 @@ impl Leases {
         if lease.is_renewed {
             self.renewals.set(id, lease.renewal_due());
         }
+        self.hears_forced.get_or_init(|| forced::listen(environment, &self.forced));
         // Shut down between the attempt and now: nobody else would end it.
         if environment.is_closed() {
             self.lose(&lease, LossReason::Shutdown);
         }
         drop(in_flight);
         lease
+    }
+
+    /// Something of this client was unlocked by force: all that it holds is due to be asked for.
+    pub(super) fn ask_for_all(&self) {
+        let now = self.environment.now();
+        let leases: Vec<_> = lock(&self.active).keys().copied().collect();
+        leases.into_iter().for_each(|lease| self.renewals.set(lease, now));
     }
 
     pub(super) fn get(&self, id: LeaseId) -> Option<Arc<ActiveLease>> {

@@ -2,6 +2,7 @@
 
 pub(crate) mod active_lease;
 pub(crate) mod expiry;
+mod forced;
 pub(crate) mod leases;
 pub(crate) mod renewal;
 mod schedule;

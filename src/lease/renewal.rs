@@ -1,6 +1,6 @@
 //! One renewal of one lease.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     algorithm::{
@@ -50,22 +50,18 @@ pub(crate) enum Purpose {
 }
 
 impl Renewal {
-    /// `start`: the time before anything is sent.
+    /// `start`: the time before anything is sent. It extends a lease that the watchdog renews; any other is only
+    /// asked for, unless the caller says otherwise.
     pub(crate) fn new(lease: Arc<ActiveLease>, electorate: Electorate, start: Instant) -> Self {
         let tally = Tally::new(electorate);
         let (proofs, gone, taken) = (NodeSet::EMPTY, NodeSet::EMPTY, Vec::new());
-        Self {
-            lease,
-            start,
-            tally,
-            proofs,
-            gone,
-            taken,
-            electorate,
-            extends: true,
-            outcome: None,
-            margin: None,
-        }
+        let extends = lease.is_renewed;
+        Self { lease, start, tally, proofs, gone, taken, electorate, extends, outcome: None, margin: None }
+    }
+
+    /// The ttl that the nodes are told: what is left of the lease if it is not to be extended.
+    pub(crate) fn ttl(&self, now: Instant) -> Duration {
+        if self.extends { self.lease.ttl() } else { self.lease.valid_until().saturating_duration_since(now) }
     }
 
     /// Takes a node's answer. The outcome, when this decides it: once.
@@ -161,11 +157,8 @@ pub(crate) async fn renew_now(
     let electorate = environment.settings.electorate;
     let mut renewal = Renewal::new(Arc::clone(lease), electorate, start);
     let deadline = start + lease.node_timeout;
-    let ttl = match purpose {
-        Purpose::Time | Purpose::Proof => lease.ttl(),
-        Purpose::Holds => lease.valid_until().saturating_duration_since(start),
-    };
     renewal.extends = purpose != Purpose::Holds;
+    let ttl = renewal.ttl(start);
     let mut fanout = Fanout::new();
     for node in 0..electorate.nodes() {
         match lease.begin_renewal(node, ttl, start) {

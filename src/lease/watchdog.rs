@@ -50,6 +50,7 @@ pub(crate) async fn run(leases: Arc<Leases>) {
             biased;
             () = hear(&leases, &mut lanes) => {}
             () = leases.renewals.earlier() => {}
+            () = leases.forced.told() => leases.ask_for_all(),
             () = poll_fn(|context| poll_timer(&mut timer, context)) => {
                 for (node, lane) in lanes.iter_mut().enumerate() {
                     lane.give_up(&leases, node);
@@ -136,7 +137,7 @@ impl Lane {
             let now = leases.environment.now();
             let mut deadline = now;
             for (index, renewal) in lock(&batch.renewals).iter().enumerate() {
-                if let Some(renew) = renewal.lease.begin_renewal(node, renewal.lease.ttl(), now) {
+                if let Some(renew) = renewal.lease.begin_renewal(node, renewal.ttl(now), now) {
                     deadline = deadline.max(now + renewal.lease.node_timeout);
                     operations.push(Operation::Renew(renew));
                     sent.push(index);
@@ -196,6 +197,8 @@ fn decided(leases: &Leases, lease: &ActiveLease, outcome: RenewalOutcome) {
         return;
     }
     match outcome {
+        // One that is not renewed was only asked for.
+        RenewalOutcome::Renewed | RenewalOutcome::Failed if !lease.is_renewed => {}
         RenewalOutcome::Renewed => leases.renewals.set(lease.id, lease.renewal_due()),
         RenewalOutcome::Failed => {
             leases.renewals.set(lease.id, leases.environment.now() + retry_delay(lease.ttl()))

@@ -21,6 +21,7 @@ use crate::{
 pub(crate) use self::start::setup;
 use self::start::{runtime, unobserved};
 
+pub(crate) mod effective;
 mod start;
 
 /// The nodes of a quorum and the settings that all of its locks share.
@@ -113,6 +114,15 @@ impl QuorumBuilder {
     /// give each a name of its own.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.settings.name = name.into();
+        self
+    }
+
+    /// What this client calls itself, for people who see what it holds: 1 to 48 bytes on one line
+    /// (default: `host:pid`). It stands in the name of every [owner](crate::OwnerId::label), so in
+    /// errors, traces, inspections and on the nodes, and in the name of every connection
+    /// (`CLIENT LIST`). Nothing depends on it.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.settings.label = Some(label.into());
         self
     }
 
@@ -321,7 +331,7 @@ impl QuorumBuilder {
         let settings = self.settings.check(cluster.nodes())?;
         let nodes = cluster.connect(&settings.parameters, settings.is_read_only());
         let observer = self.observer(nodes.iter().map(|node| Arc::clone(node.address())).collect());
-        let surroundings = Surroundings::new(cluster.clock(), runtime()?, observer);
+        let surroundings = Surroundings::new(cluster.clock(), runtime()?, observer, settings.label.clone());
         Ok(Quorum::new(Client::start(nodes, settings, surroundings)))
     }
 }

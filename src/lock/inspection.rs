@@ -8,6 +8,7 @@ use crate::{
         asking::{ask, hear_with_times},
         environment::Environment,
     },
+    clock::Instant,
     error::LockError,
     lock::node_inspection::NodeInspection,
     node::{Answer, Inspection as Inspected},
@@ -192,11 +193,20 @@ pub(crate) async fn inspect(
         let votes = environment.votes(heard.iter().map(|(answer, _)| vote(answer)));
         return Err(LockError::NoQuorum { resource: checked.resource.clone(), needed, votes });
     }
+    Ok(Inspection { nodes: by_node(environment, start, heard), needed })
+}
+
+/// What each node answered to what it was asked at `start`.
+pub(super) fn by_node(
+    environment: &Environment,
+    start: Instant,
+    heard: Vec<(Answer, Option<Instant>)>,
+) -> Vec<NodeInspection> {
     let nodes = environment.nodes.iter().zip(heard).map(|(node, (answer, at))| {
         let latency = at.map(|at| at.saturating_duration_since(start));
         NodeInspection::new(Arc::clone(node.address()), answer, latency)
     });
-    Ok(Inspection { nodes: nodes.collect(), needed })
+    nodes.collect()
 }
 
 /// The vote that an answer to a question shows: that of a lock, which the node would refuse in

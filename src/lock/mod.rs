@@ -10,6 +10,7 @@ mod connecting;
 mod downgrade;
 mod force_unlock;
 mod guard;
+mod health;
 mod inspection;
 mod lease;
 mod lock_call;
@@ -31,9 +32,10 @@ pub(crate) mod tests;
 pub use self::{
     admin::Initialized,
     any_of::AnyOf,
-    builder::QuorumBuilder,
+    builder::{QuorumBuilder, effective::EffectiveSettings},
     closure::RunOutput,
     guard::{LockGuard, Verification},
+    health::Health,
     inspection::{Inspection, LockState, NodeHolder},
     lease::Lease,
     multi_guard::MultiLockGuard,

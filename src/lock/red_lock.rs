@@ -205,9 +205,9 @@ impl RedLock {
     /// for. It does not ask for the owner, and that owner may still be working: then there are two,
     /// and only the token tells them apart.
     ///
-    /// The holder learns it at its next renewal (a third of its ttl after the last one), which the
-    /// nodes refuse from now on. A lease that is not renewed is not told before its end. Of more than
-    /// 128 readers, one may be renewed by nodes that could not be reached, or had lost its key.
+    /// The nodes refuse the holder's renewals from now on, and tell its client, which asks them: it
+    /// learns it within a round trip, or where that notice is lost, at its next renewal (a third of its
+    /// ttl after the last one), or without renewal at its end. Of more than 128 readers, one may be renewed by nodes that could not be reached, or had lost its key.
     ///
     /// # Errors
     ///

@@ -35,6 +35,7 @@ const MARK: &str = "redquorum:mark:{";
 const TURN_MARK: &str = "redquorum:turn_mark:{";
 const TURN: &str = "redquorum:turn:{";
 const NEXT: &str = "redquorum:next:{";
+const FORCED: &str = "redquorum:forced:{";
 
 /// The script with these names in it: `$QUEUE` stands there for the text of one.
 pub(crate) fn spell_out(script: &str) -> String {
@@ -57,6 +58,7 @@ pub(crate) fn spell_out(script: &str) -> String {
         ("$TURN_MARK", TURN_MARK),
         ("$TURN", TURN),
         ("$NEXT", NEXT),
+        ("$FORCED", FORCED),
     ];
     names.iter().fold(script.to_owned(), |text, (name, value)| text.replace(name, &format!("'{value}'")))
 }
@@ -137,6 +139,11 @@ pub(crate) fn turn(resource: &Resource, waiter: &OwnerId) -> Resource {
 /// for releases, too.
 pub(crate) fn next(resource: &Resource, waiter: &OwnerId) -> Resource {
     of_waiter(NEXT, resource, waiter)
+}
+
+/// The topic on which a client is told that something of it was unlocked by force.
+pub(crate) fn forced(client: &[u8]) -> Resource {
+    Resource::internal([FORCED.as_bytes(), client, b"}"].concat())
 }
 
 /// The key that says until when each of those who share a resource does.

@@ -24,7 +24,7 @@ use crate::{
         world::{ProcessSpawner, Recorder, SimClock, SimTransport, World},
     },
     spawner::Spawner,
-    values::Resource,
+    values::{Label, Resource},
 };
 
 /// A simulated process, as the program that runs in it sees it. Cheap to clone.
@@ -210,6 +210,7 @@ impl Client {
             spawner: Arc::new(self.spawner()),
             observer: Arc::new(Recorder { world: self.world.clone(), client: self.index }),
             client: Uuid::from_u64_pair(id(0), id(1)),
+            label: Label::default(),
             random: StdRng::seed_from_u64(id(2)),
         }
     }

@@ -5,6 +5,7 @@ mod arrivals;
 mod fence;
 mod fencing_token;
 mod fingerprint;
+mod label;
 mod node_error;
 mod owner_id;
 mod resource;
@@ -12,6 +13,7 @@ mod vote;
 
 pub(crate) use self::{
     arrivals::{Arrivals, LONGEST_ARRIVAL},
+    label::{LONGEST_LABEL, Label},
     owner_id::{OwnerIds, READERS},
     resource::readable,
 };

@@ -12,13 +12,14 @@ use uuid::Uuid;
 
 use crate::{
     mutation::{self, Mutation},
-    values::readable,
+    values::{Label, readable},
 };
 
 /// Stands in the key of a resource for whoever reads it.
 pub(crate) const READERS: &str = "redquorum:shared";
 
-/// The owner of a lock on the wire: `<client uuid>:<number>`, as in Redisson's `RLock`.
+/// The owner of a lock on the wire: `<client uuid>:<number>`, as in Redisson's `RLock`, and before
+/// it the client's [label](Self::label) and a slash.
 ///
 /// Foreign owners are any bytes. Ours are made by `OwnerIds` and never used for a second attempt:
 /// with a reused id, a delayed rollback of one attempt would delete the vote that the next one was
@@ -41,6 +42,22 @@ impl OwnerId {
         self.as_bytes() == READERS.as_bytes()
     }
 
+    /// What its client calls itself, as set by [`QuorumBuilder::label`](crate::QuorumBuilder::label);
+    /// `None` for an owner that another library or none has made. For people alone: two clients may
+    /// call themselves the same.
+    #[must_use]
+    pub fn label(&self) -> Option<&str> {
+        let (label, rest) = std::str::from_utf8(&self.0).ok()?.rsplit_once('/')?;
+        let (uuid, _) = rest.split_once(':')?;
+        Uuid::try_parse(uuid).ok().map(|_| label)
+    }
+
+    /// Its client, as that stands in all its owners; `None` for an owner of another kind.
+    pub(crate) fn client(&self) -> Option<&[u8]> {
+        let colon = self.0.iter().rposition(|byte| *byte == b':')?;
+        self.0.get(..colon)
+    }
+
     /// The owner as it stands on the wire.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
@@ -60,29 +77,37 @@ impl fmt::Debug for OwnerId {
     }
 }
 
-/// The source of one client's owner ids: its uuid, and a number that is never given twice.
+/// The source of one client's owner ids: its label and uuid, and a number that is never given twice.
 #[derive(Debug)]
 pub(crate) struct OwnerIds {
     client: Uuid,
+    /// What all its owners begin with.
+    name: String,
     next: AtomicU64,
 }
 
 impl OwnerIds {
     /// `client` has at least 122 random bits, from the operating system outside of tests and
     /// simulations.
-    pub(crate) fn new(client: Uuid) -> Self {
-        Self { client, next: AtomicU64::new(1) }
+    pub(crate) fn new(client: Uuid, label: &Label) -> Self {
+        let name = if label.is_empty() { client.to_string() } else { format!("{label}/{client}") };
+        Self { client, name, next: AtomicU64::new(1) }
     }
 
     pub(crate) fn client(&self) -> Uuid {
         self.client
     }
 
+    /// The client, as it stands in all its owners.
+    pub(crate) fn name(&self) -> &[u8] {
+        self.name.as_bytes()
+    }
+
     /// An owner id that no other attempt has.
     pub(crate) fn fresh(&self) -> OwnerId {
         let step = mutation::altered(Mutation::ReuseOwnerId, 1, |_| 0);
         let number = self.next.fetch_add(step, Ordering::Relaxed);
-        OwnerId(format!("{}:{number}", self.client).into_bytes().into())
+        OwnerId(format!("{}:{number}", self.name).into_bytes().into())
     }
 }
 
@@ -92,7 +117,7 @@ mod tests {
 
     #[test]
     fn an_owner_id_is_the_client_and_a_number_that_never_repeats() {
-        let ids = OwnerIds::new(Uuid::from_u128(7));
+        let ids = OwnerIds::new(Uuid::from_u128(7), &Label::default());
         assert_eq!(ids.fresh().to_string(), format!("{}:1", Uuid::from_u128(7)));
         assert_eq!(ids.fresh().to_string(), format!("{}:2", Uuid::from_u128(7)));
     }

@@ -10,7 +10,10 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::behaviours::{SOON, TTL, builder, client, unlocked_everywhere};
+use super::{
+    behaviours::{SOON, TTL, builder, client, unlocked_everywhere},
+    servers::nobody_waits_for_a_release,
+};
 
 const R: &str = "r";
 
@@ -47,11 +50,10 @@ async fn nothing_is_left(cluster: &Cluster) {
     unlocked_everywhere(cluster, R).await;
     for server in cluster.servers() {
         eventually(SOON, "nobody is queued or listens", async || {
-            let channels: Vec<String> = server.query(cmd("PUBSUB").arg("CHANNELS")).await;
             let keys = server.keys().await;
             let is_of_queue =
                 |key: &String| key.starts_with("redquorum:queue:") || key.starts_with("redquorum:entry_ttl:");
-            channels.is_empty() && !keys.iter().any(is_of_queue)
+            nobody_waits_for_a_release(server).await && !keys.iter().any(is_of_queue)
         })
         .await;
     }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use redquorum::{
     Owner, Quorum, RestartGuard, Verification,
-    error::{LockError, NodeError},
+    error::{LockError, LossReason, NodeError},
     inspection::{Inspection, LockState, NodeHolder, NodeInspection},
 };
 use redquorum_tests::{Cluster, eventually};
 
-use super::servers::{builder, client, have_holds, have_waiters, holds, put_owner, without_polls};
+use super::servers::{SOON, builder, client, have_holds, have_waiters, holds, put_owner, without_polls};
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -145,7 +145,19 @@ async fn force_unlock_of_a_lease_that_nobody_takes_over_is_not_healed_by_its_ren
     let (quorum, operator) = (client(&cluster).await, client(&cluster).await);
     let guard = quorum.red_lock("r").lock().await.unwrap();
     have_holds(cluster.servers(), "r", 1).await;
+    eventually(SOON, "its client listens everywhere", async || {
+        let mut listening = 0;
+        for server in cluster.servers() {
+            let channels = server.command(&["PUBSUB", "CHANNELS", "*redquorum:forced:*"]).await;
+            listening += usize::from(format!("{channels:?}").contains("redquorum:forced:{"));
+        }
+        listening == 3
+    })
+    .await;
     operator.red_lock("r").force_unlock().await.unwrap();
+    // Its next renewal would be later.
+    let lost = tokio::time::timeout(TTL / 10, guard.lost()).await.expect("it is told");
+    assert_eq!(lost.reason, LossReason::TakenAway);
     assert!(guard.renew().await.is_err());
     assert!(!guard.is_valid());
     assert_eq!(holds(cluster.servers(), "r").await, [0, 0, 0]);

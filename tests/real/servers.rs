@@ -77,6 +77,13 @@ pub(super) async fn subscribers(server: &Server, resource: &str) -> u64 {
     count
 }
 
+/// Whether no connection of a server is subscribed to the release of anything. The channel on which a
+/// client hears of force stays for as long as the client lives.
+pub(super) async fn nobody_waits_for_a_release(server: &Server) -> bool {
+    let channels: Vec<String> = server.query(cmd("PUBSUB").arg("CHANNELS")).await;
+    channels.iter().all(|channel| channel.starts_with("redisson_lock__channel:redquorum:forced:{"))
+}
+
 /// Waits until so many connections of a server are subscribed to the release of a resource.
 pub(super) async fn have_subscribers(server: &Server, resource: &str, count: u64) {
     let what = format!("{resource} has {count} subscribers");

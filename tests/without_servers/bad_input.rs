@@ -281,6 +281,28 @@ async fn resources_and_names_that_cannot_be_are_refused() {
     assert!(matches!(refused(three().name("x".repeat(65))).await, ConfigError::QuorumName { .. }));
 }
 
+#[tokio::test]
+async fn labels_that_are_no_line_for_people_are_refused() {
+    for (label, shown) in [("", ""), ("a\nb", "a\\nb"), (&*"x".repeat(49), &*"x".repeat(49))] {
+        let error = refused(three().label(label)).await;
+        let message = format!(
+            "the label \"{shown}\" cannot be shown: expected 1 to 48 bytes without control characters"
+        );
+        assert_eq!(error.to_string(), message);
+    }
+    let cluster = MemoryCluster::new(3);
+    let [one, other] = ["web 7 (blue)", "x/y"].map(|label| {
+        let builder = Quorum::builder().label(label);
+        builder.in_memory(&cluster).unwrap()
+    });
+    let held = one.red_lock("r").lock().await.unwrap();
+    assert_eq!(held.owner().label(), Some("web 7 (blue)"));
+    let refused = other.red_lock("r").try_lock_for(Duration::ZERO).await.unwrap_err();
+    assert!(refused.to_string().contains("held by web 7 (blue)/"), "the error names the holder: {refused}");
+    held.unlock().await.unwrap();
+    assert_eq!(other.red_lock("r").lock().await.unwrap().owner().label(), Some("x/y"));
+}
+
 /// The largest values that are allowed, and durations without end, work.
 #[tokio::test]
 async fn the_limits_themselves_are_allowed() {

@@ -16,7 +16,7 @@ const LAYERS: [&[&str]; 14] = [
     &["lease"],
     &["acquire"],
     &["lock"],
-    &["election", "latch"],
+    &["election", "latch", "settings"],
     &["bench", "blocking", "model", "sim"],
 ];
 

@@ -1,5 +1,5 @@
 //! What the tests of Redisson's `RReadWriteLock` and of Curator's `InterProcessReadWriteLock` ask
-//! of read/write locks, in virtual time; the table in `docs/BEHAVIOURS.md` names each.
+//! of read/write locks, in virtual time; `docs/BEHAVIOURS.md` names each.
 
 use std::time::Duration;
 

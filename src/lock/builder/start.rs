@@ -37,7 +37,8 @@ impl QuorumBuilder {
         let runtime = runtime()?;
         let clock = Arc::new(BootClock::start(&runtime));
         let addresses = routes.iter().map(|route| Arc::clone(route.address()));
-        let surroundings = Surroundings::new(clock, runtime, observer(addresses.collect()));
+        let surroundings =
+            Surroundings::new(clock, runtime, observer(addresses.collect()), settings.label.clone());
         let setup = setup(&settings, &surroundings, registers);
         let node = |route| Arc::new(RedisTransport::into_node(route, settings.parameters.clone(), &setup));
         let nodes = routes.into_iter().map(|route| node(route) as Arc<dyn Node>).collect();
@@ -86,6 +87,7 @@ pub(crate) fn setup(
     Setup {
         registers,
         connected_servers: ConnectedServers::default(),
+        label: surroundings.label.clone(),
         node_timeout: settings.node_timeout_for(settings.ttl),
         quarantine: settings.parameters.quarantine.lasts,
         monitor: Arc::clone(&surroundings.observer) as _,

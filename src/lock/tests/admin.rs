@@ -70,7 +70,7 @@ fn administrator(cluster: &MemoryCluster, strangeness: Option<Strangeness>) -> A
     if let Some((last, strangeness)) = nodes.pop_if(|_| strangeness.is_some()).zip(strangeness) {
         nodes.push(Arc::new(Strange(last, strangeness)));
     }
-    let surroundings = Surroundings::new(cluster.clock(), Handle::current(), Arc::new(Unobserved));
+    let surroundings = Surroundings::new(cluster.clock(), Handle::current(), Arc::new(Unobserved), None);
     Client::start(nodes, settings, surroundings)
 }
 

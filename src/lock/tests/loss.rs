@@ -11,8 +11,9 @@ use crate::{
     client::surroundings::Surroundings,
     error::{LossReason, NodeError, RenewError, UnlockError},
     lock::client::Client,
-    node::{Operation, memory::Behaviour, remote::Monitor},
+    node::{ForceUnlock, Operation, Request, memory::Behaviour, remote::Monitor},
     observer::{ObservedLease, Observer},
+    values::Resource,
 };
 
 const TTL: Duration = Duration::from_secs(30);
@@ -159,7 +160,7 @@ async fn a_lease_that_a_quorum_took_away_is_lost_at_the_next_renewal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_unlocked_by_force_is_lost_at_its_next_renewal_and_frees_the_resource_at_once() {
+async fn a_lease_unlocked_by_force_is_lost_and_frees_the_resource_at_once() {
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock("r").ttl(TTL).lock().await.unwrap();
     let waiting = client(&cluster).red_lock("r");
@@ -171,8 +172,48 @@ async fn a_lease_unlocked_by_force_is_lost_at_its_next_renewal_and_frees_the_res
     assert!(waiting.await.unwrap().unwrap() > guard.fencing_token());
     assert_eq!(start.elapsed(), Duration::ZERO, "the waiter is woken");
     assert_eq!(guard.lost().await.reason, LossReason::TakenAway);
-    assert!(start.elapsed() <= TTL / 3, "{:?}", start.elapsed());
+    assert_eq!(start.elapsed(), Duration::ZERO, "the holder is told");
     assert_eq!(locked_nodes(&cluster), NONE, "renewals do not bring it back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_never_renewed_is_told_of_force_too_and_ends_no_later_for_being_asked() {
+    let cluster = MemoryCluster::new(5);
+    let quorum = client(&cluster);
+    let [forced, other] = [quorum.red_lock("r"), quorum.red_lock("other")];
+    let forced = forced.ttl(TTL).without_renewal().lock().await.unwrap();
+    let other = other.ttl(TTL).without_renewal().lock().await.unwrap();
+    let start = tokio::time::Instant::now();
+    pass(TTL / 2).await;
+    client(&cluster).red_lock("r").force_unlock().await.unwrap();
+    assert_eq!(forced.lost().await.reason, LossReason::TakenAway);
+    assert!(start.elapsed() < TTL / 2 + Duration::from_millis(1), "{:?}", start.elapsed());
+    assert!(other.is_valid());
+    assert_eq!(other.lost().await.reason, LossReason::Expired);
+    assert!(start.elapsed() <= WINDOW, "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_notice_of_force_ends_no_lease_that_a_quorum_keeps() {
+    let cluster = MemoryCluster::new(5);
+    let guard = client(&cluster).red_lock("r").ttl(TTL).lock().await.unwrap();
+    let operator = client(&cluster);
+    let environment = &operator.client().environment;
+    let renewals = || {
+        let log = server(&cluster, 4).take_log();
+        log.iter().filter(|operation| matches!(operation, Operation::Renew(_))).count()
+    };
+    for node in 0..2 {
+        let force = ForceUnlock { resources: [Resource::new("r").unwrap()].into() };
+        let force = Request::one(Operation::ForceUnlock(force), environment.now() + TTL);
+        environment.nodes[node].call(force).await;
+        pass(Duration::from_millis(1)).await;
+        assert!(guard.is_valid());
+        assert_eq!(renewals(), 1, "the nodes are asked");
+    }
+    assert_eq!(guard.votes().granted(), 3);
+    pass(2 * TTL).await;
+    assert!(guard.is_valid());
 }
 
 #[tokio::test(start_paused = true)]
@@ -303,7 +344,7 @@ async fn a_lease_that_nobody_can_have_because_its_observer_panics_is_not_renewed
     let cluster = MemoryCluster::new(3);
     let settings = Quorum::builder().settings.check(3).unwrap();
     let nodes = cluster.connect(&settings.parameters, false);
-    let surroundings = Surroundings::new(cluster.clock(), Handle::current(), Arc::new(Panicking));
+    let surroundings = Surroundings::new(cluster.clock(), Handle::current(), Arc::new(Panicking), None);
     let quorum = Quorum::new(Client::start(nodes, settings, surroundings));
     let lock = quorum.red_lock("r").ttl(TTL);
     assert!(tokio::spawn(async move { lock.try_lock().await }).await.unwrap_err().is_panic());

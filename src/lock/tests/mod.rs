@@ -15,6 +15,7 @@ mod connecting;
 mod downgrade;
 mod expiring;
 mod fair;
+mod health;
 mod loss;
 mod masks;
 mod readers;

@@ -152,15 +152,20 @@ async fn contenders_of_many_clients_all_get_the_lock() {
 #[tokio::test(start_paused = true)]
 async fn nobody_is_left_subscribed() {
     let cluster = MemoryCluster::new(3);
-    let guard = client(&cluster).red_lock("r").lock().await.unwrap();
+    let holder = client(&cluster);
+    let guard = holder.red_lock("r").lock().await.unwrap();
     let lock = client(&cluster).red_lock("r");
+    // The client that holds something hears of what is unlocked by force.
+    assert_eq!(server(&cluster, 0).subscriptions(), 1);
     let (_, subscribed) = tokio::join!(lock.try_lock_for(Duration::from_secs(1)), async {
         pass(Duration::from_millis(10)).await;
         server(&cluster, 0).subscriptions()
     });
-    assert_eq!(subscribed, 1);
+    assert_eq!(subscribed, 2);
+    assert_eq!(server(&cluster, 0).subscriptions(), 1);
+    drop((guard, holder));
+    pass(Duration::from_millis(10)).await;
     assert_eq!(server(&cluster, 0).subscriptions(), 0);
-    drop(guard);
 }
 
 #[tokio::test(start_paused = true)]

@@ -24,6 +24,13 @@ function node.force_unlock(resources)
         end
         redis.call('PUBLISH', $CHANNEL .. braced(resource), '0')
         pcall(node.next_in_queue, resource)
+        -- Whose lock it was asks the nodes then: without this, no sooner than at its next renewal.
+        for _, owner in ipairs(owners) do
+          local client = string.match(owner, '^(.*):')
+          if client then
+            redis.pcall('PUBLISH', $CHANNEL .. $FORCED .. client .. '}', '0')
+          end
+        end
       end
     end)
     if not is_done then

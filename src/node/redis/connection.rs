@@ -8,12 +8,13 @@ use std::{
 };
 
 use futures::future::{BoxFuture, FutureExt};
-use redis::{Cmd, RedisError, RedisResult, Value};
+use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
 
 use super::{
     classify::classify_call,
     raw_connection::{Answering, RawConnection, broken},
-    script, script_load,
+    script::{self, ScriptName},
+    script_load,
 };
 use crate::{
     node::{
@@ -32,6 +33,7 @@ const MOST_CHANNELS: usize = 64;
 pub(super) struct RedisConnection {
     raw: RawConnection,
     parameters: QuorumParameters,
+    script_name: ScriptName,
     /// What is asked and not answered, in the order of sending, which is that of the answers.
     asked: VecDeque<(Asked, Answering)>,
     /// Pending subscriptions, and those that are being asked for: one command at a time, so that a
@@ -66,6 +68,7 @@ impl RedisConnection {
         Self {
             raw,
             parameters,
+            script_name: ScriptName::default(),
             asked: VecDeque::new(),
             pending_subscriptions: VecDeque::new(),
             subscribing: None,
@@ -125,7 +128,7 @@ impl RedisConnection {
             let event = match question {
                 Asked::Call { batch, operations } => call_event(batch, &operations, answer?),
                 Asked::Load => {
-                    answer?.extract_error()?;
+                    self.script_name = script_name(&answer?.extract_error()?)?;
                     ConnectionEvent::Loaded
                 }
             };
@@ -184,7 +187,7 @@ impl RedisConnection {
 
 impl Connection for RedisConnection {
     fn send(&mut self, batch: BatchId, operations: Arc<[Operation]>) {
-        let command = script::command(&self.parameters, &operations);
+        let command = script::command(&self.script_name, &self.parameters, &operations);
         self.ask(Asked::Call { batch, operations }, command);
     }
 
@@ -221,6 +224,14 @@ impl fmt::Debug for RedisConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisConnection").field("asked", &self.asked.len()).finish_non_exhaustive()
     }
+}
+
+/// The name that the server has given the script.
+fn script_name(reply: &Value) -> RedisResult<ScriptName> {
+    ScriptName::read(reply).ok_or_else(|| {
+        let shown = script::beginning(reply);
+        (ErrorKind::UnexpectedReturnType, "the server has not named the script", shown).into()
+    })
 }
 
 /// What the reply to a call means: one error for all of it, or an answer to each operation.

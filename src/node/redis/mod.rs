@@ -54,6 +54,7 @@ mod waker_filter;
 pub(crate) struct RedisTransport {
     route: Route,
     parameters: QuorumParameters,
+    client_name: String,
     clock: Arc<dyn Clock>,
     dial_timeout: Duration,
 }
@@ -72,7 +73,13 @@ impl RedisTransport {
             // beside, it may not renew beside either.
             parameters.quarantine.renewals_after = parameters.quarantine.lasts;
         }
-        Self { route, parameters, clock: Arc::clone(&setup.clock), dial_timeout: setup.dial_timeout() }
+        Self {
+            route,
+            parameters,
+            client_name: setup.label.as_client_name(),
+            clock: Arc::clone(&setup.clock),
+            dial_timeout: setup.dial_timeout(),
+        }
     }
 
     /// Connects to the server that Sentinels name, if it says itself that it is a master: where
@@ -83,7 +90,8 @@ impl RedisTransport {
         let patience = self.clock.sleep_until(self.clock.now() + share);
         // Counted here, for a dial that is given up as a whole would blame nobody: a Sentinel that
         // was cut off may name a dead master for ever.
-        let opened = match select(pin!(RawConnection::open_node(&master)), patience).await {
+        let opened = match select(pin!(RawConnection::open_node(&master, &self.client_name)), patience).await
+        {
             Either::Left((opened, _)) => opened,
             Either::Right(((), _)) => {
                 let why = format!("the master {} does not answer within {share:?}", master.address());
@@ -103,7 +111,9 @@ impl Transport for RedisTransport {
     fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Connection>, NodeError>> {
         async {
             let raw = match &self.route.leads_to {
-                Destination::Server(endpoint) => RawConnection::open_node(endpoint).await?.0,
+                Destination::Server(endpoint) => {
+                    RawConnection::open_node(endpoint, &self.client_name).await?.0
+                }
                 Destination::MasterSet(set) => self.open_master(set).await?,
             };
             let connection: Box<dyn Connection> =

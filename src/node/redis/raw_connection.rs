@@ -65,11 +65,11 @@ impl RawConnection {
         Self { multiplexed, driver, waker_filter: WakerFilter::new(), inbox, intake, is_own }
     }
 
-    /// Connects to a server that may be a node, and selects the database.
-    pub(super) async fn open_node(endpoint: &Endpoint) -> Result<(Self, HelloReply), NodeError> {
+    /// Connects to a server that may be a node, selects the database, and names the connection.
+    pub(super) async fn open_node(endpoint: &Endpoint, name: &str) -> Result<(Self, HelloReply), NodeError> {
         let mut raw = Self::open(endpoint).await?;
         let mut hello = redis::cmd("HELLO");
-        let hello = raw.start(hello.arg(3).clone());
+        let hello = raw.start(hello.arg(3).arg("SETNAME").arg(name).clone());
         let database = endpoint.database();
         let selected = (database != 0).then(|| {
             let mut select = redis::cmd("SELECT");

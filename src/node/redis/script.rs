@@ -46,27 +46,37 @@ static TEXT: LazyLock<String> = LazyLock::new(|| {
     names::spell_out(&text)
 });
 
-static SHA: LazyLock<String> = LazyLock::new(|| sha1_smol::Sha1::from(TEXT.as_str()).digest().to_string());
-
 /// The script, as `SCRIPT LOAD` takes it.
 pub(crate) fn source() -> &'static str {
     &TEXT
 }
 
-/// The script's name in the server's cache.
-pub(crate) fn sha() -> &'static str {
-    &SHA
+/// The script's name in a server's cache, as that server has told it when the script was loaded. No
+/// server knows a script by the default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ScriptName(String);
+
+impl ScriptName {
+    /// So many hexadecimal digits: a SHA-1.
+    const DIGITS: usize = 40;
+
+    /// Reads the reply to a `SCRIPT LOAD`; `None` if it is none.
+    pub(crate) fn read(reply: &Value) -> Option<Self> {
+        let Value::BulkString(name) = reply else { return None };
+        let is_name = name.len() == Self::DIGITS && name.iter().all(u8::is_ascii_hexdigit);
+        is_name.then(|| Self(String::from_utf8_lossy(name).into_owned()))
+    }
 }
 
 /// The call that executes `operations` in order.
 ///
 /// ```text
-/// EVALSHA sha | EVAL text  numkeys  resources of all operations ...
+/// EVALSHA name | EVAL text  numkeys  resources of all operations ...
 ///         fingerprint incarnation counter_ttl guard+max_ttl+hand_over
 ///         { lock | unlock | release | release_late | renew | share | unshare | unshare_late  arguments ...
 ///         | [shared which] operation resources-count arguments ... } ...
 /// ```
-pub(crate) fn command(parameters: &QuorumParameters, operations: &[Operation]) -> Cmd {
+pub(crate) fn command(name: &ScriptName, parameters: &QuorumParameters, operations: &[Operation]) -> Cmd {
     // Room for what is asked for most, so that it need not grow.
     let mut command = Cmd::with_capacity(7 + 8 * operations.len(), 256 + 128 * operations.len());
     // A registration brings the script along: between loading it and registering, a call of another
@@ -75,7 +85,7 @@ pub(crate) fn command(parameters: &QuorumParameters, operations: &[Operation]) -
     if operations.iter().any(|operation| matches!(operation, Operation::Register(_))) {
         command.arg("EVAL").arg(source());
     } else {
-        command.arg("EVALSHA").arg(sha());
+        command.arg("EVALSHA").arg(&name.0);
     }
     command.arg(operations.iter().map(|operation| operation.resources().len()).sum::<usize>());
     for resource in operations.iter().flat_map(Operation::resources) {
@@ -130,8 +140,11 @@ fn parse(operation: &Operation, answer: &Value) -> Option<Answer> {
     }
 }
 
-/// Shows the start of what came: a reply may be megabytes long.
 fn misshapen(value: &Value) -> NodeError {
-    let shown: String = format!("{value:?}").chars().take(200).collect();
-    NodeError::Protocol(format!("not an answer: {shown}").into())
+    NodeError::Protocol(format!("not an answer: {}", beginning(value)).into())
+}
+
+/// The start of what came: a reply may be megabytes long.
+pub(crate) fn beginning(value: &Value) -> String {
+    format!("{value:?}").chars().take(200).collect()
 }

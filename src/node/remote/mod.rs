@@ -28,7 +28,7 @@ use crate::{
         transport::{BatchId, Connection, Transport},
     },
     spawner::Spawner,
-    values::Resource,
+    values::{Label, Resource},
 };
 
 mod driver;
@@ -67,6 +67,8 @@ pub(crate) struct Setup {
     /// How a new connection registers; `None` for one that does not: it is there to look at nodes
     /// or to make them, or trusts them.
     pub(crate) registers: Option<NewNodes>,
+    /// What the client calls itself.
+    pub(crate) label: Label,
     /// Shared by the nodes of one client.
     pub(crate) connected_servers: ConnectedServers,
     pub(crate) monitor: Arc<dyn Monitor>,

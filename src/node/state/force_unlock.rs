@@ -1,9 +1,13 @@
 //! Force unlock: what a node deletes for anybody.
 
-use crate::node::{
-    operation::{Answer, ForceUnlock},
-    parameters::QuorumParameters,
-    state::{NodeState, NodeTime, Subscribers},
+use crate::{
+    node::{
+        names,
+        operation::{Answer, ForceUnlock},
+        parameters::QuorumParameters,
+        state::{NodeState, NodeTime, Subscribers},
+    },
+    values::OwnerId,
 };
 
 impl NodeState {
@@ -17,7 +21,7 @@ impl NodeState {
         let mut deleted = 0;
         for resource in unlock.resources.iter() {
             let Some(held) = self.held(resource, now) else { continue };
-            let owners = if held.owner.is_of_readers() {
+            let owners: Vec<_> = if held.owner.is_of_readers() {
                 self.live_readers(resource, now).into_iter().map(|(_, owner)| owner).collect()
             } else {
                 vec![held.owner.clone()]
@@ -26,12 +30,14 @@ impl NodeState {
             self.marks.remove(resource);
             self.turn_marks.remove(resource);
             self.readers.remove(resource);
-            for owner in owners {
-                self.write_tombstone(parameters, resource, &owner, now);
+            for owner in &owners {
+                self.write_tombstone(parameters, resource, owner, now);
             }
             deleted += 1;
             subscribers.tell(resource.clone());
             self.wake_next(parameters, resource, now, subscribers);
+            let clients = owners.iter().filter_map(OwnerId::client);
+            clients.for_each(|client| subscribers.tell(names::forced(client)));
         }
         Answer::Unlocked { deleted }
     }

@@ -180,7 +180,7 @@ fn s36_a_renewal_that_races_with_the_end_extends_the_lease_or_does_not_count() {
     let (mut extended, mut over) = (0, 0);
     for offset in 0..40 {
         let late = Verdict::Delay(millis(6_520 + 2 * offset));
-        let at = |schedule: Schedule, node| schedule.with_message(0, node, Direction::Reply, 3, late);
+        let at = |schedule: Schedule, node| schedule.with_message(0, node, Direction::Reply, 4, late);
         // Under this seed, the renewal depends on these two replies.
         let schedule = Schedule { seed: 2, ..steady(3, 1) };
         let report = run((0..2).fold(schedule, at), |client| async move {

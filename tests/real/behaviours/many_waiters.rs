@@ -7,7 +7,10 @@ use redquorum::{LockGuard, Quorum, error::LockError};
 use redquorum_tests::{Cluster, eventually};
 use tokio::task::JoinSet;
 
-use super::{SOON, TTL, client, commands_by_server, connections, have_waiters, unlocked_everywhere};
+use super::{
+    SOON, TTL, client, commands_by_server, connections, have_waiters, nobody_waits_for_a_release,
+    unlocked_everywhere,
+};
 
 const TASKS: usize = 5_000;
 const RESOURCES: [&str; 5] = ["a", "b", "c", "d", "e"];
@@ -51,10 +54,7 @@ async fn nothing_is_left(cluster: &Cluster) {
 
 async fn nobody_is_subscribed(cluster: &Cluster) {
     for server in cluster.servers() {
-        let nobody_is = async || {
-            let channels: Vec<String> = server.query(redis::cmd("PUBSUB").arg("CHANNELS")).await;
-            channels.is_empty()
-        };
+        let nobody_is = async || nobody_waits_for_a_release(server).await;
         eventually(SOON, "nobody is left subscribed", nobody_is).await;
     }
 }

@@ -11,7 +11,7 @@ use redis::cmd;
 use redquorum::{LockGuard, LockOptions, Quorum, QuorumBuilder, RestartGuard, Vote, Votes, error::LockError};
 use redquorum_tests::{Cluster, Direction, Proxy, Server, eventually};
 
-use super::servers::have_waiters;
+use super::servers::{have_waiters, nobody_waits_for_a_release};
 
 mod acquisition;
 mod cancellation;

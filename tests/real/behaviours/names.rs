@@ -70,8 +70,8 @@ async fn resources_that_share_a_channel_wake_each_others_waiters_only() {
     }
 }
 
-/// Row T: an owner is a random uuid of its client (version 4: 122 bits from the operating system)
-/// and a number; no two clients share the first, no two leases of a client the second, and the
+/// Row T: an owner is its client's label, a random uuid of the client (version 4: 122 bits from the
+/// operating system) and a number; no two clients share the first, no two leases of a client the second, and the
 /// guard shows what the servers store.
 #[tokio::test]
 async fn no_two_leases_share_an_owner_and_clients_are_random_uuids() {
@@ -84,7 +84,10 @@ async fn no_two_leases_share_an_owner_and_clients_are_random_uuids() {
             let guard = quorum.red_lock("r").lock().await.unwrap();
             let owner = guard.owner().to_string();
             assert_eq!(hash(cluster.server(0), "r").await, [(owner.clone(), "1".to_owned())]);
-            let (client, number) = owner.split_once(':').unwrap();
+            let (label, owner_id) = owner.rsplit_once('/').unwrap();
+            assert_eq!(guard.owner().label(), Some(label));
+            assert!(label.ends_with(&format!(":{}", std::process::id())), "{label}");
+            let (client, number) = owner_id.split_once(':').unwrap();
             assert!(number.parse::<u64>().is_ok(), "{owner}");
             let uuid: Vec<char> = client.chars().collect();
             assert!(

@@ -105,7 +105,9 @@ async fn talk_nonsense(connection: TcpStream) -> std::io::Result<()> {
     loop {
         let answer = match &*command(&mut connection).await? {
             "HELLO" => "%1\r\n+proto\r\n:3\r\n",
-            "CLIENT" | "SCRIPT" => "+OK\r\n",
+            "CLIENT" => "+OK\r\n",
+            // The name of the script that was loaded.
+            "SCRIPT" => "$40\r\n0123456789012345678901234567890123456789\r\n",
             _ => "+nonsense\r\n",
         };
         connection.write_all(answer.as_bytes()).await?;

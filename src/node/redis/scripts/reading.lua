@@ -118,12 +118,12 @@ function node.holder(resource)
   return { owner = owner and #owner <= 128 and owner, holds = #holds <= 16 and holds or '0', ttl = ttl, text = holds }
 end
 
--- Whether this is what a lock of ours or Redisson's looks like: one field `<uuid>:<number>` with
--- the holds, or the one that stands for readers. Any other hash may be an application's own data,
+-- Whether this is what a lock of ours or Redisson's looks like: one field `<uuid>:<number>`,
+-- for ours behind a label, with the holds, or the one that stands for readers. Any other hash may be an application's own data,
 -- which must not be given a ttl.
 function node.is_lock(held)
   return held.owner == $SHARED
-    or held.owner and string.find(held.owner, '^%x+%-%x+%-%x+%-%x+%-%x+:%d+$') and (node.usable(held.holds) or 0) > 0
+    or held.owner and string.find('/' .. held.owner, '/%x+%-%x+%-%x+%-%x+%-%x+:%d+$') and (node.usable(held.holds) or 0) > 0
 end
 
 -- All that an operation has to know of its resources: what is left of the ttl of each that is held,

@@ -31,7 +31,7 @@ async fn through_hop(server: &Server, said: Vec<u8>) -> (RawConnection, oneshot:
         }
     });
     let Destination::Server(endpoint) = route(&url).leads_to else { panic!("a set of servers") };
-    (RawConnection::open_node(&endpoint).await.unwrap().0, start)
+    (RawConnection::open_node(&endpoint, "redquorum/test").await.unwrap().0, start)
 }
 
 /// Why a connection ends over which nothing is asked.

@@ -15,7 +15,7 @@ use crate::{
         Answer, Listener, Lock, Node, Notice, Operation, Reply, Request, Tombstone, Unlock, operation,
         remote::{ConnectedServers, monitor::Unmonitored, tests::Ear},
     },
-    values::{OwnerId, Resource},
+    values::{Label, OwnerId, Resource},
 };
 
 mod conformance;
@@ -89,6 +89,7 @@ fn setup(clock: &Arc<TokioClock>) -> Setup {
         spawner: Arc::new(tokio::runtime::Handle::current()),
         monitor: Arc::new(Unmonitored),
         registers: None,
+        label: Label::default(),
         connected_servers: ConnectedServers::default(),
         node_timeout: NODE_TIMEOUT,
         seed: 1,

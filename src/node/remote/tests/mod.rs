@@ -12,7 +12,7 @@ use super::*;
 use crate::{
     clock::TokioClock,
     node::{Answer, Lock, Operation, Tombstone, Unlock, transport::ConnectionEvent},
-    values::{NodeError, OwnerId},
+    values::{Label, NodeError, OwnerId},
 };
 
 mod fake;
@@ -63,6 +63,7 @@ impl Scene {
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             spawner: Arc::new(tokio::runtime::Handle::current()),
             registers,
+            label: Label::default(),
             connected_servers: connected_servers.clone(),
             node_timeout: NODE_TIMEOUT,
             quarantine: QUARANTINE,

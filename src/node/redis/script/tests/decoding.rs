@@ -10,7 +10,7 @@ use crate::{
         operation::samples::{
             enqueue, inspect, lock, observe, owner, proclaim, renew, said, unlock, write_back,
         },
-        redis::script,
+        redis::script::{self, ScriptName},
     },
     values::NodeError,
 };
@@ -27,6 +27,16 @@ fn a_reply_of_the_wrong_shape_is_a_protocol_error_of_each_entry() {
         let answers = script::decode(&operations, reply);
         assert_eq!(answers.len(), 2);
         assert!(answers.iter().all(|answer| matches!(answer, Answer::Error(NodeError::Protocol(_)))));
+    }
+}
+
+#[test]
+fn only_a_sha1_is_the_name_of_a_script() {
+    assert!(ScriptName::read(&text(&"0a".repeat(20))).is_some());
+    for reply in
+        [text(&"0a".repeat(19)), text(&"0a".repeat(21)), text(&"0g".repeat(20)), Value::Okay, Value::Nil]
+    {
+        assert_eq!(ScriptName::read(&reply), None, "{reply:?}");
     }
 }
 

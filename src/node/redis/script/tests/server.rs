@@ -9,13 +9,16 @@ use std::{
     time::Duration,
 };
 
-use redis::{Cmd, Connection, ConnectionLike, FromRedisValue, RedisResult};
+use redis::{Cmd, Connection, ConnectionLike, FromRedisValue, RedisResult, Value};
 
 use crate::{
     node::{
         Answer, Operation, QuorumParameters, names,
         operation::samples::parameters,
-        redis::{program, script},
+        redis::{
+            program,
+            script::{self, ScriptName},
+        },
     },
     values::{OwnerId, Resource},
 };
@@ -28,6 +31,7 @@ pub(super) struct Server {
     process: Child,
     directory: PathBuf,
     connection: Connection,
+    script_name: ScriptName,
 }
 
 impl Server {
@@ -46,7 +50,12 @@ impl Server {
             .spawn()
             .expect("the server program can be started");
         let url = format!("unix://{}?protocol=resp3", socket.display());
-        let mut server = Self { process, directory, connection: Self::connect_to(&url) };
+        let mut server = Self {
+            process,
+            directory,
+            connection: Self::connect_to(&url),
+            script_name: ScriptName::default(),
+        };
         server.load();
         server
     }
@@ -100,12 +109,13 @@ impl Server {
     }
 
     fn load(&mut self) {
-        let sha: String = self.get(redis::cmd("SCRIPT").arg("LOAD").arg(script::source()));
-        assert_eq!(sha, script::sha(), "the server names the script otherwise");
+        let reply: Value = self.get(redis::cmd("SCRIPT").arg("LOAD").arg(script::source()));
+        self.script_name = ScriptName::read(&reply).unwrap();
     }
 
     pub(super) fn call(&mut self, parameters: &QuorumParameters, operations: &[Operation]) -> Vec<Answer> {
-        let reply = self.connection.req_command(&script::command(parameters, operations)).unwrap();
+        let reply =
+            self.connection.req_command(&script::command(&self.script_name, parameters, operations)).unwrap();
         let answers = script::decode(operations, reply);
         assert_eq!(answers.len(), operations.len());
         answers
@@ -130,7 +140,7 @@ impl Server {
         for word in words {
             command.arg(word);
         }
-        self.get::<redis::Value>(&command);
+        self.get::<Value>(&command);
     }
 
     /// The server's incarnation.

@@ -51,13 +51,18 @@ pub(super) enum Topic {
     Latch(&'static str),
     Turn(&'static str, &'static str),
     Next(&'static str, &'static str),
+    Forced(&'static str),
 }
 
 impl Topic {
     pub(super) fn all() -> impl Iterator<Item = Self> {
         let of_waiter = |name, waiter| [Self::Turn(name, waiter), Self::Next(name, waiter)];
         let of = move |name| WAITERS.into_iter().flat_map(move |waiter| of_waiter(name, waiter));
-        RESOURCES.into_iter().flat_map(move |name| of(name).chain([Self::Release(name), Self::Latch(name)]))
+        let forced = OWNERS.into_iter().map(Self::Forced);
+        RESOURCES
+            .into_iter()
+            .flat_map(move |name| of(name).chain([Self::Release(name), Self::Latch(name)]))
+            .chain(forced)
     }
 
     pub(super) fn channel(&self) -> Vec<u8> {
@@ -66,6 +71,7 @@ impl Topic {
             Self::Latch(name) => names::latch(&resource(name)),
             Self::Turn(name, waiter) => names::turn(&resource(name), &owner(waiter)),
             Self::Next(name, waiter) => names::next(&resource(name), &owner(waiter)),
+            Self::Forced(name) => names::forced(owner(name).client().unwrap_or_default()),
         })
     }
 }

@@ -1,0 +1,138 @@
+//! Durations as people write them.
+
+use std::{fmt, time::Duration};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, Visitor},
+};
+
+use crate::error::InvalidDuration;
+
+const NANOSECONDS: [(&[&str], u128); 7] = [
+    (&["ns"], 1),
+    (&["us", "µs"], 1_000),
+    (&["ms"], 1_000_000),
+    (&["s", "sec"], 1_000_000_000),
+    (&["m", "min"], 60 * 1_000_000_000),
+    (&["h"], 3600 * 1_000_000_000),
+    (&["d"], 24 * 3600 * 1_000_000_000),
+];
+
+/// Reads a duration such as `30s`, `500ms` or `1m 30s`: whole numbers, each with its unit (`ns`,
+/// `us`, `ms`, `s`, `m`, `h` or `d`). A number alone has none, except for `0`.
+///
+/// # Errors
+///
+/// What is wrong with it, and what would be right.
+pub fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
+    let wrong = |reason: String| InvalidDuration { given: text.into(), reason: reason.into() };
+    let mut rest = text.trim();
+    if rest == "0" {
+        return Ok(Duration::ZERO);
+    }
+    if rest.is_empty() {
+        return Err(wrong("nothing stands there".to_owned()));
+    }
+    let mut sum: u128 = 0;
+    while !rest.is_empty() {
+        let (digits, after) = split(rest, |character| character.is_ascii_digit());
+        let (unit, after) = split(after.trim_start(), char::is_alphabetic);
+        if digits.is_empty() {
+            return Err(wrong(format!("no whole number begins at {rest:?}")));
+        }
+        if unit.is_empty() {
+            return Err(wrong("the unit is missing".to_owned()));
+        }
+        let known = NANOSECONDS.iter().find(|(units, _)| units.contains(&unit));
+        let Some((_, nanoseconds)) = known else {
+            return Err(wrong(format!("{unit:?} is no unit (ns, us, ms, s, m, h, d)")));
+        };
+        let number: Option<u128> = digits.parse().ok();
+        let term = number.and_then(|number| number.checked_mul(*nanoseconds));
+        let longer = term.and_then(|term| sum.checked_add(term));
+        sum = longer.ok_or_else(|| wrong("it is too long".to_owned()))?;
+        rest = after.trim_start();
+    }
+    let seconds = u64::try_from(sum / 1_000_000_000).map_err(|_| wrong("it is too long".to_owned()))?;
+    let nanoseconds = u32::try_from(sum % 1_000_000_000).unwrap_or_default();
+    Ok(Duration::new(seconds, nanoseconds))
+}
+
+/// The beginning of which all characters are of a kind, and the rest.
+fn split(text: &str, is_of_kind: impl Fn(char) -> bool) -> (&str, &str) {
+    text.split_at(text.find(|character| !is_of_kind(character)).unwrap_or(text.len()))
+}
+
+/// A duration in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Written(pub(super) Duration);
+
+impl<'de> Deserialize<'de> for Written {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Text).map(Self)
+    }
+}
+
+/// Reads a duration from a text, and tells what a bare number lacks.
+struct Text;
+
+impl Visitor<'_> for Text {
+    type Value = Duration;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a duration such as \"30s\" or \"500ms\"")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Duration, E> {
+        parse_duration(text).map_err(E::custom)
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Duration, E> {
+        Err(E::custom(format!("{number} is no duration, the unit is missing: write it like \"{number}s\"")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_is_the_sum_of_numbers_with_units() {
+        for (text, milliseconds) in [
+            ("500ms", 500),
+            ("30s", 30_000),
+            (" 1m 30s ", 90_000),
+            ("1m30s", 90_000),
+            ("2 min", 120_000),
+            ("1h", 3_600_000),
+            ("1d", 86_400_000),
+            ("0", 0),
+            ("0s", 0),
+            ("1000us", 1),
+            ("1000µs", 1),
+        ] {
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(milliseconds)), "{text:?}");
+        }
+        assert_eq!(parse_duration("18446744073709551615s 999999999ns"), Ok(Duration::MAX));
+    }
+
+    #[test]
+    fn what_is_no_duration_is_named_with_what_would_be_right() {
+        let hugely = "9".repeat(50) + "s";
+        for (text, reason) in [
+            ("30", "\"30\" is no duration, the unit is missing: write it like 30s or 500ms"),
+            ("", "nothing stands there"),
+            ("-1s", "no whole number begins at \"-1s\""),
+            ("1.5s", "the unit is missing"),
+            ("1x", "\"x\" is no unit (ns, us, ms, s, m, h, d)"),
+            ("1s,2s", "no whole number begins at \",2s\""),
+            ("s", "no whole number begins at \"s\""),
+            ("18446744073709551616s", "it is too long"),
+            (&hugely, "it is too long"),
+        ] {
+            let error = parse_duration(text).unwrap_err().to_string();
+            assert!(error.contains(reason), "{text:?}: {error}");
+        }
+    }
+}

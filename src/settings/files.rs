@@ -1,0 +1,75 @@
+//! Files with certificates.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::{error::SettingsError, lock::QuorumBuilder};
+
+/// Files with certificates, as PEM.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Files {
+    /// Who is trusted in place of whom the system trusts.
+    pub(super) ca: Option<PathBuf>,
+    /// What is shown to servers that ask for it, and its key: both or neither.
+    pub(super) certificate: Option<PathBuf>,
+    pub(super) key: Option<PathBuf>,
+}
+
+impl Files {
+    /// The same with paths that begin in this directory.
+    pub(super) fn beside(self, directory: &Path) -> Self {
+        let beside = |path: Option<PathBuf>| path.map(|path| directory.join(path));
+        Self { ca: beside(self.ca), certificate: beside(self.certificate), key: beside(self.key) }
+    }
+
+    /// These, and of `other` whatever is not named here.
+    pub(super) fn or(self, other: Self) -> Self {
+        Self {
+            ca: self.ca.or(other.ca),
+            certificate: self.certificate.or(other.certificate),
+            key: self.key.or(other.key),
+        }
+    }
+
+    /// Reads the files for a quorum.
+    ///
+    /// # Errors
+    ///
+    /// If one cannot be read, does not hold what it should, or is missing.
+    #[cfg(feature = "tls")]
+    pub(super) fn apply(&self, builder: QuorumBuilder) -> Result<QuorumBuilder, SettingsError> {
+        let contents = |path: &PathBuf| {
+            std::fs::read(path).map_err(|error| {
+                let reason = error.to_string().into();
+                SettingsError::Unreadable { path: path.clone(), reason }
+            })
+        };
+        let in_file = |path: &PathBuf| {
+            let path = path.clone();
+            move |error| SettingsError::Pem { path, error }
+        };
+        let mut tls = crate::node::redis::Tls::new();
+        if let Some(ca) = &self.ca {
+            tls = tls.ca(contents(ca)?).map_err(in_file(ca))?;
+        }
+        match (&self.certificate, &self.key) {
+            (Some(certificate), Some(key)) => {
+                let (chain, secret) = (contents(certificate)?, contents(key)?);
+                tls = tls.client_certificate(chain, secret).map_err(in_file(certificate))?;
+            }
+            (None, None) => {}
+            _ => return Err(SettingsError::HalfACertificate),
+        }
+        Ok(builder.tls(tls))
+    }
+
+    #[cfg(not(feature = "tls"))]
+    pub(super) fn apply(&self, builder: QuorumBuilder) -> Result<QuorumBuilder, SettingsError> {
+        match [&self.ca, &self.certificate, &self.key].into_iter().flatten().next() {
+            Some(path) => Err(SettingsError::NoTls { path: path.clone() }),
+            None => Ok(builder),
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What is read, and what goes before what.
+
+use std::{path::PathBuf, sync::atomic::AtomicU32};
+
+use super::*;
+
+const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/redquorum.toml");
+
+fn loaded(arguments: &Arguments, variables: &[(&str, &str)]) -> Result<QuorumBuilder, SettingsError> {
+    load_from(arguments, |name| {
+        let found = variables.iter().find(|(variable, _)| *variable == name);
+        found.map(|(_, value)| OsString::from(*value))
+    })
+}
+
+fn builder(nodes: &[&str]) -> QuorumBuilder {
+    QuorumBuilder::new().nodes(nodes.iter().copied())
+}
+
+fn assert_same(found: Result<QuorumBuilder, SettingsError>, expected: &QuorumBuilder) {
+    // Whatever can be set is in what is shown of it.
+    assert_eq!(format!("{:?}", found.unwrap()), format!("{expected:?}"));
+}
+
+/// A file of one test, gone with it.
+struct File(PathBuf);
+
+impl File {
+    fn new(text: &str) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let name = format!("redquorum-settings-{}-{number}.toml", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, text).unwrap();
+        Self(path)
+    }
+
+    fn argument(&self) -> Arguments {
+        Arguments::new().file(&self.0)
+    }
+
+    fn error(&self) -> String {
+        loaded(&self.argument(), &[]).unwrap_err().to_string()
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        std::fs::remove_file(&self.0).ok();
+    }
+}
+
+#[test]
+fn arguments_go_before_the_environment_and_that_before_the_file() {
+    let file = File::new("nodes = ['redis://file']\nname = 'file'\nttl = '1s'\n");
+    let path = file.0.to_str().unwrap();
+    let expected = |node: &str| builder(&[node]).name("file").ttl(std::time::Duration::from_secs(1));
+    assert_same(loaded(&file.argument(), &[]), &expected("redis://file"));
+    assert_same(loaded(&Arguments::new(), &[("REDQUORUM_CONFIG", path)]), &expected("redis://file"));
+    let nodes = ("REDQUORUM_NODES", "redis://environment");
+    assert_same(loaded(&file.argument(), &[nodes]), &expected("redis://environment"));
+    let arguments = file.argument().nodes(["redis://argument"]);
+    assert_same(
+        loaded(&arguments, &[nodes, ("REDQUORUM_CONFIG", "/nowhere"), ("REDQUORUM_NAME", "environment")]),
+        &expected("redis://argument").name("environment"),
+    );
+    assert_same(
+        loaded(&file.argument(), &[("REDQUORUM_NODES", ""), ("REDQUORUM_TTL", "")]),
+        &expected("redis://file"),
+    );
+}
+
+/// Each key of the example, taken from the environment alone.
+#[test]
+fn every_key_of_a_file_has_a_variable_and_sets_the_same() {
+    let text = std::fs::read_to_string(EXAMPLE).unwrap().replace("# node_timeout =", "node_timeout =");
+    let table: toml::Table = text.parse().unwrap();
+    let nodes = ("REDQUORUM_NODES".to_owned(), "redis://a".to_owned());
+    for key in table.keys().filter(|key| *key != "nodes") {
+        // Other values than the defaults, so that one that is not read shows.
+        let (value, quote) = match key.as_str() {
+            "votes_needed" => ("1", ""),
+            "drift" => ("0.125", ""),
+            "restart_guard" => ("per-vote", "'"),
+            "name" => ("other", "'"),
+            _ => ("1234ms", "'"),
+        };
+        let file = File::new(&format!("nodes = ['redis://a']\n{key} = {quote}{value}{quote}\n"));
+        let variable = (format!("REDQUORUM_{}", key.to_uppercase()), value.to_owned());
+        let set = [nodes.clone(), variable];
+        let set: Vec<(&str, &str)> = set.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let by_file = loaded(&file.argument(), &[]).unwrap();
+        assert_same(loaded(&Arguments::new(), &set), &by_file);
+        assert_ne!(format!("{by_file:?}"), format!("{:?}", builder(&["redis://a"])), "{key} changes nothing");
+    }
+    assert_eq!(table.len(), 11, "a key that the example lacks is read by nobody");
+}
+
+#[test]
+fn the_example_shows_defaults() {
+    let nodes = ["redis://10.0.0.1:6379", "redis://10.0.0.2:6379", "redis://10.0.0.3:6379"];
+    let expected = builder(&nodes).name("production").votes_needed(2);
+    assert_same(load_from(&Arguments::new().file(EXAMPLE), |_| None), &expected);
+}
+
+#[test]
+fn nodes_are_a_list_or_a_text_as_in_the_environment() {
+    let expected = builder(&["redis://a", "redis+sentinel://b:1,c:2/set", "redis://d"]);
+    let text = " redis://a,redis+sentinel://b:1,c:2/set\n redis://d, ";
+    assert_same(loaded(&Arguments::new(), &[("REDQUORUM_NODES", text)]), &expected);
+    let file = File::new("nodes = 'redis://a,redis+sentinel://b:1,c:2/set redis://d'");
+    assert_same(loaded(&file.argument(), &[]), &expected);
+}
+
+#[test]
+fn what_is_wrong_with_a_file_is_told_with_its_line_and_without_passwords() {
+    for (text, named) in [
+        ("name = 'a'\nvotes = 2\n", "line 2: unknown field `votes`"),
+        ("\n\nttl = '30'", "line 3: \"30\" is no duration, the unit is missing: write it like 30s"),
+        ("ttl = 10", "line 1: 10 is no duration, the unit is missing: write it like \"10s\""),
+        ("ttl = true", "expected a duration such as \"30s\""),
+        ("votes_needed = -1", "line 1: "),
+        ("restart_guard = 'never'", "line 1: unknown variant `never`, expected one of `per-connection`"),
+        ("[tls]\ncertificates = 'a'", "line 2: unknown field `certificates`"),
+        ("nodes = [1]", "line 1: "),
+        ("nodes = 1", "expected urls such as"),
+        ("nodes = ['redis://:secret@a' 'redis://b']", "line 1: "),
+        ("nodes = [\n'redis://:secret@a',\n", "line "),
+        ("nodes = []\n", "REDQUORUM_NODES"),
+    ] {
+        let error = File::new(text).error();
+        assert!(error.contains(named), "{text:?}: {error}");
+        assert!(!error.contains("secret") && !error.contains('\n'), "{text:?}: {error}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_variable_is_told_with_its_name_and_value() {
+    let nodes = ("REDQUORUM_NODES", "redis://a");
+    for (name, value, named) in [
+        ("REDQUORUM_TTL", "30", "write it like 30s"),
+        ("REDQUORUM_MAX_TTL", "long", "no whole number begins at \"long\""),
+        ("REDQUORUM_VOTES_NEEDED", "most", "expected a number of nodes, such as 3"),
+        ("REDQUORUM_DRIFT", "1%", "expected a share of time, such as 0.01"),
+        ("REDQUORUM_RESTART_GUARD", "on", "expected per-connection, per-vote or off"),
+    ] {
+        let error = loaded(&Arguments::new(), &[nodes, (name, value)]).unwrap_err();
+        let told = error.to_string();
+        assert!(told.contains(&format!("{name}={value:?}")) && told.contains(named), "{told}");
+        assert!(matches!(error, SettingsError::Variable { name: of, .. } if of == name));
+    }
+    for variables in [&[][..], &[("REDQUORUM_NODES", "")], &[("REDQUORUM_NODES", " , ")]] {
+        assert_eq!(loaded(&Arguments::new(), variables).unwrap_err(), SettingsError::NoNodes);
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let error = load_from(&Arguments::new().file("/nowhere/a.toml"), |_| None).unwrap_err();
+    assert!(error.to_string().starts_with("/nowhere/a.toml: "), "{error}");
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn a_pem_file_is_looked_for_beside_the_file_that_names_it_or_where_the_program_is() {
+    let file = File::new("nodes = ['redis://a']\n[tls]\nca = 'nowhere.pem'\n");
+    let beside = file.0.parent().unwrap().join("nowhere.pem").display().to_string();
+    assert!(file.error().starts_with(&format!("{beside}: ")), "{}", file.error());
+    let replaced = loaded(&file.argument(), &[("REDQUORUM_CA", "elsewhere.pem")]).unwrap_err();
+    assert!(replaced.to_string().starts_with("elsewhere.pem: "), "{replaced}");
+    let replaced = loaded(&file.argument().ca("argument.pem"), &[("REDQUORUM_CA", "elsewhere.pem")]);
+    assert!(replaced.unwrap_err().to_string().starts_with("argument.pem: "));
+    let nodes = Arguments::new().nodes(["redis://a"]);
+    for half in [nodes.clone().certificate("a.pem"), nodes.clone().key("a.key")] {
+        assert_eq!(loaded(&half, &[]).unwrap_err(), SettingsError::HalfACertificate);
+    }
+    let no_pem = loaded(&nodes.ca(EXAMPLE), &[]).unwrap_err();
+    assert!(
+        matches!(&no_pem, SettingsError::Pem { path, .. } if path.ends_with("redquorum.toml")),
+        "{no_pem}"
+    );
+}
+
+#[test]
+fn a_label_is_read_from_the_environment_and_the_file() {
+    let file = File::new("nodes = ['redis://file']\nlabel = 'of the file'\n");
+    assert_same(loaded(&file.argument(), &[]), &builder(&["redis://file"]).label("of the file"));
+    let variables = [("REDQUORUM_LABEL", "web 7")];
+    assert_same(loaded(&file.argument(), &variables), &builder(&["redis://file"]).label("web 7"));
+}
