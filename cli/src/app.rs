@@ -63,7 +63,7 @@ impl App {
     ) -> Result<T, Failure> {
         let nodes = builder.connectors()?;
         let mut teller = Teller::default();
-        let needed = settings.votes_needed();
+        let needed = settings.effective.votes_needed;
         let quorum = tokio::select! {
             biased;
             quorum = builder.connect() => quorum?,

@@ -25,6 +25,8 @@ pub(crate) enum Exit {
     Io,
     /// Somebody else held it for as long as was waited.
     Held,
+    /// The same, told by this status instead.
+    HeldAs(u8),
     /// The settings cannot work, or do not fit what the nodes know.
     Config,
     /// The lease was lost, or was about to be, and the command was stopped for it.
@@ -54,7 +56,7 @@ impl Exit {
         (Self::LeaseLost, "the lease was lost, or about to be, and the command was stopped for it"),
         (Self::NoLeader, "nobody leads"),
         (Self::Unsound, "`doctor`: something fails, or with `--strict` is worth a warning"),
-        (Self::Declined, "`force-unlock`: somebody said no when asked, or the holder was another by then"),
+        (Self::Declined, "somebody said no when asked, or the holder to unlock was another by then"),
         (Self::NotExecutable, "the command to run cannot be executed"),
         (Self::NotFound, "there is no such command to run"),
     ];
@@ -63,7 +65,7 @@ impl Exit {
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Success => 0,
-            Self::Command(code) => code,
+            Self::Command(code) | Self::HeldAs(code) => code,
             Self::Signal(signal) => 128_u8.saturating_add(signal),
             Self::Usage => 64,
             Self::NoQuorum => 69,
@@ -90,7 +92,7 @@ impl Exit {
             Self::NoQuorum => "no_quorum",
             Self::Internal => "internal",
             Self::Io => "io",
-            Self::Held => "held",
+            Self::Held | Self::HeldAs(_) => "held",
             Self::Config => "config",
             Self::LeaseLost => "lease_lost",
             Self::NoLeader => "no_leader",

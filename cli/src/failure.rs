@@ -104,7 +104,7 @@ impl From<ConfigError> for Failure {
             ConfigError::NoSystemCas { reason } => {
                 let message = format!(
                     "this system has no certificates of CAs to trust ({reason}): install them, or \
-                     name a file with those of your own as `ca` in the table [tls] of the configuration file"
+                     name a file with those of your own (--ca FILE)"
                 );
                 return Self::new(Exit::Config, message);
             }

@@ -2,7 +2,10 @@
 
 use std::{borrow::Cow, ffi::OsStr, fmt, os::unix::ffi::OsStrExt};
 
-use redquorum::inspection::{Inspection, LockState, NodeHolder, NodeInspection};
+use redquorum::{
+    OwnerId,
+    inspection::{Inspection, LockState, NodeHolder, NodeInspection},
+};
 use serde::Serialize;
 
 use crate::{
@@ -44,6 +47,9 @@ enum ShownState {
 struct Holder {
     /// `None`: a lock of another kind.
     owner: Option<String>,
+    /// What the owner's client calls itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<String>,
     holds: u32,
     /// `None`: without an end.
     remaining_ms: Option<f64>,
@@ -82,6 +88,7 @@ impl LockView {
         };
         let holder = || Holder {
             owner: found.owner().map(ToString::to_string),
+            label: found.owner().and_then(OwnerId::label).map(str::to_owned),
             holds: found.holds(),
             // What never ends is told by the largest of durations.
             remaining_ms: found.remaining_ttl().filter(|rest| rest.as_secs() < u64::MAX).map(milliseconds),
@@ -140,6 +147,18 @@ impl LockView {
         format!("{}\n{}", table.trim_fmt(), notes.join("\n"))
     }
 
+    /// What ends it though its holder does not, for somebody who looks at a lock that is in the way.
+    fn how_to_end(&self) -> Option<String> {
+        let slot = self.slot.map(|slot| format!("--slot {slot} ")).unwrap_or_default();
+        let name = if self.slot.is_some() { &self.resource } else { &self.name };
+        self.holder.as_ref().map(|_| {
+            format!(
+                "`redquorum force-unlock {slot}{name}` ends it; a key that is deleted by hand comes back \
+                 with the next renewal"
+            )
+        })
+    }
+
     /// The quorum's conclusion, in one line.
     pub(crate) fn conclusion(&self) -> String {
         let (resource, nodes, needed) = (&self.name, self.nodes.len(), self.needed);
@@ -168,8 +187,10 @@ impl NodeLockView {
     fn new(answer: &NodeInspection) -> Self {
         let (state, holder, error) = match answer.holder() {
             NodeHolder::Held { owner, holds, remaining, .. } => {
+                let label = owner.as_ref().and_then(OwnerId::label).map(str::to_owned);
                 let owner = owner.as_ref().map(ToString::to_string);
-                let holder = Holder { owner, holds: *holds, remaining_ms: remaining.map(milliseconds) };
+                let holder =
+                    Holder { owner, label, holds: *holds, remaining_ms: remaining.map(milliseconds) };
                 (NodeState::Held, Some(holder), None)
             }
             NodeHolder::Free => (NodeState::Free, None, None),
@@ -189,7 +210,9 @@ impl NodeLockView {
     fn row(&self, is_short: bool) -> [Cow<'_, str>; 6] {
         let nothing = Cow::Borrowed("-");
         let owner = match (&self.holder, self.state) {
-            (Some(Holder { owner: Some(owner), .. }), _) if is_short => short(owner),
+            (Some(Holder { owner: Some(owner), label, .. }), _) if is_short => {
+                short(label.as_deref().unwrap_or(owner))
+            }
             (Some(holder), _) => holder.owner.as_deref().unwrap_or("(another kind)").into(),
             (None, NodeState::Unknown) => "(unknown)".into(),
             (None, _) => "(free)".into(),
@@ -235,11 +258,17 @@ impl fmt::Display for Remaining {
 
 impl fmt::Display for LockView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.shown(width()))
+        let width = width();
+        f.write_str(&self.shown(width))?;
+        // For people: a program that reads it ends with the conclusion.
+        match self.how_to_end().filter(|_| width.is_some()) {
+            Some(how) => write!(f, "\n{}", wrapped(&how, width)),
+            None => Ok(()),
+        }
     }
 }
 
-/// An owner in a row of a terminal: enough of it to tell one from another.
+/// An owner, or its client's label, in a row of a terminal: enough of it to tell one from another.
 fn short(owner: &str) -> Cow<'_, str> {
     const WHOLE: usize = 16;
     const BEGINNING: usize = 8;
@@ -278,7 +307,8 @@ mod tests {
     }
 
     fn view() -> LockView {
-        let holder = Holder { owner: Some(OWNER.to_owned()), holds: 1, remaining_ms: Some(24_800.0) };
+        let holder =
+            Holder { owner: Some(OWNER.to_owned()), label: None, holds: 1, remaining_ms: Some(24_800.0) };
         let nodes = (1..=5).map(|number| node(number, (number < 5).then(|| holder.clone())));
         LockView {
             slot: None,

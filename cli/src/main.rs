@@ -9,10 +9,7 @@ compile_error!("the command `redquorum` needs the process groups and signals of 
 
 use std::process::ExitCode;
 
-use clap::{
-    Parser,
-    error::{ContextKind, ContextValue, ErrorKind},
-};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::{
     app::App,
@@ -26,11 +23,14 @@ use crate::{
 mod app;
 mod arguments;
 mod bench;
+mod changes;
 mod commands;
 mod connect;
+mod consent;
 mod counted;
 mod doctor;
 mod duration;
+mod environment;
 mod exit;
 mod failure;
 mod lock_view;
@@ -45,6 +45,7 @@ mod stopwatch;
 mod supervise;
 mod table;
 mod waiting;
+mod what_to_run;
 
 fn main() -> ExitCode {
     if let Some(exit) = guardian::guard_if_told() {
@@ -53,7 +54,7 @@ fn main() -> ExitCode {
     if let Some(child) = ExecChild::of_this_process() {
         return end(child.json, |_| child.perform().map(|never| match never {}));
     }
-    let Arguments { general, command } = match Arguments::try_parse() {
+    let Arguments { general, command } = match Arguments::of_this_process() {
         Ok(arguments) => arguments,
         Err(error) => return said_by_clap(&advised(error)).into(),
     };
@@ -86,14 +87,22 @@ fn perform(command: Command, app: &App) -> Result<Exit, Failure> {
 }
 
 /// With the advice that clap does not have: a command that is run is told from names only by what
-/// stands before it.
+/// stands before it, and a value may come from the environment.
 fn advised(mut error: clap::Error) -> clap::Error {
     let lacks_command = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::Strings(missing)) => missing.iter().any(|argument| argument.contains("<COMMAND>")),
         _ => false,
     };
     if error.kind() == ErrorKind::MissingRequiredArgument && lacks_command {
-        let tip = "put `--` before the command and its arguments: redquorum run NAME -- COMMAND";
+        let tip =
+            "put `--` before the command and its arguments: redquorum run NAME -- COMMAND, or give `-c TEXT`";
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    let of_value = [ContextKind::InvalidArg, ContextKind::InvalidValue].map(|kind| error.get(kind));
+    if let [Some(ContextValue::String(option)), Some(ContextValue::String(value))] = of_value
+        && let Some(variable) = environment::origin(option, value, |name| std::env::var_os(name))
+    {
+        let tip = format!("this is what the environment variable {variable} says");
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error

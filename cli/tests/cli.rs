@@ -18,8 +18,10 @@ mod cli {
     mod loss;
     mod outage;
     mod parent;
+    mod reconfigure;
     mod redquorum;
     mod scratch;
     mod signals;
     mod terminal;
+    mod tls;
 }

@@ -54,7 +54,8 @@ impl Residue {
         let names: Vec<String> = counters.chain(self.tombstones.into_iter().map(|(_, name)| name)).collect();
         let nodes = settings.builder().connectors().unwrap_or_default();
         for node in &nodes {
-            let Ok(mut connection) = NodeConnection::open(node, settings.connect_timeout()).await else {
+            let Ok(mut connection) = NodeConnection::open(node, settings.effective.connect_timeout).await
+            else {
                 continue;
             };
             for names in names.chunks(AT_ONCE) {

@@ -53,17 +53,19 @@ impl Bench {
     /// Why there is no quorum to measure, or [`Exit::NoQuorum`] if no lock could be had.
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let settings = app.settings()?;
-        let ttl = self.ttl.unwrap_or_else(|| settings.ttl());
-        let builder = settings.builder().ttl(ttl).counter_ttl(settings.max_ttl().max(LEAST_COUNTER_TTL));
+        let ttl = self.ttl.unwrap_or(settings.effective.ttl);
+        let builder =
+            settings.builder().ttl(ttl).counter_ttl(settings.effective.max_ttl.max(LEAST_COUNTER_TTL));
         let resources = self.resources();
         let seconds = duration::shown(self.duration);
         let tasks = counted(self.tasks.get(), "task");
         let verb = if self.tasks.get() == 1 { "loads" } else { "load" };
         app.messages.notice(&format!("{tasks} {verb} the servers for {seconds}"));
         let waiting = Waiting::show(&app.messages, format!("measuring for {seconds}"));
-        let mut residue = Residue::new(settings.max_ttl());
+        let mut residue = Residue::new(settings.effective.max_ttl);
         let done = app.with_quorum_of(&settings, builder, async |quorum| {
-            let (report, left) = self.measure(quorum, &resources, settings.max_ttl(), &app.messages).await?;
+            let (report, left) =
+                self.measure(quorum, &resources, settings.effective.max_ttl, &app.messages).await?;
             residue.add(left);
             drop(waiting);
             app.output.print(&report)?;

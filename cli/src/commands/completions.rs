@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use clap::{Args, CommandFactory};
+use clap::Args;
 use clap_complete::Shell;
 
 use crate::{arguments::Arguments, exit::Exit, failure::Failure};
@@ -22,7 +22,7 @@ impl Completions {
     /// If it cannot be written.
     pub(crate) fn perform(&self) -> Result<Exit, Failure> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Arguments::command(), "redquorum", &mut script);
+        clap_complete::generate(self.shell, &mut Arguments::described(), "redquorum", &mut script);
         std::io::stdout().write_all(&script).map_err(|error| Failure::output(&error))?;
         Ok(Exit::Success)
     }

@@ -19,6 +19,9 @@ use crate::{
 /// was found, and what to do. It asks on connections of its own, registers nowhere, and tries what
 /// locks do with names of its own, which are deleted again. What the user may not ask for is a
 /// warning, "cannot tell". Ends with 81 if anything fails.
+///
+/// It says nothing of single locks: `inspect` shows who has one, and `force-unlock` ends it. A key that
+/// is deleted by hand comes back with its holder's next renewal.
 #[derive(Args, Debug)]
 pub(crate) struct Doctor {
     /// Print a line for each check that found nothing wrong, too

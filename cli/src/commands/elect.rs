@@ -19,6 +19,7 @@ use crate::{
         signals::Signals,
     },
     waiting::Waiting,
+    what_to_run::WhatToRun,
 };
 
 /// How long after its end a command is not started again, so that one which fails at once is no
@@ -55,9 +56,8 @@ pub(crate) struct Elect {
     /// Campaign again also when the command has ended by itself
     #[arg(long)]
     restart: bool,
-    /// The command to run, and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    command: Vec<OsString>,
+    #[command(flatten)]
+    what: WhatToRun,
 }
 
 /// [`OnLoss`] for a leader: the command of one who was deposed cannot run on beside that of its own
@@ -115,7 +115,7 @@ impl Elect {
             }
             OnDeposition::Kill => OnLoss::Kill,
         };
-        let ttl = self.ttl.unwrap_or_else(|| settings.ttl());
+        let ttl = self.ttl.unwrap_or(settings.effective.ttl);
         Marks::new(ttl, self.kill_after).map(|marks| Rule::new(on_loss, marks)).map_err(Failure::usage)
     }
 
@@ -150,7 +150,7 @@ impl Elect {
             ("REDQUORUM_TERM", term.clone()),
         ];
         app.messages.notice(&format!("leading {} with term {}", self.shown(), term.display()));
-        let job = Job { command: &self.command, variables, rule };
+        let job = Job { command: &self.what.words(), variables, rule };
         let ended = match job.run(&leadership, signals, app).await {
             // Deposed before it began: as good as stopped.
             Err(Failure { exit: exit @ Exit::LeaseLost, .. }) => {

@@ -1,24 +1,28 @@
 //! `redquorum force-unlock`: ends a lock, no matter who holds it.
 
-use std::{
-    ffi::OsString,
-    fmt,
-    io::{self, IsTerminal, Write, stderr, stdin},
-    os::unix::ffi::OsStrExt,
-};
+use std::{ffi::OsString, fmt, os::unix::ffi::OsStrExt};
 
 use clap::{Args, value_parser};
 use console::Term;
 use redquorum::{Quorum, RedLock, Unlocked, inspection::Inspection};
 use serde::Serialize;
 
-use crate::{app::App, counted::counted, exit::Exit, failure::Failure, lock_view::LockView, table};
+use crate::{
+    app::App,
+    consent::{self, Consent},
+    counted::counted,
+    exit::Exit,
+    failure::Failure,
+    lock_view::LockView,
+    table,
+};
 
 /// End a lock, no matter who holds it
 ///
 /// For a holder that is known to be gone, whose ttl is too long to wait for. A holder that is alive
-/// goes on until it learns of it, at its next renewal: until then there may be two, and only their
-/// fencing tokens tell them apart. Shows who holds it, and asks; where there is no terminal to ask
+/// is told at once, and works on until it hears that: until then there may be two, and only their
+/// fencing tokens tell them apart. A key that is deleted by hand comes back with the next renewal; this
+/// keeps it from that. Shows who holds it, and asks; where there is no terminal to ask
 /// on, it wants `--yes`.
 #[derive(Args, Debug)]
 pub(crate) struct ForceUnlock {
@@ -45,24 +49,6 @@ struct Done {
     open: Vec<String>,
 }
 
-/// Whether it may be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Consent {
-    Given,
-    Ask,
-    NobodyToAsk,
-}
-
-impl Consent {
-    fn of(is_given: bool, is_terminal: bool) -> Self {
-        match (is_given, is_terminal) {
-            (true, _) => Self::Given,
-            (false, true) => Self::Ask,
-            (false, false) => Self::NobodyToAsk,
-        }
-    }
-}
-
 impl ForceUnlock {
     /// Shows who holds it, asks, and unlocks it.
     ///
@@ -71,12 +57,7 @@ impl ForceUnlock {
     /// [`Exit::Usage`] if there is nobody to ask, [`Exit::Declined`] if the answer is no, or of
     /// somebody else by now; why no quorum of nodes has confirmed.
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
-        let consent = Consent::of(self.yes, stdin().is_terminal() && stderr().is_terminal());
-        if consent == Consent::NobodyToAsk {
-            return Err(Failure::usage(
-                "there is no terminal to ask for confirmation on: give --yes to unlock without being asked",
-            ));
-        }
+        let consent = Consent::of(self.yes, "unlock")?;
         let settings = app.settings()?;
         // What only looks makes no node a member of a quorum.
         let shown = app.with_quorum_of(&settings, settings.builder().read_only(), async |quorum| {
@@ -130,31 +111,15 @@ async fn unlock(app: &App, lock: &RedLock, before: LockView) -> Result<Exit, Fai
     let names = |nodes: Vec<std::sync::Arc<str>>| nodes.iter().map(ToString::to_string).collect();
     app.output.print(&Done { before, was_unlocked: true, confirmed: names(confirmed), open: names(open) })?;
     app.messages.notice(
-        "a holder that is still running learns of it at its next renewal, at most a third of its ttl \
-         from now, and works on until then; one that does not renew its lock works on until the ttl is over",
+        "a holder that is still running has been told; one that did not hear it works on until its next \
+         renewal, at most a third of its ttl from now, or without renewal until the ttl is over",
     );
     Ok(Exit::Success)
 }
 
-/// Asks the person at the terminal, and waits as long as it takes.
 async fn ask(before: &LockView) -> Result<bool, Failure> {
     let shown = before.shown(table::width_of(&Term::stderr()));
-    let question = format!("{shown}\nUnlock it on all nodes? [y/N] ");
-    let answer = tokio::task::spawn_blocking(move || {
-        let mut out = anstream::stderr().lock();
-        out.write_all(question.as_bytes()).and_then(|()| out.flush())?;
-        let mut answer = String::new();
-        stdin().read_line(&mut answer).map(|_| answer)
-    })
-    .await;
-    let answer = answer.map_err(io::Error::other).and_then(|answer| answer);
-    let answer = answer.map_err(|error| Failure::new(Exit::Io, format!("nobody could be asked: {error}")))?;
-    Ok(is_yes(&answer))
-}
-
-/// Only a plain yes is one.
-fn is_yes(answer: &str) -> bool {
-    ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str())
+    consent::ask(format!("{shown}\nUnlock it on all nodes?")).await
 }
 
 impl fmt::Display for Done {
@@ -178,28 +143,5 @@ impl fmt::Display for Done {
             self.before.conclusion()
         );
         f.write_str(&table::wrapped(&conclusion, width))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nobody_is_asked_who_has_said_yes_or_is_not_there() {
-        assert_eq!(Consent::of(true, true), Consent::Given);
-        assert_eq!(Consent::of(true, false), Consent::Given);
-        assert_eq!(Consent::of(false, true), Consent::Ask);
-        assert_eq!(Consent::of(false, false), Consent::NobodyToAsk);
-    }
-
-    #[test]
-    fn only_a_plain_yes_is_one() {
-        for answer in ["y\n", "Y", " yes \n", "YES\n"] {
-            assert!(is_yes(answer), "{answer:?}");
-        }
-        for answer in ["", "\n", "n\n", "no", "yess", "y n", "ja"] {
-            assert!(!is_yes(answer), "{answer:?}");
-        }
     }
 }

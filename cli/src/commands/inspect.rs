@@ -1,14 +1,21 @@
 //! `redquorum inspect`: who holds it.
 
-use std::{ffi::OsString, os::unix::ffi::OsStrExt};
+use std::{convert::Infallible, ffi::OsString, os::unix::ffi::OsStrExt, time::Duration};
 
 use clap::{Args, value_parser};
+use console::Term;
 use futures::future::try_join_all;
+use redquorum::Quorum;
 
-use crate::{app::App, exit::Exit, failure::Failure, lock_view::LockView};
+use crate::{
+    app::App, changes::Changes, duration, exit::Exit, failure::Failure, lock_view::LockView, stopwatch,
+};
 
 /// So many slots are asked about at once.
 const AT_ONCE: usize = 64;
+
+/// More looks would only load the nodes.
+const LEAST_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Show who holds a lock, node by node
 ///
@@ -24,6 +31,20 @@ pub(crate) struct Inspect {
     /// Show the slots of a semaphore instead, so many of them: 1 to 1024
     #[arg(short = 'n', long, value_name = "COUNT", value_parser = value_parser!(u32).range(1..=1024))]
     permits: Option<u32>,
+    /// Look again after each INTERVAL, of 1s unless another is given, and print what has changed but
+    /// for the time that passes; on a terminal, show it anew each time
+    #[arg(long = "watch", value_name = "INTERVAL", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "1s", value_parser = interval)]
+    interval: Option<Duration>,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    match duration::parse(text) {
+        Ok(interval) if interval < LEAST_INTERVAL => {
+            Err(format!("it is too short: give {LEAST_INTERVAL:?} or more"))
+        }
+        parsed => parsed.map_err(|error| error.to_string()),
+    }
 }
 
 impl Inspect {
@@ -35,23 +56,98 @@ impl Inspect {
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let settings = app.settings()?;
         app.with_quorum_of(&settings, settings.builder().read_only(), async |quorum| {
-            let resource = self.name.as_bytes();
-            let Some(permits) = self.permits else {
-                let found = quorum.red_lock(resource).inspect().await?;
-                app.output.print(&LockView::new(resource, &found))?;
-                return Ok(Exit::Success);
-            };
-            let semaphore = quorum.semaphore(resource, permits);
-            let slots: Vec<u32> = (0..permits).collect();
-            for some in slots.chunks(AT_ONCE) {
-                let locks: Vec<_> = some.iter().map(|slot| semaphore.slot(*slot as usize)).collect();
-                let found = try_join_all(locks.iter().map(|lock| lock.inspect())).await?;
-                for (slot, found) in some.iter().zip(&found) {
-                    app.output.print(&LockView::of_slot(resource, *slot, found))?;
+            if let Some(interval) = self.interval {
+                return self.watch(quorum, interval, app).await.map(|never| match never {});
+            }
+            let mut from = 0;
+            while from < self.slots() {
+                for view in self.look(quorum, from).await? {
+                    app.output.print(&view)?;
                 }
+                from += AT_ONCE;
             }
             Ok(Exit::Success)
         })
         .await
+    }
+
+    /// How many there are to look at: a lock is one.
+    fn slots(&self) -> usize {
+        self.permits.map_or(1, |permits| permits as usize)
+    }
+
+    /// Looks at those from this one on, but not at too many at once.
+    async fn look(&self, quorum: &Quorum, from: usize) -> Result<Vec<LockView>, Failure> {
+        let resource = self.name.as_bytes();
+        let Some(permits) = self.permits else {
+            return Ok(vec![LockView::new(resource, &quorum.red_lock(resource).inspect().await?)]);
+        };
+        let semaphore = quorum.semaphore(resource, permits);
+        let slots: Vec<u32> = (0..permits).skip(from).take(AT_ONCE).collect();
+        let locks: Vec<_> = slots.iter().map(|slot| semaphore.slot(*slot as usize)).collect();
+        let found = try_join_all(locks.iter().map(|lock| lock.inspect())).await?;
+        Ok(slots.iter().zip(&found).map(|(slot, found)| LockView::of_slot(resource, *slot, found)).collect())
+    }
+
+    /// Looks again and again. That no quorum can be asked is said once, and waited out, unless it is
+    /// so at the beginning.
+    async fn watch(&self, quorum: &Quorum, interval: Duration, app: &App) -> Result<Infallible, Failure> {
+        let screen = Some(Term::stdout()).filter(|screen| screen.is_term() && !app.general.json);
+        let (mut changes, mut is_first, mut is_told, mut drawn) = (Changes::default(), true, false, 0);
+        // Signals do what they do to anybody: nothing is held.
+        loop {
+            match self.look_at_all(quorum).await {
+                Ok(views) => {
+                    let changed = changes.of(&views)?;
+                    let shown = if screen.is_some() { views.iter().collect() } else { changed };
+                    if let Some(screen) = &screen {
+                        drawn = redraw(screen, &shown, drawn);
+                    }
+                    for view in shown {
+                        app.output.print(view)?;
+                    }
+                    is_told = false;
+                }
+                Err(failure) if is_first || failure.exit != Exit::NoQuorum => return Err(failure),
+                Err(failure) => {
+                    if !is_told {
+                        app.messages.notice(&failure.in_one_line());
+                        // What was drawn stays above the notice.
+                        drawn = 0;
+                    }
+                    is_told = true;
+                }
+            }
+            is_first = false;
+            stopwatch::pause(interval).await;
+        }
+    }
+
+    async fn look_at_all(&self, quorum: &Quorum) -> Result<Vec<LockView>, Failure> {
+        let mut views = Vec::new();
+        while views.len() < self.slots() {
+            views.extend(self.look(quorum, views.len()).await?);
+        }
+        Ok(views)
+    }
+}
+
+/// Clears what was drawn, so many lines, and returns how many these are going to be. A terminal that
+/// is gone is no error here: writing to it is one.
+fn redraw(screen: &Term, views: &[&LockView], drawn: usize) -> usize {
+    let (rows, _) = screen.size();
+    screen.clear_last_lines(drawn.min(usize::from(rows).saturating_sub(1))).ok();
+    views.iter().map(|view| view.to_string().lines().count()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_that_would_only_load_the_nodes_is_refused() {
+        assert_eq!(interval("50ms"), Ok(Duration::from_millis(50)));
+        assert_eq!(interval("0").unwrap_err(), "it is too short: give 50ms or more");
+        assert!(interval("1").unwrap_err().contains("the unit is missing"));
     }
 }

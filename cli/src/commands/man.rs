@@ -2,7 +2,7 @@
 
 use std::{io::Write, path::PathBuf};
 
-use clap::{Args, CommandFactory};
+use clap::Args;
 use clap_mangen::Man;
 
 use crate::{arguments::Arguments, exit::Exit, failure::Failure};
@@ -21,7 +21,7 @@ impl Pages {
     ///
     /// If they cannot be written.
     pub(crate) fn perform(&self) -> Result<Exit, Failure> {
-        let command = Arguments::command();
+        let command = Arguments::described();
         match &self.directory {
             Some(directory) => clap_mangen::generate_to(command, directory)
                 .map_err(|error| Failure::file(directory, &error))?,

@@ -15,6 +15,7 @@ pub(crate) mod init;
 pub(crate) mod inspect;
 pub(crate) mod man;
 pub(crate) mod observe;
+pub(crate) mod reconfigure;
 pub(crate) mod run;
 
 /// The options of a lock or an election, as far as they were given.
@@ -38,6 +39,7 @@ impl Command {
             Self::Inspect(inspect) => inspect.perform(app).await,
             Self::ForceUnlock(force_unlock) => force_unlock.perform(app).await,
             Self::Init(init) => init.perform(app).await,
+            Self::Reconfigure(reconfigure) => reconfigure.perform(app).await,
             Self::Doctor(doctor) => doctor.perform(app).await,
             Self::Bench(bench) => bench.perform(app).await,
             Self::Completions(completions) => completions.perform(),

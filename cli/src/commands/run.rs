@@ -27,6 +27,7 @@ use crate::{
         signals::Signals,
     },
     waiting::Waiting,
+    what_to_run::WhatToRun,
 };
 
 /// Run a command while holding a lock
@@ -57,6 +58,9 @@ pub(crate) struct Run {
     /// How long to wait while others hold it; 0 tries once [default: without limit]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     wait: Option<Duration>,
+    /// The exit status if others held it for as long as was waited, in place of 75: 1 to 255
+    #[arg(long, value_name = "STATUS", value_parser = value_parser!(u8).range(1..))]
+    held_exit: Option<u8>,
     /// How long to go on while no quorum of nodes can be asked, or connected [default: the ttl, or
     /// until the nodes vote again that are in quarantine, if that is later; the file's
     /// connect_timeout, or 5s, or --wait if that is shorter]
@@ -68,9 +72,8 @@ pub(crate) struct Run {
     /// With `--on-loss term`: from SIGTERM to SIGKILL [default: a sixth of the ttl]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     kill_after: Option<Duration>,
-    /// The command to run, and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    command: Vec<OsString>,
+    #[command(flatten)]
+    what: WhatToRun,
 }
 
 /// What a command is to run under.
@@ -120,22 +123,30 @@ impl Run {
     ///
     /// Why the lock was not had, or not kept.
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
+        let performed = self.lock_and_run(app).await;
+        performed.map_err(|failure| match (failure.exit, self.held_exit) {
+            (Exit::Held, Some(status)) => Failure { exit: Exit::HeldAs(status), ..failure },
+            _ => failure,
+        })
+    }
+
+    async fn lock_and_run(&self, app: &App) -> Result<Exit, Failure> {
         let settings = app.settings()?;
         let rule = self.rule(&settings)?;
         if self.permits.is_some() && self.names.len() > 1 {
             return Err(Failure::usage("-n is for one name: a semaphore is no member of a group"));
         }
         // A command that does not wait for long does not wait for nodes any longer.
-        let short_wait = self.wait.filter(|wait| *wait < settings.connect_timeout());
+        let short_wait = self.wait.filter(|wait| *wait < settings.effective.connect_timeout);
         let builder = settings.builder_within(self.quorum_timeout.or(short_wait));
         app.with_quorum_of(&settings, builder, async |quorum| {
             let mut signals = Signals::register()?;
             let guard = tokio::select! {
                 biased;
                 signal = signals.end(&app.messages) => return Ok(Exit::Signal(signal as u8)),
-                taken = self.take(quorum, settings.votes_needed(), app) => taken?,
+                taken = self.take(quorum, settings.effective.votes_needed, app) => taken?,
             };
-            let job = Job { command: &self.command, variables: self.variables(&guard), rule };
+            let job = Job { command: &self.what.words(), variables: self.variables(&guard), rule };
             let ended = match &guard {
                 Held::Lock(guard) => job.run(guard, &mut signals, app).await?,
                 Held::Permit(permit) => job.run(permit, &mut signals, app).await?,
@@ -151,7 +162,7 @@ impl Run {
                 "--kill-after is for `--on-loss term`: otherwise there is no SIGTERM",
             ));
         }
-        let ttl = self.ttl.unwrap_or_else(|| settings.ttl());
+        let ttl = self.ttl.unwrap_or(settings.effective.ttl);
         Marks::new(ttl, self.kill_after).map(|marks| Rule::new(self.on_loss, marks)).map_err(Failure::usage)
     }
 

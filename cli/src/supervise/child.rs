@@ -12,7 +12,7 @@ use nix::{
 };
 use tokio::signal::unix::{self, SignalKind, signal};
 
-use crate::{exit::Exit, failure::Failure, supervise::exec_child};
+use crate::{environment::TOLD_TO_COMMANDS, exit::Exit, failure::Failure, supervise::exec_child};
 
 /// A process that leads a group of its own.
 #[derive(Debug)]
@@ -57,6 +57,10 @@ impl Child {
         }
         if is_json {
             child.arg("--json");
+        }
+        // What an outer redquorum has told us is of its lock, not of ours.
+        for name in TOLD_TO_COMMANDS {
+            child.env_remove(name);
         }
         child.arg("--").args(command).envs(variables.iter().map(|(name, value)| (name, value)));
         let child = child.process_group(0).spawn();

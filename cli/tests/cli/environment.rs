@@ -1,9 +1,12 @@
-//! What a command finds in its environment.
+//! What a command finds in its environment, and what redquorum takes from its own.
 
 use redquorum::redis::cmd;
 use redquorum_tests::Cluster;
 
-use super::redquorum::{code, is_free, on, output, run, stderr, stdout};
+use super::{
+    redquorum::{code, is_free, on, output, run, stderr, stdout},
+    scratch::Scratch,
+};
 
 const SHOW: &str = "echo \"$REDQUORUM_RESOURCE/$REDQUORUM_FENCING_TOKEN/$REDQUORUM_TERM\"";
 
@@ -54,6 +57,60 @@ async fn a_leader_is_told_its_term() {
     let words: Vec<&str> = shown.trim_end().split('/').collect();
     assert_eq!((words[0], words[1]), ("e", words[2]));
     assert!(words[2].parse::<u64>().is_ok(), "{shown}");
+}
+
+/// The outer one has a slot, and leads; the inner one has neither.
+#[tokio::test]
+async fn a_redquorum_in_a_redquorum_takes_and_tells_nothing_of_the_outer_lock() {
+    let cluster = Cluster::start(3).await;
+    let shown = "echo \"$REDQUORUM_RESOURCE/${REDQUORUM_SLOT-none}/${REDQUORUM_TERM-none}\"";
+    let inner = format!("{shown}; '{}' run inner -c '{shown}'", env!("CARGO_BIN_EXE_redquorum"));
+    let outer = output(on(&cluster, ["run", "outer", "-n", "1", "-c", &inner])).await;
+    assert_eq!(code(&outer), 0, "{}", stderr(&outer));
+    assert_eq!(stdout(&outer), "outer/0/none\ninner/none/none\n");
+    let elected = output(on(&cluster, ["elect", "outer", "--value", "v", "-c", &inner])).await;
+    let told = stdout(&elected);
+    assert!(told.starts_with("outer/none/") && told.ends_with("\ninner/none/none\n"), "{told}");
+    let mut unlock = on(&cluster, ["force-unlock", "gpu", "--yes"]);
+    unlock.env("REDQUORUM_SLOT", "0").env("REDQUORUM_TERM", "nonsense");
+    let unlock = output(unlock).await;
+    assert_eq!(code(&unlock), 0, "{}", stderr(&unlock));
+    assert!(stdout(&unlock).starts_with("gpu is free"), "it is no slot: {}", stdout(&unlock));
+}
+
+#[tokio::test]
+async fn options_are_taken_from_the_environment_unless_the_command_line_has_them() {
+    let cluster = Cluster::start(1).await;
+    let scratch = Scratch::new();
+    let holder = format!("touch {}; exec sleep 1000", scratch.file("held"));
+    let holder = run(&cluster, &["job"], &holder).spawn().unwrap();
+    scratch.is_there("held").await;
+    let told = async |variables: &[(&str, &str)], arguments: &[&str]| {
+        let mut run = run(&cluster, arguments, "true");
+        run.envs(variables.iter().copied());
+        let run = output(run).await;
+        (code(&run), stderr(&run))
+    };
+    let held = "somebody else holds job";
+    let now = ("REDQUORUM_WAIT", "0");
+    for (variables, arguments, exit, words) in [
+        (&[now][..], &["job"][..], 75, held),
+        (&[now, ("REDQUORUM_HELD_EXIT", "1")], &["job"], 1, held),
+        (&[now, ("REDQUORUM_HELD_EXIT", "1")], &["job", "--held-exit", "2"], 2, held),
+        (&[now, ("REDQUORUM_HELD_EXIT", "")], &["job"], 75, held),
+        (&[now, ("REDQUORUM_JSON", "yes")], &["job"], 75, "{\"error\":{\"kind\":\"held\""),
+        (&[now, ("REDQUORUM_JSON", "false")], &["job"], 75, "redquorum: somebody"),
+        (&[now, ("REDQUORUM_SHARED", "0")], &["job", "-n", "2"], 0, ""),
+        (&[now, ("REDQUORUM_CA", "/nowhere/ca.pem")], &["job"], 74, "/nowhere/ca.pem"),
+        (&[("REDQUORUM_WAIT", "1s")], &["job", "--wait", "0"], 75, held),
+        (&[("REDQUORUM_WAIT", "1")], &["job"], 64, "what the environment variable REDQUORUM_WAIT says"),
+        (&[now, ("REDQUORUM_JSON", "perhaps")], &["job"], 64, "environment variable REDQUORUM_JSON says"),
+    ] {
+        let (status, said) = told(variables, arguments).await;
+        assert_eq!(status, exit, "{variables:?} {arguments:?}: {said}");
+        assert!(said.contains(words), "{variables:?} {arguments:?}: {said}");
+    }
+    drop(holder);
 }
 
 #[tokio::test]

@@ -19,6 +19,19 @@ async fn what_the_command_ends_with_is_passed_on() {
 }
 
 #[tokio::test]
+async fn a_text_is_run_by_the_shell_as_a_command_is() {
+    let cluster = Cluster::start(1).await;
+    for arguments in [
+        &["run", "job", "-c", "echo \"$REDQUORUM_RESOURCE\" | tr j J; exit 7"][..],
+        &["elect", "job", "--value", "v", "--command", "echo \"$REDQUORUM_RESOURCE\" | tr j J; exit 7"],
+    ] {
+        let run = output(on(&cluster, arguments)).await;
+        assert_eq!((code(&run), stdout(&run)), (7, "Job\n".to_owned()), "{}", stderr(&run));
+    }
+    is_free(cluster.servers(), "job").await;
+}
+
+#[tokio::test]
 async fn a_command_that_a_signal_ended_is_told_as_a_shell_does() {
     let cluster = Cluster::start(1).await;
     let run = output(run(&cluster, &["job"], "kill -KILL $$")).await;
@@ -57,8 +70,14 @@ async fn what_others_hold_is_told_at_once_or_after_the_wait() {
         stderr(&other),
         "{\"error\":{\"kind\":\"held\",\"exit\":75,\"message\":\"somebody else holds job\"}}\n"
     );
-    let free = output(run(&cluster, &["other", "--wait", "0"], "true")).await;
-    assert_eq!(code(&free), 0, "{}", stderr(&free));
+    for wait in ["0", "300ms"] {
+        let other =
+            output(run(&cluster, &["job", "--wait", wait, "--json", "--held-exit", "1"], "true")).await;
+        assert_eq!(code(&other), 1, "{}", stderr(&other));
+        assert!(stderr(&other).starts_with(r#"{"error":{"kind":"held","exit":1,"#), "{}", stderr(&other));
+    }
+    let free = output(run(&cluster, &["other", "--wait", "0", "--held-exit", "1"], "exit 75")).await;
+    assert_eq!(code(&free), 75, "what the command says itself is passed on: {}", stderr(&free));
     drop(holder);
 }
 
@@ -125,6 +144,11 @@ async fn arguments_that_cannot_work_are_a_usage_error() {
     for (arguments, named) in [
         (&["run", "--no-such-option"][..], "--no-such-option"),
         (&["run", "job"], "COMMAND"),
+        (&["run", "job"], "or give `-c TEXT`"),
+        (&["elect", "job", "--value", "v"], "or give `-c TEXT`"),
+        (&["run", "job", "-c", "true", "--", "true"], "cannot be used with"),
+        (&["run", "job", "--held-exit", "0", "--", "true"], "0 is not in 1..=255"),
+        (&["run", "job", "--held-exit", "256", "--", "true"], "256 is not in 1..=255"),
         (&["run", "job", "make", "report"], "tip: put `--` before the command"),
         (&["elect", "job", "--value", "v"], "tip: put `--` before the command"),
         (&["run", "job", "--ttl", "30", "--", "true"], "the unit is missing: write it like 30s"),

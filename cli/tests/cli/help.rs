@@ -34,6 +34,7 @@ async fn the_help_of_every_command_is_as_written_down() {
         "inspect",
         "force-unlock",
         "init",
+        "reconfigure",
         "doctor",
         "bench",
         "completions",

@@ -1,13 +1,19 @@
 //! `redquorum inspect` and `redquorum force-unlock`.
 
+use std::os::unix::process::ExitStatusExt;
+
 use redquorum::Quorum;
 use redquorum_tests::Cluster;
+use rustix::process::Signal;
 use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines},
+    process::ChildStdout,
+};
 
 use super::{
-    redquorum::{SOON, code, ended, json, output, plainly, stderr, stdout},
-    terminal::{on_a_terminal, on_a_terminal_of},
+    redquorum::{SOON, code, ended, json, output, plainly, send, stderr, stdout},
+    terminal::{on_a_terminal, on_a_terminal_of, screen},
 };
 
 /// A client on a quorum of these nodes, which are made one.
@@ -59,6 +65,97 @@ async fn as_json_a_lock_is_one_object_and_a_dead_node_has_an_error_in_it() {
     assert!(seen["nodes"][2]["error"].as_str().unwrap().contains("unreachable"), "{seen}");
 }
 
+/// The next object that a command prints.
+async fn next_object(lines: &mut Lines<BufReader<ChildStdout>>) -> Value {
+    let line = tokio::time::timeout(SOON, lines.next_line()).await.unwrap().unwrap().unwrap();
+    serde_json::from_str(&line).unwrap()
+}
+
+#[tokio::test]
+async fn who_watches_is_told_each_change_once_and_an_interrupt_ends_it() {
+    let cluster = Cluster::start(3).await;
+    let quorum = client(&cluster).await;
+    let mut watching = plainly(&cluster, ["--json", "inspect", "job", "--watch=50ms"]).spawn().unwrap();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    assert_eq!(next_object(&mut lines).await["state"], "free");
+    for _ in 0..2 {
+        let guard = quorum.red_lock("job").lock().await.unwrap();
+        // The nodes may be seen before and after they have granted.
+        let (owner, mut seen) = (guard.owner().to_string(), 0);
+        let held = loop {
+            let held = next_object(&mut lines).await;
+            seen += 1;
+            let is_whole = held["nodes"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .all(|node| node["owner"] == *owner && node["counter"] == guard.fencing_token().as_u64());
+            if is_whole {
+                break held;
+            }
+        };
+        assert!(seen <= 7, "more changes than each of three nodes has: {seen}");
+        assert_eq!(held["state"], "held", "{held}");
+        guard.unlock().await.unwrap();
+        while next_object(&mut lines).await["nodes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|node| node["state"] != "free")
+        {}
+    }
+    send(watching.id().unwrap(), Signal::INT);
+    let rest = tokio::time::timeout(SOON, lines.next_line()).await.unwrap().unwrap();
+    assert_eq!(rest, None, "nothing has changed since");
+    assert_eq!(ended(watching).await.status.signal(), Some(2));
+}
+
+#[tokio::test]
+async fn who_watches_a_semaphore_is_told_the_slots_that_change_and_waits_for_a_quorum_that_is_gone() {
+    let cluster = Cluster::start(1).await;
+    let quorum = client(&cluster).await;
+    let mut watching =
+        plainly(&cluster, ["--json", "inspect", "gpu", "-n", "3", "--watch=50ms"]).spawn().unwrap();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    for slot in 0..3 {
+        assert_eq!(next_object(&mut lines).await["slot"], slot);
+    }
+    let permit = quorum.semaphore("gpu", 3).acquire().await.unwrap();
+    let changed = next_object(&mut lines).await;
+    assert_eq!((&changed["slot"], &changed["state"]), (&permit.slot().into(), &"held".into()));
+    cluster.server(0).kill().await;
+    let mut said = BufReader::new(watching.stderr.take().unwrap()).lines();
+    let told = tokio::time::timeout(SOON, said.next_line()).await.unwrap().unwrap().unwrap();
+    assert!(told.starts_with("{\"notice\"") && told.contains("unreachable"), "{told}");
+    assert!(watching.try_wait().unwrap().is_none(), "it waits for the node");
+}
+
+#[tokio::test]
+async fn on_a_terminal_what_is_watched_is_drawn_over() {
+    let cluster = Cluster::start(3).await;
+    let quorum = client(&cluster).await;
+    let guard = quorum.red_lock("job").lock().await.unwrap();
+    let mut watching =
+        on_a_terminal_of(24, 100, &plainly(&cluster, ["inspect", "job", "--watch=50ms"])).spawn().unwrap();
+    let (mut keys, mut out) = (watching.stdin.take().unwrap(), watching.stdout.take().unwrap());
+    let mut written = Vec::new();
+    let until = async |written: &mut Vec<u8>, out: &mut ChildStdout, words: &str| {
+        let drawn = async {
+            while !screen(100, written).contains(words) {
+                assert_ne!(out.read_buf(written).await.unwrap(), 0, "{words} is shown");
+            }
+        };
+        tokio::time::timeout(SOON, drawn).await.unwrap();
+    };
+    until(&mut written, &mut out, "job is held by").await;
+    guard.unlock().await.unwrap();
+    until(&mut written, &mut out, "job is free").await;
+    let shown = screen(100, &written);
+    assert_eq!((shown.matches("owner").count(), shown.matches("job is").count()), (1, 1), "{shown}");
+    keys.write_all(b"\x03").await.unwrap();
+    assert_eq!(ended(watching).await.status.code(), Some(128 + 2));
+}
+
 #[tokio::test]
 async fn what_nobody_holds_is_free() {
     let cluster = Cluster::start(3).await;
@@ -106,6 +203,8 @@ async fn what_is_shown_fits_a_terminal_of_80_columns() {
         }
         assert_eq!(shown.matches(&guard.owner().to_string()).count(), 1, "{shown}");
         assert!(shown.contains(&format!("127.0.0.1:{}: ", cluster.server(4).port())), "{shown}");
+        let says_how = shown.contains("`redquorum force-unlock nightly-report` ends it");
+        assert_eq!(says_how, command == "inspect", "{shown}");
     }
 }
 

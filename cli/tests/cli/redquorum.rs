@@ -19,8 +19,13 @@ pub(super) const SOON: Duration = Duration::from_secs(20);
 pub(super) fn redquorum<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_redquorum"));
     command.args(arguments).kill_on_drop(true).process_group(0);
-    for variable in ["REDQUORUM_NODES", "REDQUORUM_CONFIG", "NO_COLOR", "CLICOLOR_FORCE", "RUST_LOG"] {
+    for variable in ["NO_COLOR", "CLICOLOR_FORCE", "RUST_LOG"] {
         command.env_remove(variable);
+    }
+    for (variable, _) in std::env::vars_os() {
+        if variable.as_encoded_bytes().starts_with(b"REDQUORUM_") {
+            command.env_remove(variable);
+        }
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command

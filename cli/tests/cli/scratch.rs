@@ -37,6 +37,11 @@ impl Scratch {
         std::fs::read_to_string(self.0.join(name)).unwrap_or_default()
     }
 
+    /// Waits for a file.
+    pub(super) async fn is_there(&self, name: &str) {
+        eventually(SOON, &format!("{name} is there"), async || self.0.join(name).exists()).await;
+    }
+
     /// The lines of a file once there are so many.
     pub(super) async fn lines(&self, name: &str, count: usize) -> Vec<String> {
         let whole = |text: &str| text.matches('\n').count() >= count;

@@ -73,7 +73,7 @@ async fn who_waits_on_a_terminal_is_told_what_for() {
 }
 
 /// What stands on a terminal of 24 rows after all that was written to it.
-fn screen(columns: u16, written: &[u8]) -> String {
+pub(super) fn screen(columns: u16, written: &[u8]) -> String {
     let mut terminal = vt100::Parser::new(24, columns, 0);
     terminal.process(written);
     terminal.screen().contents()

@@ -30,14 +30,14 @@ pub(crate) async fn gather(settings: &Settings, watch: Duration) -> Result<Facts
     let builder = settings.builder();
     let expected = Expected {
         fingerprint: builder.fingerprint()?.to_string(),
-        votes_needed: settings.votes_needed(),
-        guard: settings.restart_guard(),
-        node_timeout: settings.node_timeout(),
-        ttl: settings.ttl(),
-        max_ttl: settings.max_ttl(),
-        drift: settings.drift(),
+        votes_needed: settings.effective.votes_needed,
+        guard: settings.effective.restart_guard,
+        node_timeout: settings.effective.node_timeout,
+        ttl: settings.effective.ttl,
+        max_ttl: settings.effective.max_ttl,
+        drift: settings.effective.drift,
     };
-    let patience = settings.connect_timeout();
+    let patience = settings.effective.connect_timeout;
     let nodes = builder.connectors()?.into_iter().map(async |node| {
         let hosts = hosts(&node, patience).await;
         Node {

@@ -30,8 +30,8 @@ pub(super) fn fingerprint(server: &Server, expected: &Expected) -> Finding {
         Ok(Some(NodeMetadata { fingerprint, .. })) => Finding::fail(
             "metadata",
             format!("it belongs to another quorum: it has ({fingerprint}), these settings are ({ours})"),
-            "correct the settings or the address; a program changes a quorum, by the library's \
-             `QuorumBuilder::reconfigure`; FLUSHALL a node that is left over",
+            "correct the settings or the address; `redquorum reconfigure` changes a quorum; \
+             FLUSHALL a node that is left over",
         ),
         Ok(None) if is_guarded(expected.guard) => Finding::warn(
             "metadata",

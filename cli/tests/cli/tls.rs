@@ -1,0 +1,98 @@
+//! Nodes behind TLS, and where the files come from.
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use redquorum_tests::{Cluster, Kind, Port, ServerOptions};
+
+use super::redquorum::{code, output, redquorum, stderr};
+
+/// A server that asks for certificates, and the files of its clients.
+struct Scene {
+    cluster: Cluster,
+    port: Port,
+}
+
+impl Scene {
+    /// The files: `ca.pem`, which vouches for `node.pem` with `node.key`, and `other.pem`, a CA of its
+    /// own.
+    async fn start() -> Self {
+        // The files are read by the server.
+        let cluster = Cluster::start_as(Kind::Processes, 1, ServerOptions::default()).await;
+        let params = |name: &str, is_ca| {
+            let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+            params.is_ca = is_ca;
+            params.distinguished_name.push(DnType::CommonName, name);
+            params
+        };
+        let authority = |name: &str| {
+            let key = KeyPair::generate().unwrap();
+            let params = params(name, IsCa::Ca(BasicConstraints::Unconstrained));
+            (params.self_signed(&key).unwrap().pem(), Issuer::new(params, key))
+        };
+        let ((ca, issuer), (other, _)) = (authority("authority"), authority("other"));
+        let key = KeyPair::generate().unwrap();
+        let chain = params("node", IsCa::NoCa).signed_by(&key, &issuer).unwrap().pem();
+        let scene = Self { cluster, port: Port::reserve() };
+        let files =
+            [("ca.pem", ca), ("other.pem", other), ("node.pem", chain), ("node.key", key.serialize_pem())];
+        for (name, pem) in files {
+            std::fs::write(scene.cluster.directory().join(name), pem).unwrap();
+        }
+        let path = |name| scene.cluster.directory().join(name).display().to_string();
+        let (chain, key, ca) = (path("node.pem"), path("node.key"), path("ca.pem"));
+        let server = scene.cluster.server(0);
+        let files = ["tls-cert-file", &chain, "tls-key-file", &key, "tls-ca-cert-file", &ca];
+        server.command(&[&["CONFIG", "SET"][..], &files].concat()).await;
+        server.command(&["CONFIG", "SET", "tls-auth-clients", "yes"]).await;
+        server.command(&["CONFIG", "SET", "tls-port", &scene.port.number().to_string()]).await;
+        scene
+    }
+
+    /// `run` with a configuration file that has this table `[tls]`, in a directory beside that of the
+    /// files.
+    fn run(&self, table: &str, arguments: &[&str]) -> tokio::process::Command {
+        let directory = self.cluster.directory().join("configured");
+        std::fs::create_dir_all(&directory).unwrap();
+        let node = format!("rediss://localhost:{}", self.port.number());
+        let text = format!("nodes = [{node:?}]\n[tls]\n{table}\n");
+        std::fs::write(directory.join("redquorum.toml"), text).unwrap();
+        let mut run = redquorum(["--admit-new-nodes", "--config", "configured/redquorum.toml"]);
+        run.args(arguments).args(["run", "job", "-c", "true"]);
+        run.current_dir(self.cluster.directory());
+        run
+    }
+}
+
+#[tokio::test]
+async fn files_on_the_command_line_replace_those_of_the_configuration_one_by_one() {
+    let scene = Scene::start().await;
+    let own = "certificate = \"../node.pem\"\nkey = \"../node.key\"";
+    let all = "ca = \"../ca.pem\"\n".to_owned() + own;
+    let other = "ca = \"../other.pem\"\n".to_owned() + own;
+    for (table, arguments, exit) in [
+        (&*all, &[][..], 0),
+        (&other, &[], 69),
+        (&other, &["--ca", "ca.pem"], 0),
+        (&all, &["--ca", "other.pem"], 69),
+        ("", &["--ca", "ca.pem", "--cert", "node.pem", "--key", "node.key"], 0),
+        ("ca = \"../ca.pem\"\nkey = \"../node.key\"", &["--cert", "node.pem"], 0),
+    ] {
+        let run = output(scene.run(table, arguments)).await;
+        assert_eq!(code(&run), exit, "{table} {arguments:?}: {}", stderr(&run));
+    }
+}
+
+#[tokio::test]
+async fn files_that_cannot_be_used_are_named() {
+    let scene = Scene::start().await;
+    for (arguments, exit, named) in [
+        (&["--ca", "nowhere.pem"][..], 74, "redquorum: nowhere.pem: "),
+        (&["--ca", "node.key"], 78, "redquorum: node.key: the certificates of the CA"),
+        (&["--cert", "node.pem"], 78, "a certificate needs its key, and a key its certificate: give both"),
+        (&["--key", "node.key"], 78, "a certificate needs its key, and a key its certificate: give both"),
+        (&["--cert", "other.pem", "--key", "node.key"], 78, "other.pem: the client certificate"),
+    ] {
+        let run = output(scene.run("", arguments)).await;
+        assert_eq!(code(&run), exit, "{arguments:?}: {}", stderr(&run));
+        assert!(stderr(&run).contains(named), "{arguments:?}: {}", stderr(&run));
+    }
+}
