@@ -165,9 +165,11 @@ pub mod admin {
     };
 }
 
-/// Who holds a resource, as [`RedLock::inspect`] reports it.
+/// Who holds a resource, as [`RedLock::inspect`] reports it, and what is locked, as [`Quorum::list`] does.
 pub mod inspection {
-    pub use crate::lock::{Health, Inspection, LockState, NodeHolder, NodeInspection};
+    pub use crate::lock::{
+        Health, Inspection, ListedLock, Listing, LockName, LockState, NodeHolder, NodeInspection,
+    };
 }
 
 /// The crate whose clients [`QuorumBuilder::clients`] takes, in the version that it takes them in:

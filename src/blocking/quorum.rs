@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::{
     MemoryCluster, QuorumBuilder, Shutdown,
     blocking::{AnyOf, Election, Latch, MultiLock, RedLock, RwLock, Semaphore, runtime::Runtime},
-    error::{AdmissionError, ConnectError},
-    lock::{Health, Initialized},
+    error::{AdmissionError, ConnectError, ListError},
+    lock::{Health, Initialized, Listing, LockName},
 };
 
 /// A client of a quorum of independent nodes, with a thread of its own; see [`crate::Quorum`].
@@ -157,6 +157,15 @@ impl Quorum {
     #[must_use]
     pub fn health(&self) -> Health {
         self.runtime.wait(self.quorum.health())
+    }
+
+    /// Asks every node what is locked there; see [`crate::Quorum::list`].
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Quorum::list`].
+    pub fn list(&self, is_wanted: impl Fn(&LockName) -> bool) -> Result<Listing, ListError> {
+        self.runtime.wait(self.quorum.list(is_wanted))
     }
 
     /// Ends every lease of this client, lets nothing new begin, and waits for the nodes to confirm

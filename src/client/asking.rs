@@ -34,6 +34,16 @@ pub(crate) fn ask_owners(environment: &Environment, resource: &Resource, deadlin
     ask_operation(environment, inspect(resource, READERS_UNLOCKED), deadline)
 }
 
+/// Asks these nodes about a resource, at the call.
+pub(crate) fn ask_those(
+    environment: &Environment,
+    nodes: impl IntoIterator<Item = usize>,
+    resource: &Resource,
+    deadline: Instant,
+) -> Fanout<()> {
+    ask_some(environment, nodes, inspect(resource, READERS_SHOWN), deadline)
+}
+
 /// Asks one node more, at the call.
 pub(crate) fn ask_node(
     environment: &Environment,
@@ -86,12 +96,10 @@ pub(crate) async fn hear_with_times(
     deadline: Instant,
 ) -> Vec<(Answer, Option<Instant>)> {
     let mut heard = vec![(Answer::Error(NodeError::TimedOut), None); environment.nodes.len()];
-    let mut open = environment.nodes.len();
-    while open > 0 {
+    while asked.open() > 0 {
         let Heard::Answer { node, answer, .. } = asked.next(&*environment.clock, deadline).await else {
             break;
         };
-        open -= 1;
         if let Some(slot) = heard.get_mut(node) {
             *slot = (answer, Some(environment.now()));
         }

@@ -57,6 +57,11 @@ impl<Tag: Copy> Fanout<Tag> {
         }
     }
 
+    /// How many answers are still to come.
+    pub(crate) fn open(&self) -> usize {
+        self.pending.len()
+    }
+
     /// The next answer, or [`Heard::Silence`] once `deadline` has come.
     ///
     /// # Cancel safety

@@ -8,6 +8,7 @@ mod config;
 mod connect;
 mod election;
 mod latch;
+mod list;
 mod lock;
 mod run;
 #[cfg(feature = "settings")]
@@ -21,6 +22,7 @@ pub use self::{
     connect::{ConnectError, SameServer},
     election::ProclaimError,
     latch::LatchError,
+    list::ListError,
     lock::{LeaseLost, LockError, LossReason, RenewError, UnlockError},
     run::RunError,
 };

@@ -1,6 +1,6 @@
 //! Who holds a resource, asked without changing anything.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use crate::{
     acquire::checked_request::CheckedRequest,
@@ -62,6 +62,10 @@ pub enum LockState {
 }
 
 impl Inspection {
+    pub(super) fn new(nodes: Vec<NodeInspection>, needed: usize) -> Self {
+        Self { nodes, needed }
+    }
+
     /// The quorum's view.
     #[must_use]
     pub fn state(&self) -> LockState {
@@ -100,6 +104,60 @@ impl Inspection {
         self.agreed(|seen| match seen {
             NodeHolder::Held { remaining, .. } => remaining.unwrap_or(Duration::MAX),
             NodeHolder::Free | NodeHolder::Unknown(_) => Duration::ZERO,
+        })
+    }
+
+    /// The fencing counter that a quorum has reached: the token of the last lease, or more after
+    /// attempts that failed. `None` where too few nodes have one (any more).
+    #[must_use]
+    pub fn counter(&self) -> Option<u64> {
+        let mut counters: Vec<u64> = self.nodes().filter_map(NodeInspection::counter).collect();
+        counters.sort_unstable_by(|one, other| other.cmp(one));
+        counters.into_iter().nth(self.needed - 1)
+    }
+
+    /// Readers that a quorum names, of those that [the nodes tell](NodeInspection::readers).
+    pub fn readers(&self) -> impl Iterator<Item = &OwnerId> {
+        let mut named: BTreeMap<&OwnerId, usize> = BTreeMap::new();
+        for (owner, _) in self.nodes().flat_map(NodeInspection::readers) {
+            *named.entry(owner).or_default() += 1;
+        }
+        named.into_iter().filter(|(_, nodes)| *nodes >= self.needed).map(|(owner, _)| owner)
+    }
+
+    /// How many clients wait for the resource, as far as the node knows that knows of most.
+    #[must_use]
+    pub fn waiters(&self) -> u32 {
+        self.longest_queue().map_or(0, NodeInspection::waiters)
+    }
+
+    /// The first of them.
+    #[must_use]
+    pub fn first_waiter(&self) -> Option<&OwnerId> {
+        self.longest_queue()?.first_waiter()
+    }
+
+    fn longest_queue(&self) -> Option<&NodeInspection> {
+        self.nodes().max_by_key(|node| node.waiters())
+    }
+
+    /// How many nodes say what the quorum says: who the owner is or, where none is named, that nobody
+    /// has it.
+    #[must_use]
+    pub fn agreeing(&self) -> usize {
+        let answered = self.seen().filter(|seen| !matches!(seen, NodeHolder::Unknown(_))).count();
+        answered - self.differing().count()
+    }
+
+    /// The nodes that said otherwise. Those that did not say are none of them.
+    pub fn differing(&self) -> impl Iterator<Item = &NodeInspection> {
+        let named = self.holder();
+        self.nodes().filter(move |node| match (node.holder(), named) {
+            (NodeHolder::Unknown(_), _) | (NodeHolder::Free, None) => false,
+            (NodeHolder::Held { owner: one, .. }, Some(NodeHolder::Held { owner: other, .. })) => {
+                one != other
+            }
+            _ => true,
         })
     }
 
@@ -240,7 +298,8 @@ mod tests {
                 incarnation: None,
                 fingerprint: None,
                 abstention,
-                readers: Vec::new(),
+                readers: Box::default(),
+                waiters: None,
             })
         };
         let quarantined = Abstention::Quarantined(Duration::from_secs(60));

@@ -13,6 +13,7 @@ mod guard;
 mod health;
 mod inspection;
 mod lease;
+mod listing;
 mod lock_call;
 pub(crate) mod lock_request;
 mod multi_guard;
@@ -38,6 +39,7 @@ pub use self::{
     health::Health,
     inspection::{Inspection, LockState, NodeHolder},
     lease::Lease,
+    listing::{ListedLock, Listing, LockName},
     multi_guard::MultiLockGuard,
     multi_lock::MultiLock,
     node_inspection::NodeInspection,

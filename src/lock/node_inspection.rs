@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     lock::inspection::NodeHolder,
-    node::Answer,
-    values::{NodeError, Refusal},
+    node::{Answer, Waiters},
+    values::{NodeError, OwnerId, Refusal},
 };
 
 /// What one node said about a resource, from
@@ -18,6 +18,8 @@ pub struct NodeInspection {
     counter: Option<u64>,
     abstention: Option<Refusal>,
     latency: Option<Duration>,
+    readers: Box<[(OwnerId, Duration)]>,
+    waiters: Option<Box<Waiters>>,
 }
 
 impl NodeInspection {
@@ -29,6 +31,10 @@ impl NodeInspection {
             ),
             _ => (None, None),
         };
+        let (readers, waiters) = match &answer {
+            Answer::Inspected(seen) => (seen.readers.clone(), seen.waiters.clone()),
+            _ => (Box::default(), None),
+        };
         let has_answered = !matches!(&answer, Answer::Error(error) if !error.is_answer());
         Self {
             address,
@@ -36,6 +42,8 @@ impl NodeInspection {
             counter,
             abstention,
             latency: latency.filter(|_| has_answered),
+            readers,
+            waiters,
         }
     }
 
@@ -64,6 +72,25 @@ impl NodeInspection {
     #[must_use]
     pub fn abstention(&self) -> Option<&Refusal> {
         self.abstention.as_ref()
+    }
+
+    /// Who shares the resource there, and for how long unless that is renewed: those who do for the
+    /// shortest time, 16 at most.
+    pub fn readers(&self) -> impl Iterator<Item = (&OwnerId, Duration)> {
+        self.readers.iter().map(|(owner, left)| (owner, *left))
+    }
+
+    /// How many clients are in the resource's wait queue there. Mostly one node keeps it; to the
+    /// others, nobody waits.
+    #[must_use]
+    pub fn waiters(&self) -> u32 {
+        self.waiters.as_ref().map_or(0, |waiters| waiters.count)
+    }
+
+    /// The first in the wait queue there.
+    #[must_use]
+    pub fn first_waiter(&self) -> Option<&OwnerId> {
+        self.waiters.as_ref().map(|waiters| &waiters.first)
     }
 
     /// Whether it cannot tell that nobody holds the resource there: it did not say, or may have
@@ -114,7 +141,8 @@ mod tests {
             incarnation: None,
             fingerprint: None,
             abstention: None,
-            readers: Vec::new(),
+            readers: Box::default(),
+            waiters: None,
         };
         let answered = of(Answer::Inspected(inspection));
         assert_eq!((answered.counter(), answered.latency()), (Some(7), Some(Duration::from_millis(3))));

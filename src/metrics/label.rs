@@ -128,6 +128,7 @@ fn of_error(error: &NodeError) -> &'static str {
         NodeError::Loading => "loading",
         NodeError::NoPermission(_) => "no_permission",
         NodeError::RunIdForbidden => "run_id_forbidden",
+        NodeError::ScanForbidden => "scan_forbidden",
         NodeError::OtherQuorum(_) => "other_quorum",
         NodeError::SameServer { .. } => "same_server",
         NodeError::ClockOff(_) => "clock_off",

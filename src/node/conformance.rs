@@ -1,6 +1,7 @@
 //! What every node has to do, whatever it is made of: a suite to run on any of them.
 
 use std::{
+    collections::BTreeSet,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -11,7 +12,7 @@ use crate::{
     clock::Clock,
     mutex,
     node::{
-        Answer, Latch, Listener, Node, Notice, Operation, Request, Vacant, names,
+        Answer, Latch, List, Listener, Node, Notice, Operation, Request, Vacant, names,
         operation::samples::{
             enqueue, inspect, lock, observe, owner, proclaim, renew, resource, said, take, unlock, withdraw,
             write_back,
@@ -81,6 +82,7 @@ pub(crate) async fn conforms(subject: &Subject) {
     readers_share_until_the_last_of_them_leaves(subject).await;
     a_reader_wakes_the_readers_behind_it_and_no_writer(subject).await;
     what_nobody_has_or_waits_for_is_vacant(subject).await;
+    what_is_held_is_listed(subject).await;
     a_listener_hears_once_that_a_latch_is_open(subject).await;
     a_closed_node_takes_no_locks(subject).await;
 }
@@ -283,6 +285,29 @@ async fn what_nobody_has_or_waits_for_is_vacant(subject: &Subject) {
     assert_eq!(subject.ask(vacant(1)).await, Answer::Vacant(vec![1]));
     subject.ask(unlock("v1", "1", true, false)).await;
     assert_eq!(subject.ask(vacant(4)).await, Answer::Vacant(vec![0, 1, 3]));
+}
+
+async fn what_is_held_is_listed(subject: &Subject) {
+    let (ours, others) = ("web/0-0-0-0-a:1", "an application's");
+    for (name, by) in [("l1", ours), ("*l2", ours), ("l3", others), ("l4", ours)] {
+        subject.ask(lock(name, by, 30_000, 0)).await;
+    }
+    subject.ask(unlock("l4", ours, true, false)).await;
+    let (mut cursor, mut listed) = (0, BTreeSet::new());
+    loop {
+        let Answer::Listed(part) = subject.ask(Operation::List(List { cursor })).await else {
+            panic!("none")
+        };
+        listed.extend(part.resources);
+        cursor = part.cursor;
+        if cursor == 0 {
+            break;
+        }
+    }
+    for (name, expected) in [("l1", true), ("l2", true), ("l3", false), ("l4", false)] {
+        assert_eq!(listed.contains(&resource(name)), expected, "{name}");
+    }
+    assert!(!listed.iter().any(|key| key.as_bytes().starts_with(b"redquorum:")), "{listed:?}");
 }
 
 async fn a_listener_hears_once_that_a_latch_is_open(subject: &Subject) {

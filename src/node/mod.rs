@@ -28,8 +28,8 @@ pub use self::parameters::RestartGuard;
 pub(crate) use self::{
     operation::{
         Answer, Downgrade, Enqueue, ForceUnlock, Holder, Init, Inspect, Inspection, LONGEST_VALUE, Latch,
-        Lock, NewNodes, Observation, Observe, Operation, Proclaim, Proclamation, Queued, READERS_SHOWN,
-        Reconfigure, Register, Registration, Renew, Resources, Tombstone, Unlock, Vacant, Withdraw,
+        List, Lock, NewNodes, Observation, Observe, Operation, Proclaim, Proclamation, Queued, READERS_SHOWN,
+        Reconfigure, Register, Registration, Renew, Resources, Tombstone, Unlock, Vacant, Waiters, Withdraw,
         WriteBack,
     },
     parameters::{Incarnation, QuarantineParameters, QuorumParameters},

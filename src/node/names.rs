@@ -89,6 +89,20 @@ pub(crate) fn many(semaphore: &Resource) -> Resource {
     Resource::internal(in_braces(MANY, semaphore))
 }
 
+/// The semaphore and the index of a slot; nothing if it is none.
+pub(crate) fn read_slot(key: &Resource) -> Option<(Resource, u32)> {
+    let rest = key.as_bytes().strip_prefix(SLOT.as_bytes())?;
+    let (semaphore, index) = rest.split_at(rest.windows(2).rposition(|pair| pair == b"}:")?);
+    let index = str::from_utf8(index.get(2..)?).ok()?.parse().ok()?;
+    Some((Resource::new(semaphore).ok()?, index))
+}
+
+/// The semaphore of which it is the turn to acquire several permits; nothing if it is not.
+pub(crate) fn read_many(key: &Resource) -> Option<Resource> {
+    let semaphore = key.as_bytes().strip_prefix(MANY.as_bytes())?.strip_suffix(b"}")?;
+    Resource::new(semaphore).ok()
+}
+
 /// The name of a waiter that waits to share a resource.
 pub(crate) fn reader(waiter: &OwnerId) -> OwnerId {
     OwnerId::from_wire(&[waiter.as_bytes(), READER_SUFFIX.as_bytes()].concat())
@@ -258,6 +272,15 @@ mod tests {
                 let refused = crate::values::InvalidResource::Reserved { given: shown.clone().into() };
                 assert_eq!(Resource::new(name), Err(refused), "{shown}");
             }
+        }
+    }
+
+    #[test]
+    fn what_is_locked_of_a_semaphore_tells_which() {
+        for name in ["gpu", "x}:7", "{a}"].map(resource) {
+            assert_eq!(read_slot(&slot(&name, 12)), Some((name.clone(), 12)));
+            assert_eq!((read_many(&many(&name)), read_slot(&many(&name))), (Some(name.clone()), None));
+            assert_eq!((read_slot(&name), read_many(&name), read_many(&slot(&name, 1))), (None, None, None));
         }
     }
 

@@ -52,6 +52,9 @@ pub enum NodeError {
     /// server from another.
     #[error("the user may not call INFO, which the restart guard needs (`+info`)")]
     RunIdForbidden,
+    /// The ACL user may not call `SCAN`, with which a node lists what is locked.
+    #[error("the user may not call SCAN, with which locks are listed (`ACL SETUSER USER +scan`)")]
+    ScanForbidden,
     /// The node belongs to a quorum that is configured otherwise: this is that quorum's
     /// configuration.
     #[error("the node belongs to another quorum ({0})")]
@@ -131,7 +134,14 @@ impl NodeError {
     /// Whether the node will say the same whenever it is asked again. Of all other errors the cause
     /// may pass.
     pub(crate) fn is_for_good(&self) -> bool {
-        matches!(self, Self::WrongType | Self::NoPermission(_) | Self::NoAuth(_) | Self::Counter(_))
+        matches!(
+            self,
+            Self::WrongType
+                | Self::NoPermission(_)
+                | Self::ScanForbidden
+                | Self::NoAuth(_)
+                | Self::Counter(_)
+        )
     }
 
     /// Whether the node has sent what it must not, so that it is dialled less and less often.

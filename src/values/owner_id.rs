@@ -52,6 +52,21 @@ impl OwnerId {
         Uuid::try_parse(uuid).ok().map(|_| label)
     }
 
+    /// Whether it has the form of an owner of ours or of Redisson's, as `node.is_lock` tells: a uuid
+    /// and a number, with or without a label.
+    pub(crate) fn is_of_a_lock(&self) -> bool {
+        let name = self.0.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        let Some(colon) = name.iter().rposition(|byte| *byte == b':') else { return false };
+        let (uuid, number) = name.split_at(colon);
+        let number = number.strip_prefix(b":").unwrap_or_default();
+        let groups = uuid.split(|byte| *byte == b'-');
+        let is_hex = |group: &[u8]| !group.is_empty() && group.iter().all(u8::is_ascii_hexdigit);
+        groups.clone().count() == 5
+            && groups.into_iter().all(is_hex)
+            && !number.is_empty()
+            && number.iter().all(u8::is_ascii_digit)
+    }
+
     /// Its client, as that stands in all its owners; `None` for an owner of another kind.
     pub(crate) fn client(&self) -> Option<&[u8]> {
         let colon = self.0.iter().rposition(|byte| *byte == b':')?;

@@ -16,6 +16,7 @@ mod downgrade;
 mod expiring;
 mod fair;
 mod health;
+mod listing;
 mod loss;
 mod masks;
 mod readers;

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use redis::Value;
 
 use crate::{
-    node::operation::{Holder, Inspection, Observation, Queued, Registration, wire},
+    node::operation::{Holder, Inspection, Listed, Observation, Queued, Registration, wire},
     values::{Arrivals, Fingerprint, NodeError, Refusal, Vote},
 };
 
@@ -56,6 +56,8 @@ pub(crate) enum Answer {
     Observed(Observation),
     /// A look for vacant resources: which, by their indices.
     Vacant(Vec<usize>),
+    /// A part of what is held.
+    Listed(Listed),
     /// Latch: it is open.
     Open,
     /// Latch: it is not, as far as this node knows, at which these have arrived.
@@ -152,6 +154,7 @@ impl From<&Answer> for Vote {
             | Answer::Proclaimed
             | Answer::Observed(_)
             | Answer::Vacant(_)
+            | Answer::Listed(_)
             | Answer::Open
             | Answer::Arrived(_)
             | Answer::OtherCount(_)

@@ -1,4 +1,4 @@
--- inspect.lua  KEYS one resource  ARGV how many readers are told, at most  ->  inspected counter incarnation|false fingerprint|false abstains for|-1|false [owner holds remaining [reader remaining] ...]
+-- inspect.lua  KEYS one resource  ARGV how many readers are told, at most  ->  inspected counter incarnation|false fingerprint|false abstains for|-1|false waiters first waiter|false [owner holds remaining [reader remaining] ...]
 node.arity.inspect = 1
 function node.inspect(resources, most_readers)
   local held = node.holder(resources[1])
@@ -7,17 +7,23 @@ function node.inspect(resources, most_readers)
   local fingerprint_of_metadata = node.metadata().fingerprint or false
   local abstains = node.abstention()
   abstains = abstains and (abstains[2] or -1) or false
-  if not held then
-    return { 'inspected', counter, node.incarnation(), fingerprint_of_metadata, abstains }
+  local waiters, first_waiter = 0, false
+  if node.has_queue(resources[1]) then
+    waiters = redis.call('ZCOUNT', $ENTRY_TTL .. resources[1] .. '}', node.text_of(node.milliseconds()), '+inf')
+    first_waiter = waiters > 0 and redis.call('ZRANGE', $QUEUE .. resources[1] .. '}', 0, 0)[1] or false
   end
-  local said = { 'inspected', counter, node.incarnation(), fingerprint_of_metadata, abstains, held.owner, held.holds, held.ttl }
+  local said = { 'inspected', counter, node.incarnation(), fingerprint_of_metadata, abstains, waiters, first_waiter }
+  if not held then
+    return said
+  end
+  said[8], said[9], said[10] = held.owner, held.holds, held.ttl
   if held.owner == $SHARED then
     node.need('share')
-    said[7] = 0
+    said[9] = 0
   end
   if held.owner == $SHARED and node.readers(resources[1], held) then
     local readers, now = $READERS .. resources[1] .. '}', node.text_of(node.milliseconds())
-    said[7] = redis.call('ZCOUNT', readers, now, '+inf')
+    said[9] = redis.call('ZCOUNT', readers, now, '+inf')
     -- The first who end, and no more than these: there may be very many.
     local first = redis.call('ZRANGE', readers, now, '+inf', 'BYSCORE', 'LIMIT', 0, most_readers, 'WITHSCORES')
     for i = 1, #first, 2 do

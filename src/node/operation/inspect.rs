@@ -34,7 +34,16 @@ pub(crate) struct Inspection {
     pub(crate) abstention: Option<Abstention>,
     /// Who shares it, and how long each of them still does: those who do for the shortest time, up
     /// to the number that was asked for.
-    pub(crate) readers: Vec<(OwnerId, Duration)>,
+    pub(crate) readers: Box<[(OwnerId, Duration)]>,
+    /// Who is queued for it here, if anybody is.
+    pub(crate) waiters: Option<Box<Waiters>>,
+}
+
+/// Those who are queued for a resource, as one node has them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Waiters {
+    pub(crate) count: u32,
+    pub(crate) first: OwnerId,
 }
 
 /// So many readers of a resource are told to those who look.
@@ -61,11 +70,15 @@ impl Operate for Inspect {
     }
 
     fn decode(&self, said: Said<'_>) -> Option<Answer> {
-        let Said::Tagged(b"inspected", [counter, incarnation, fingerprint, abstains, holder @ ..]) = said
+        let Said::Tagged(
+            b"inspected",
+            [counter, incarnation, fingerprint, abstains, waiters, first_waiter, holder @ ..],
+        ) = said
         else {
             return None;
         };
         let (held, readers) = held_by(holder)?;
+        let count = u32::try_from(wire::number(waiters)?).unwrap_or(u32::MAX);
         Some(Answer::Inspected(Inspection {
             held,
             counter: wire::number(counter)?,
@@ -73,17 +86,18 @@ impl Operate for Inspect {
             fingerprint: wire::fingerprint(fingerprint),
             abstention: abstention(abstains),
             readers,
+            waiters: wire::owner(first_waiter)?.map(|first| Box::new(Waiters { count, first })),
         }))
     }
 }
 
-type Readers = Vec<(OwnerId, Duration)>;
+type Readers = Box<[(OwnerId, Duration)]>;
 
 /// The holder, or nobody, and who shares the resource. What others write may be no number, and a
 /// ttl that is negative is none.
 fn held_by(fields: &[Value]) -> Option<(Option<HeldBy>, Readers)> {
     let [owner, holds, remaining, readers @ ..] = fields else {
-        return fields.is_empty().then_some((None, Vec::new()));
+        return fields.is_empty().then_some((None, Box::default()));
     };
     let held = HeldBy {
         owner: wire::owner(owner)?,

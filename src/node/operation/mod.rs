@@ -18,6 +18,7 @@ mod force_unlock;
 mod init;
 mod inspect;
 mod latch;
+mod list;
 mod lock;
 mod observe;
 mod proclaim;
@@ -39,8 +40,9 @@ pub(crate) use self::{
     enqueue::{Enqueue, Queued},
     force_unlock::ForceUnlock,
     init::Init,
-    inspect::{HeldBy, Inspect, Inspection, READERS_SHOWN},
+    inspect::{HeldBy, Inspect, Inspection, READERS_SHOWN, Waiters},
     latch::Latch,
+    list::{List, Listed},
     lock::{Holder, Lock},
     observe::{Observation, Observe},
     proclaim::{LONGEST_VALUE, Proclaim, Proclamation},
@@ -142,6 +144,7 @@ operations! {
         Observe in "observe.lua",
         Vacant in "vacant.lua",
         Latch in "latch.lua",
+        List in "list.lua",
         Register in "register.lua",
         Init in "init.lua",
         Reconfigure in "reconfigure.lua",

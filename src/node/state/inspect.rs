@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::node::{
-    operation::{Answer, HeldBy, Inspect, Inspection},
+    operation::{Answer, HeldBy, Inspect, Inspection, Waiters},
     parameters::QuorumParameters,
     state::{NodeState, NodeTime},
 };
@@ -22,6 +22,11 @@ impl NodeState {
             holds: u32::try_from(readers.len()).unwrap_or(u32::MAX).max(held.holds),
             remaining: Some(held.expires_at.remaining(now)),
         });
+        let queue = self.wait_queue(&inspect.resource, now);
+        let entries = queue.map(|queue| &queue.entries[..]).unwrap_or_default();
+        let waiters = entries.iter().filter(|entry| !entry.ends.is_past(now)).count();
+        let count = u32::try_from(waiters).unwrap_or(u32::MAX);
+        let first = entries.first().filter(|_| waiters > 0);
         let shown = readers.into_iter().take(inspect.most_readers as usize);
         Ok(Answer::Inspected(Inspection {
             held,
@@ -30,6 +35,7 @@ impl NodeState {
             fingerprint: self.metadata().map(|metadata| metadata.fingerprint.clone()),
             abstention: self.abstention(parameters, now),
             readers: shown.map(|(end, owner)| (owner, end.remaining(now))).collect(),
+            waiters: first.map(|entry| Box::new(Waiters { count, first: entry.waiter.clone() })),
         }))
     }
 }

@@ -31,6 +31,7 @@ mod holder_lookup;
 mod init;
 mod inspect;
 mod latch;
+mod list;
 mod lock;
 mod marks;
 mod observe;
@@ -254,6 +255,7 @@ impl NodeState {
             Operation::Latch(latch) => {
                 self.may_vote(parameters, now).map(|()| self.latch(latch, now, subscribers))
             }
+            Operation::List(_) => Ok(self.list(now)),
             Operation::Register(register) => self.register(parameters, register, now),
             Operation::Init(init) => self.init(parameters, init, now),
             Operation::Reconfigure(reconfigure) => Ok(self.reconfigure(reconfigure, now)),

@@ -390,7 +390,8 @@ fn inspection_tells_the_holder_and_changes_nothing() {
         incarnation: incarnation.clone(),
         fingerprint: None,
         abstention: None,
-        readers: Vec::new(),
+        readers: Box::default(),
+        waiters: None,
     };
     let free = seen(None, 0);
     assert_eq!(node.ask_in_vain(&inspect("a")), Answer::Inspected(free));

@@ -17,10 +17,13 @@ use self::{
 use crate::{
     node::{
         Abstention, Answer, Downgrade, Enqueue, ForceUnlock, HeldBy, Holder, Init, Inspect, Inspection,
-        Latch, Lock, NewNodes, Observation, Observe, Operation, Proclaim, Proclamation, Queued,
+        Latch, List, Lock, NewNodes, Observation, Observe, Operation, Proclaim, Proclamation, Queued,
         QuorumParameters, Reconfigure, Register, Renew, Resources, RestartGuard, Tombstone, Unlock, Vacant,
         Withdraw, WriteBack, names,
-        operation::samples::{owner, parameters, resource},
+        operation::{
+            Listed,
+            samples::{owner, parameters, resource},
+        },
         redis::script::tests::server::Server,
         state::{
             Counter, HeldKey, LARGEST_COUNTER, Leader, NodeMetadata, NodeState, NodeTime, Outcome,
@@ -35,7 +38,8 @@ mod steps;
 
 /// `a` and `{a}` share their derived names.
 const RESOURCES: [&str; 7] = ["a", "b", "{a}", "x{y", "z}", "n\nl", "0\0"];
-const OWNERS: [&str; 3] = ["u:1", "u:2", "u:3"];
+/// One of them has not the form of a lock's owner.
+const OWNERS: [&str; 3] = ["u:1", "a-b-c-d-e:2", "me/a-b-c-d-e:3"];
 /// Half of them wait to share what they wait for.
 const WAITERS: [&str; 4] = ["w:1", "w:2:shared", "w:3:shared", "w:4"];
 
@@ -134,6 +138,7 @@ impl Pair<'_> {
                 arrivals: arrivals.iter().map(|arrival| arrival.as_bytes().into()).collect(),
                 ttl,
             }),
+            Question::List => Operation::List(List { cursor: 0 }),
             Question::Observe => Operation::Observe(Observe { resource: first }),
             Question::Register { new_nodes, is_off } => {
                 Operation::Register(Register { new_nodes: *new_nodes, time: self.time(*is_off) })

@@ -132,6 +132,11 @@ pub(super) fn is_same_answer(
                 && is_same_abstention(one.abstention, other.abstention)
                 && is_same_holder(one, other)
                 && are_same_readers(one, other)
+                && one.waiters == other.waiters
+        }
+        (Answer::Listed(one), Answer::Listed(other)) => {
+            let sorted = |of: &Listed| of.resources.iter().cloned().collect::<BTreeSet<_>>();
+            one.cursor == other.cursor && sorted(one) == sorted(other)
         }
         (Answer::Observed(one), Answer::Observed(other)) => {
             let timeless = |of: &Observation| Observation { remaining: None, ..of.clone() };

@@ -23,6 +23,7 @@ pub(super) enum Question {
     Inspect,
     Proclaim { number: u64 },
     Observe,
+    List,
     Vacant { even_marked: bool },
     Latch { count: u32, is_open: bool, arrivals: Vec<&'static str> },
     Register { new_nodes: NewNodes, is_off: bool },
@@ -145,6 +146,7 @@ fn question() -> impl Strategy<Value = Question> {
         1 => Just(Question::Inspect),
         3 => (0..4_u64).prop_map(|number| Question::Proclaim { number }),
         1 => Just(Question::Observe),
+        2 => Just(Question::List),
         3 => any::<bool>().prop_map(|even_marked| Question::Vacant { even_marked }),
         3 => latch(),
     ]

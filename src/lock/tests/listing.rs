@@ -1,0 +1,115 @@
+//! What is locked, as the nodes tell it.
+
+use std::time::Duration;
+
+use super::{client, server};
+use crate::{
+    MemoryCluster,
+    error::ListError,
+    inspection::{Listing, LockState, NodeInspection},
+    node::{Operation, memory::Behaviour},
+    values::{NodeError, Resource},
+};
+
+const FIRST: &str = "web/5f0c1f1e-4f0f-4b6f-8d55-0e2b7a3f8d10:1";
+const SECOND: &str = "job/5f0c1f1e-4f0f-4b6f-8d55-0e2b7a3f8d11:1";
+const TTL: Duration = Duration::from_secs(20);
+
+/// What is there: a name, how many nodes agree with the quorum, and how many differ.
+fn shown(listing: &Listing) -> Vec<(String, LockState, usize, usize)> {
+    let lock = listing.locks().map(|lock| {
+        let seen = lock.inspection();
+        (lock.name().to_string(), seen.state(), seen.agreeing(), seen.differing().count())
+    });
+    lock.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_any_node_has_is_there_once_with_the_nodes_that_differ() {
+    let cluster = MemoryCluster::new(5);
+    let quorum = client(&cluster);
+    for node in 0..4 {
+        server(&cluster, node).hold("a", FIRST, TTL);
+    }
+    // Known to the last node alone, and another's there than elsewhere.
+    server(&cluster, 4).hold("a", SECOND, TTL);
+    server(&cluster, 4).hold("b", FIRST, TTL);
+    server(&cluster, 2).hold("c", "an application's", TTL);
+    let listing = quorum.list(|_| true).await.unwrap();
+    let expected = [("a".to_owned(), LockState::Held, 4, 1), ("b".to_owned(), LockState::Free, 4, 1)];
+    assert_eq!(shown(&listing), expected);
+    let seen = listing.locks().next().unwrap().inspection();
+    assert_eq!(seen.owner().and_then(|owner| owner.label()), Some("web"));
+    let differing: Vec<&str> = seen.differing().map(NodeInspection::address).collect();
+    assert_eq!(differing, [seen.nodes().last().unwrap().address()]);
+    assert_eq!(listing.silent().count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_silent_is_named_and_is_waited_for_once() {
+    let cluster = MemoryCluster::new(5);
+    let quorum = client(&cluster);
+    for name in 0..200 {
+        for node in 0..5 {
+            server(&cluster, node).hold(&format!("{name:03}"), FIRST, TTL);
+        }
+    }
+    server(&cluster, 0).behave(Behaviour::Hanging);
+    server(&cluster, 1).behave(Behaviour::Failing(NodeError::ScanForbidden));
+    let start = tokio::time::Instant::now();
+    let listing = quorum.list(|_| true).await.unwrap();
+    assert_eq!(start.elapsed(), Duration::from_secs(1), "a node timeout");
+    let locks = shown(&listing);
+    assert_eq!(locks.len(), 200);
+    assert!(
+        locks.iter().all(|(_, state, agree, differ)| (*state, *agree, *differ) == (LockState::Held, 3, 0))
+    );
+    let silent: Vec<_> = listing.silent().map(|(_, error)| error.clone()).collect();
+    assert_eq!(silent, [NodeError::TimedOut, NodeError::ScanForbidden]);
+    server(&cluster, 2).behave(Behaviour::Failing(NodeError::ScanForbidden));
+    let Err(ListError::NoQuorum { needed: 3, votes }) = quorum.list(|_| true).await else { panic!() };
+    assert!(votes.to_string().contains("(`ACL SETUSER USER +scan`)"), "{votes}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_waiters_and_permits_are_told_as_what_they_are() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    let readers = [quorum.rw_lock("shared").read().await.unwrap(), {
+        let other = client(&cluster);
+        other.rw_lock("shared").read().await.unwrap()
+    }];
+    let permit = quorum.semaphore("gpu", 1).acquire().await.unwrap();
+    let held = quorum.red_lock("held").lock().await.unwrap();
+    let waiting = client(&cluster).red_lock("held");
+    let waiter = tokio::spawn(async move { waiting.lock().await });
+    super::pass(Duration::from_millis(100)).await;
+    let listing = quorum.list(|_| true).await.unwrap();
+    let names: Vec<String> = listing.locks().map(|lock| lock.name().to_string()).collect();
+    assert_eq!(names, ["held", "shared", "slot 0 of gpu"]);
+    let [one, shared, _] = &*listing.locks().map(|lock| lock.inspection()).collect::<Vec<_>>() else {
+        panic!()
+    };
+    assert_eq!((one.waiters(), one.first_waiter().is_some()), (1, true));
+    assert_eq!(one.counter(), Some(u64::from(held.fencing_token())));
+    assert_eq!((shared.state(), shared.holds(), shared.readers().count()), (LockState::Shared, 2, 2));
+    let gpu = Resource::new("gpu").unwrap();
+    assert_eq!(shown(&quorum.list(|what| *what.name() == gpu).await.unwrap()).len(), 1);
+    drop((readers, permit));
+    held.unlock().await.unwrap();
+    waiter.await.unwrap().unwrap().unlock().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_what_is_wanted_is_asked_about() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    for name in ["a", "b", "c"] {
+        server(&cluster, 0).hold(name, FIRST, TTL);
+        server(&cluster, 1).hold(name, FIRST, TTL);
+    }
+    server(&cluster, 0).take_log();
+    assert_eq!(quorum.list(|what| what.name().as_bytes() == b"b").await.unwrap().locks().count(), 1);
+    let asked = server(&cluster, 0).take_log();
+    assert!(matches!(&*asked, [Operation::List(_), Operation::Inspect(_)]), "{asked:?}");
+}

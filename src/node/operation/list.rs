@@ -1,0 +1,53 @@
+//! To list: tell which resources are held, a part at a time.
+
+use redis::Value;
+
+use crate::{
+    node::{
+        operation::{Answer, Arguments, Operate, Said, wire},
+        parameters::QuorumParameters,
+    },
+    values::{NodeError, Resource},
+};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct List {
+    /// 0 at first, then the one that the node has told last.
+    pub(crate) cursor: u64,
+}
+
+/// A part of what is held at a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Listed {
+    /// Where to go on; 0 at the end.
+    pub(crate) cursor: u64,
+    /// A resource may be told twice. One that is held from the first part to the last is told.
+    pub(crate) resources: Vec<Resource>,
+}
+
+impl Operate for List {
+    fn resources(&self) -> &[Resource] {
+        &[]
+    }
+
+    fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
+        arguments.name("list", 0).number(self.cursor);
+    }
+
+    fn decode(&self, said: Said<'_>) -> Option<Answer> {
+        match said {
+            Said::Tagged(b"listed", [cursor, resources @ ..]) => {
+                let resource = |value: &Value| wire::bytes(value).map(Resource::internal);
+                let resources = resources.iter().map(resource).collect::<Option<_>>()?;
+                Some(Answer::Listed(Listed { cursor: wire::number(cursor)?, resources }))
+            }
+            Said::Tagged(b"no_scan", []) => Some(Answer::Error(NodeError::ScanForbidden)),
+            _ => None,
+        }
+    }
+
+    /// A server may tell more at once than it was asked for.
+    fn may_show_a_value(&self) -> bool {
+        true
+    }
+}
