@@ -84,6 +84,8 @@ pub(crate) enum Command {
     Elect(commands::elect::Elect),
     Observe(commands::observe::Observe),
     Inspect(commands::inspect::Inspect),
+    List(commands::list::List),
+    Top(commands::top::Top),
     ForceUnlock(commands::force_unlock::ForceUnlock),
     Init(commands::init::Init),
     Reconfigure(commands::reconfigure::Reconfigure),

@@ -5,7 +5,7 @@ use std::{fmt, io, path::Path};
 use redquorum::{
     Vote, Votes,
     admin::AdmissionError,
-    error::{ConfigError, ConnectError, LeaseLost, LockError, Refusal},
+    error::{ConfigError, ConnectError, LeaseLost, ListError, LockError, Refusal},
 };
 
 use crate::{duration, exit::Exit};
@@ -150,6 +150,15 @@ impl From<LockError> for Failure {
             | LockError::NoQuorum { ref votes, .. }
             | LockError::Expired { ref votes, .. } => Self::with_votes(Exit::NoQuorum, &error, votes),
             LockError::TimedOut { ref votes, .. } => Self::with_votes(Exit::Held, &error, votes),
+            _ => Self::new(Exit::Internal, error),
+        }
+    }
+}
+
+impl From<ListError> for Failure {
+    fn from(error: ListError) -> Self {
+        match error {
+            ListError::NoQuorum { ref votes, .. } => Self::with_votes(Exit::NoQuorum, &error, votes),
             _ => Self::new(Exit::Internal, error),
         }
     }

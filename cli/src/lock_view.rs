@@ -269,7 +269,7 @@ impl fmt::Display for LockView {
 }
 
 /// An owner, or its client's label, in a row of a terminal: enough of it to tell one from another.
-fn short(owner: &str) -> Cow<'_, str> {
+pub(crate) fn short(owner: &str) -> Cow<'_, str> {
     const WHOLE: usize = 16;
     const BEGINNING: usize = 8;
     if owner.chars().count() <= WHOLE {
@@ -287,71 +287,4 @@ fn from_milliseconds(milliseconds: f64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const OWNER: &str = "5f0c1f1e-4f0f-4b6f-8d55-0e2b7a3f8d10:1234";
-
-    fn node(number: u8, holder: Option<Holder>) -> NodeLockView {
-        NodeLockView {
-            node: format!("redis-{number}.internal:6379"),
-            state: if holder.is_some() { NodeState::Held } else { NodeState::Unknown },
-            counter: holder.is_some().then_some(1_763_751_600_000_001),
-            latency_ms: holder.is_some().then_some(0.412),
-            error: holder
-                .is_none()
-                .then(|| "the connection cannot be used: ".to_owned() + &"word ".repeat(20)),
-            holder,
-            abstains: None,
-        }
-    }
-
-    fn view() -> LockView {
-        let holder =
-            Holder { owner: Some(OWNER.to_owned()), label: None, holds: 1, remaining_ms: Some(24_800.0) };
-        let nodes = (1..=5).map(|number| node(number, (number < 5).then(|| holder.clone())));
-        LockView {
-            slot: None,
-            resource: "nightly-report".to_owned(),
-            name: "nightly-report".to_owned(),
-            state: ShownState::Held,
-            needed: 3,
-            holder: Some(holder.clone()),
-            nodes: nodes.collect(),
-        }
-    }
-
-    #[test]
-    fn on_a_terminal_of_80_columns_every_node_has_one_line_and_the_owner_stands_whole_once() {
-        let shown = view().shown(Some(80));
-        assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
-        for number in 1..=5 {
-            let rows =
-                shown.lines().filter(|line| line.starts_with(&format!("redis-{number}.internal:6379 ")));
-            assert_eq!(rows.count(), 1, "{shown}");
-        }
-        assert_eq!(
-            (shown.matches(OWNER).count(), shown.matches("5f0c1f1e…:1234").count()),
-            (1, 4),
-            "{shown}"
-        );
-    }
-
-    #[test]
-    fn elsewhere_lines_are_whole() {
-        let shown = view().shown(None);
-        assert_eq!(shown.lines().count(), 1 + 5 + 1 + 1, "{shown}");
-        assert_eq!(shown.matches(OWNER).count(), 4 + 1, "{shown}");
-        assert!(
-            shown.lines().nth(6).unwrap().starts_with("redis-5.internal:6379: the connection"),
-            "{shown}"
-        );
-    }
-
-    #[test]
-    fn an_owner_of_any_length_is_shortened_to_its_beginning_and_its_number() {
-        assert_eq!(short("short:1"), "short:1");
-        assert_eq!(short(OWNER), "5f0c1f1e…:1234");
-        assert_eq!(short("ü".repeat(40).as_str()), "üüüüüüüü…");
-    }
-}
+mod tests;

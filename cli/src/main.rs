@@ -34,6 +34,7 @@ mod environment;
 mod exit;
 mod failure;
 mod lock_view;
+mod locked;
 mod logs;
 mod messages;
 mod name;

@@ -15,6 +15,7 @@ mod cli {
     mod help;
     mod init;
     mod inspect;
+    mod listing;
     mod loss;
     mod outage;
     mod parent;

@@ -38,7 +38,7 @@ pub(crate) struct Inspect {
     interval: Option<Duration>,
 }
 
-fn interval(text: &str) -> Result<Duration, String> {
+pub(super) fn interval(text: &str) -> Result<Duration, String> {
     match duration::parse(text) {
         Ok(interval) if interval < LEAST_INTERVAL => {
             Err(format!("it is too short: give {LEAST_INTERVAL:?} or more"))

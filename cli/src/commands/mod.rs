@@ -13,10 +13,12 @@ pub(crate) mod elect;
 pub(crate) mod force_unlock;
 pub(crate) mod init;
 pub(crate) mod inspect;
+pub(crate) mod list;
 pub(crate) mod man;
 pub(crate) mod observe;
 pub(crate) mod reconfigure;
 pub(crate) mod run;
+pub(crate) mod top;
 
 /// The options of a lock or an election, as far as they were given.
 fn lock_options(ttl: Option<Duration>, quorum_timeout: Option<Duration>) -> LockOptions {
@@ -37,6 +39,8 @@ impl Command {
             Self::Elect(elect) => elect.perform(app).await,
             Self::Observe(observe) => observe.perform(app).await,
             Self::Inspect(inspect) => inspect.perform(app).await,
+            Self::List(list) => list.perform(app).await,
+            Self::Top(top) => top.perform(app).await,
             Self::ForceUnlock(force_unlock) => force_unlock.perform(app).await,
             Self::Init(init) => init.perform(app).await,
             Self::Reconfigure(reconfigure) => reconfigure.perform(app).await,

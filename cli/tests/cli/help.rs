@@ -32,6 +32,8 @@ async fn the_help_of_every_command_is_as_written_down() {
         "elect",
         "observe",
         "inspect",
+        "list",
+        "top",
         "force-unlock",
         "init",
         "reconfigure",

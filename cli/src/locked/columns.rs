@@ -1,0 +1,54 @@
+//! The table of locks, as lines.
+
+use std::iter::zip;
+
+use super::{
+    Row,
+    fitting::{fitted, padded, width},
+};
+
+const HEAD: [&str; 7] = ["resource", "state", "owner", "left", "queue", "nodes", "differing"];
+
+/// Those that may be of any width, and are shortened where the terminal is not wide enough.
+const FLEXIBLE: [usize; 3] = [0, 2, 6];
+
+/// No narrower are those made.
+const LEAST: usize = 9;
+
+/// The head and a line for each row: fitted to a terminal of this width, or whole.
+pub(crate) fn lines(rows: &[&Row], columns: Option<u16>) -> Vec<String> {
+    let gap = if columns.is_some() { 1 } else { 2 };
+    let cells = |row: &&Row| {
+        let cells = row.cells.clone();
+        let owner = if columns.is_some() { cells.owner } else { cells.whole_owner };
+        let state = cells.state.to_owned();
+        [row.name.clone(), state, owner, cells.left, cells.waiters, cells.nodes, cells.differing]
+    };
+    let table: Vec<[String; 7]> =
+        std::iter::once(HEAD.map(str::to_owned)).chain(rows.iter().map(cells)).collect();
+    let mut widths = [0; 7];
+    for line in &table {
+        for (widest, cell) in zip(&mut widths, line) {
+            *widest = (*widest).max(width(cell));
+        }
+    }
+    if let Some(columns) = columns {
+        shrink(&mut widths, gap, columns.into());
+    }
+    let line = |cells: &[String; 7]| {
+        let cells = zip(cells, widths).map(|(cell, width)| padded(&fitted(cell, width), width));
+        cells.collect::<Vec<_>>().join(&" ".repeat(gap)).trim_end().to_owned()
+    };
+    table.iter().map(line).collect()
+}
+
+/// Takes from the widest of those that may be shortened until all fit, or none may be any more.
+fn shrink(widths: &mut [usize; 7], gap: usize, columns: usize) {
+    while widths.iter().sum::<usize>() + gap * (widths.len() - 1) > columns {
+        let widest = FLEXIBLE.into_iter().max_by_key(|at| widths.get(*at).copied().unwrap_or_default());
+        match widest.and_then(|at| widths.get_mut(at)) {
+            Some(width) if *width > LEAST => *width -= 1,
+            _ => return,
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! What is locked, as `list` and `top` show it.
+
+mod columns;
+mod fitting;
+mod row;
+pub(crate) mod screen;
+
+pub(crate) use self::{
+    columns::lines,
+    row::{Row, of_listing},
+};

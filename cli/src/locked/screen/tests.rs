@@ -1,0 +1,128 @@
+//! What the screen looks like, and what keys do to it.
+
+use ratatui::{
+    Terminal,
+    backend::TestBackend,
+    crossterm::event::{KeyEvent, KeyEventKind},
+};
+
+use super::*;
+use crate::locked::row::Cells;
+
+fn row(name: &str, owner: &str, left: u64, waiters: u32, nodes: &str, differing: &str) -> Row {
+    let cells = Cells {
+        state: if owner.contains("readers") { "shared" } else { "held" },
+        whole_owner: owner.to_owned(),
+        owner: owner.to_owned(),
+        left: format!("{left}.0s"),
+        waiters: waiters.to_string(),
+        nodes: nodes.to_owned(),
+        differing: differing.to_owned(),
+    };
+    Row::sample(name, Duration::from_secs(left), waiters, cells)
+}
+
+fn rows() -> Vec<Row> {
+    vec![
+        row("catalogue", "2 readers: web-1:311, web-2:312", 29, 1, "5/5", "-"),
+        row(
+            "invoice:4242:of:a:customer:with:a:very:long:name",
+            "billing-worker-7:4711",
+            9,
+            12,
+            "4/5",
+            "redis-3.internal:6379",
+        ),
+        row("nightly-report", "batch:77", 24, 0, "5/5", "-"),
+        row("漢字漢字", "büro:1", 3, 0, "3/5", "redis-1.internal:6379,redis-2.internal:6379"),
+    ]
+}
+
+/// What stands on a terminal of this size.
+fn drawn(screen: &mut Screen, width: u16, height: u16) -> Vec<String> {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| screen.draw(frame)).unwrap();
+    let text = terminal.backend().to_string();
+    // Each line is in quotes, behind which stands what a wide character hides.
+    let line = |line: &str| line.split('"').nth(1).unwrap_or_default().trim_end().to_owned();
+    text.lines().map(line).collect()
+}
+
+fn press(screen: &mut Screen, code: KeyCode) -> bool {
+    screen.hear(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)))
+}
+
+fn screen() -> Screen {
+    let mut screen = Screen::new(Duration::from_secs(1));
+    screen.show(rows(), vec!["redis-5.internal:6379: unreachable: connection refused".to_owned()]);
+    screen
+}
+
+fn snapshot(lines: &[String]) -> String {
+    lines.iter().filter(|line| !line.is_empty()).map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn at_80_columns_long_names_are_shortened_and_every_column_is_there() {
+    let lines = drawn(&mut screen(), 80, 24);
+    assert_eq!(lines.len(), 24);
+    assert_eq!(snapshot(&lines), include_str!("80x24.txt"));
+}
+
+#[test]
+fn at_160_columns_all_is_whole() {
+    let lines = drawn(&mut screen(), 160, 40);
+    assert_eq!(lines.len(), 40);
+    assert_eq!(snapshot(&lines), include_str!("160x40.txt"));
+}
+
+#[test]
+fn before_the_first_answer_and_where_there_is_little_room_it_draws_what_it_can() {
+    let mut screen = Screen::new(Duration::from_secs(1));
+    assert_eq!(drawn(&mut screen, 80, 24)[0], "redquorum top: asking, every 1.0s");
+    screen.show(rows(), vec!["away".to_owned(); 30]);
+    for (width, height) in [(1, 1), (10, 2), (20, 5)] {
+        assert_eq!(drawn(&mut screen, width, height).len(), usize::from(height));
+    }
+}
+
+#[test]
+fn a_failure_is_said_above_the_rows_which_stay() {
+    let mut screen = screen();
+    screen.fail("no quorum tells what is locked".to_owned());
+    let lines = drawn(&mut screen, 80, 24);
+    assert_eq!(lines[1], "no quorum tells what is locked");
+    assert!(lines.iter().any(|line| line.starts_with("catalogue ")), "{lines:?}");
+    screen.show(rows(), Vec::new());
+    assert!(drawn(&mut screen, 80, 24)[1].starts_with("resource "));
+}
+
+#[test]
+fn keys_scroll_sort_and_end() {
+    let mut screen = Screen::new(Duration::from_secs(1));
+    let many = (0..30).map(|number| row(&format!("n{number:02}"), "me", 30 - number, 0, "5/5", "-"));
+    screen.show(many.collect(), Vec::new());
+    let first = |screen: &mut Screen| drawn(screen, 80, 13)[2][..3].to_owned();
+    assert_eq!(first(&mut screen), "n00");
+    for (key, expected) in [
+        (KeyCode::Down, "n01"),
+        (KeyCode::Char('j'), "n02"),
+        (KeyCode::Up, "n01"),
+        (KeyCode::PageDown, "n11"),
+        (KeyCode::PageDown, "n20"),
+        (KeyCode::PageDown, "n20"),
+        (KeyCode::Char('k'), "n19"),
+        (KeyCode::PageUp, "n09"),
+        (KeyCode::Home, "n00"),
+        (KeyCode::Char('s'), "n29"),
+    ] {
+        assert!(!press(&mut screen, key));
+        assert_eq!(first(&mut screen), expected, "{key:?}");
+    }
+    assert!(press(&mut screen, KeyCode::Char('q')) && press(&mut screen, KeyCode::Esc));
+    assert!(!press(&mut screen, KeyCode::Char('c')));
+    let control = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+    assert!(screen.hear(&Event::Key(control)));
+    let released = KeyEvent { kind: KeyEventKind::Release, ..control };
+    assert!(!screen.hear(&Event::Key(released)));
+}

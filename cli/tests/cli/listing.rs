@@ -1,0 +1,201 @@
+//! `redquorum list` and `redquorum top`.
+
+use redquorum::{Quorum, redis::cmd};
+use redquorum_tests::{Cluster, Server};
+use rustix::process::Signal;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::{
+    redquorum::{SOON, code, ended, json, output, plainly, redquorum, send, stderr, stdout},
+    terminal::{on_a_terminal_of, screen},
+};
+
+/// A client on a quorum of these nodes that calls itself so.
+async fn client(cluster: &Cluster, label: &str) -> Quorum {
+    let builder = || Quorum::builder().nodes(cluster.urls());
+    builder().init_if_needed().await.unwrap();
+    builder().label(label).connect().await.unwrap()
+}
+
+async fn hold(server: &Server, name: &str, owner: &str) {
+    server.command(&["HSET", name, owner, "1"]).await;
+    server.command(&["PEXPIRE", name, "60000"]).await;
+}
+
+fn address(server: &Server) -> String {
+    format!("127.0.0.1:{}", server.port())
+}
+
+#[tokio::test]
+async fn locks_readers_queues_permits_and_nodes_that_differ_are_listed() {
+    let cluster = Cluster::start(3).await;
+    let (web, job) = (client(&cluster, "web-1").await, client(&cluster, "job-2").await);
+    let _readers =
+        [web.rw_lock("b:shared").read().await.unwrap(), job.rw_lock("b:shared").read().await.unwrap()];
+    let held = web.red_lock("a:held").lock().await.unwrap();
+    let _permit = job.semaphore("c:gpu", 1).acquire().await.unwrap();
+    let waiting = job.red_lock("a:held");
+    let waiter = tokio::spawn(async move { waiting.lock().await });
+    let other = "other/0-0-0-0-a:1";
+    cluster.server(2).command(&["DEL", "a:held"]).await;
+    hold(cluster.server(2), "a:held", other).await;
+    hold(cluster.server(1), "d:left", other).await;
+    let look = async || json(&output(plainly(&cluster, ["--json", "list"])).await).remove(0);
+    let is_queued = async || look().await["locks"][0]["waiters"] == 1;
+    redquorum_tests::eventually(SOON, "one waits", is_queued).await;
+    let listing = look().await;
+    let locks = listing["locks"].as_array().unwrap();
+    let shown: Vec<String> = locks
+        .iter()
+        .map(|lock| format!("{} {} {} {}", lock["kind"], lock["resource"], lock["state"], lock["differing"]))
+        .collect();
+    let [second, third] = [cluster.server(1), cluster.server(2)].map(address);
+    assert_eq!(
+        shown,
+        [
+            format!(r#""resource" "a:held" "held" ["{third}"]"#),
+            r#""resource" "b:shared" "shared" []"#.to_owned(),
+            format!(r#""resource" "d:left" "free" ["{second}"]"#),
+            r#""slot" "c:gpu" "held" []"#.to_owned(),
+        ]
+    );
+    assert_eq!((&locks[0]["owner"], &locks[0]["label"]), (&held.owner().to_string().into(), &"web-1".into()));
+    assert_eq!(
+        (&locks[0]["agreeing"], &locks[0]["counter"]),
+        (&2.into(), &u64::from(held.fencing_token()).into())
+    );
+    assert!(locks[0]["first_waiter"].as_str().unwrap().starts_with("job-2/"), "{}", locks[0]);
+    assert_eq!((&locks[1]["holds"], locks[1]["readers"].as_array().unwrap().len()), (&2.into(), 2));
+    assert_eq!((&locks[3]["slot"], &listing["silent"]), (&0.into(), &serde_json::json!([])));
+    let shown = output(plainly(&cluster, ["list", "?:h*"])).await;
+    assert_eq!((code(&shown), stderr(&shown)), (0, String::new()));
+    let text = stdout(&shown);
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[0], ["resource", "state", "owner", "left", "queue", "nodes", "differing"]);
+    assert_eq!(lines.len(), 2, "{text}");
+    assert_eq!(lines[1][..3], ["a:held", "held", &held.owner().to_string()]);
+    assert_eq!(lines[1][4..], ["1", "2/3", &*third]);
+    assert_eq!(stdout(&output(plainly(&cluster, ["list", "nobody's"])).await), "nothing is locked\n");
+    cluster.server(1).kill().await;
+    let shown = output(plainly(&cluster, ["list"])).await;
+    assert_eq!(code(&shown), 0);
+    assert!(stderr(&shown).contains(&format!("{second}: ")), "{}", stderr(&shown));
+    cluster.server(2).kill().await;
+    let shown = output(plainly(&cluster, ["list"])).await;
+    assert_eq!((code(&shown), stdout(&shown)), (69, String::new()), "{}", stderr(&shown));
+    waiter.abort();
+}
+
+#[tokio::test]
+async fn among_many_keys_all_locks_are_found_in_many_small_steps() {
+    let cluster = Cluster::start(1).await;
+    let _made = client(&cluster, "web").await;
+    let server = cluster.server(0);
+    let script = "for i = 1, 1500 do redis.call('SET', 'text:' .. i, i) redis.call('HSET', 'hash:' .. i, 'f', i) end
+        for i = 1, 500 do
+          redis.call('HSET', 'lock:' .. i, 'web/0-0-0-0-a:' .. i, '1') redis.call('PEXPIRE', 'lock:' .. i, 60000)
+        end";
+    let _none: Option<String> = server.query(cmd("EVAL").arg(script).arg(0)).await;
+    server.command(&["CONFIG", "RESETSTAT"]).await;
+    let shown = json(&output(plainly(&cluster, ["--json", "list"])).await);
+    assert_eq!(shown[0]["locks"].as_array().unwrap().len(), 500);
+    let stats = server.info("commandstats").await;
+    assert!(!stats.contains("cmdstat_keys:"), "{stats}");
+    let calls = server.info_field("commandstats", "cmdstat_scan").await;
+    let calls: u32 = calls.strip_prefix("calls=").unwrap().split(',').next().unwrap().parse().unwrap();
+    assert!((20..=60).contains(&calls), "{calls} steps for 3,500 keys");
+}
+
+#[tokio::test]
+async fn a_user_without_scan_is_told_which_permission_is_missing_and_keys_of_others_are_left_out() {
+    let cluster = Cluster::start(1).await;
+    let made = client(&cluster, "web").await;
+    let server = cluster.server(0);
+    let _held = [made.red_lock("lock:a").lock().await.unwrap(), made.red_lock("b").lock().await.unwrap()];
+    let rules = ["ACL", "SETUSER", "me", "on", ">pass", "~lock:*", "~redquorum:*", "~redisson_lock_token:*"];
+    server.command(&[&rules[..], &["&*", "+@all", "-scan"]].concat()).await;
+    let mut command = redquorum(["list"]);
+    command.env("REDQUORUM_NODES", server.url().replace("//", "//me:pass@"));
+    let shown = output(command).await;
+    assert_eq!(code(&shown), 69);
+    let said = stderr(&shown);
+    assert!(said.contains("may not call SCAN") && said.contains("+scan"), "{said}");
+    server.command(&["ACL", "SETUSER", "me", "+scan"]).await;
+    let mut command = redquorum(["--json", "list"]);
+    command.env("REDQUORUM_NODES", server.url().replace("//", "//me:pass@"));
+    let shown = json(&output(command).await);
+    let locks = shown[0]["locks"].as_array().unwrap();
+    assert_eq!(locks.iter().map(|lock| &lock["resource"]).collect::<Vec<_>>(), ["lock:a"]);
+}
+
+#[tokio::test]
+async fn top_needs_a_terminal_and_no_json() {
+    for (arguments, said) in [(&["top"][..], "use `list`"), (&["--json", "top"], "use `list --json`")] {
+        let shown = output(redquorum(arguments)).await;
+        assert_eq!((code(&shown), stdout(&shown)), (64, String::new()));
+        assert!(stderr(&shown).contains(said), "{}", stderr(&shown));
+    }
+}
+
+/// Reads until this is on the screen.
+async fn shows(written: &mut tokio::process::ChildStdout, said: &mut Vec<u8>, what: &str) {
+    let reads = async {
+        while !screen(80, said).contains(what) {
+            assert_ne!(written.read_buf(said).await.unwrap(), 0, "{what}: {}", screen(80, said));
+        }
+    };
+    tokio::time::timeout(SOON, reads).await.unwrap_or_else(|_| panic!("{what}: {}", screen(80, said)));
+}
+
+#[tokio::test]
+async fn top_draws_what_is_locked_again_and_again_and_gives_the_terminal_back() {
+    const ALTERNATE: (&str, &str) = ("\u{1b}[?1049h", "\u{1b}[?1049l");
+    let cluster = Cluster::start(3).await;
+    let web = client(&cluster, "web-1").await;
+    for end in ["q", "\u{3}", "SIGTERM"] {
+        let first = web.red_lock("first").lock().await.unwrap();
+        let top = plainly(&cluster, ["top", "--interval", "50ms"]);
+        let mut top = on_a_terminal_of(24, 80, &top).spawn().unwrap();
+        let (mut keys, mut written) = (top.stdin.take().unwrap(), top.stdout.take().unwrap());
+        let mut said = Vec::new();
+        shows(&mut written, &mut said, "first    held  web-1").await;
+        let second = web.red_lock("second").lock().await.unwrap();
+        shows(&mut written, &mut said, "second   held  web-1").await;
+        first.unlock().await.unwrap();
+        shows(&mut written, &mut said, "1 lock,").await;
+        if end == "SIGTERM" {
+            let children = format!("/proc/{0}/task/{0}/children", top.id().unwrap());
+            let child = std::fs::read_to_string(children).unwrap().trim().parse().unwrap();
+            send(child, Signal::TERM);
+        } else {
+            keys.write_all(end.as_bytes()).await.unwrap();
+        }
+        tokio::time::timeout(SOON, written.read_to_end(&mut said)).await.unwrap().unwrap();
+        let expected = if end == "SIGTERM" { 143 } else { 0 };
+        assert_eq!(ended(top).await.status.code(), Some(expected), "{end:?}");
+        let said = String::from_utf8_lossy(&said);
+        assert_eq!((said.matches(ALTERNATE.0).count(), said.matches(ALTERNATE.1).count()), (1, 1), "{end:?}");
+        assert!(said.ends_with("\u{1b}[?25h") || said.contains("\u{1b}[?25h"), "the cursor is there again");
+        second.unlock().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn top_says_that_nodes_are_away_and_goes_on() {
+    let cluster = Cluster::start(3).await;
+    let web = client(&cluster, "web-1").await;
+    let _held = web.red_lock("first").lock().await.unwrap();
+    let top = plainly(&cluster, ["top", "--interval", "50ms"]);
+    let mut top = on_a_terminal_of(24, 80, &top).spawn().unwrap();
+    let (mut keys, mut written) = (top.stdin.take().unwrap(), top.stdout.take().unwrap());
+    let mut said = Vec::new();
+    shows(&mut written, &mut said, "web-1").await;
+    cluster.server(0).kill().await;
+    shows(&mut written, &mut said, &address(cluster.server(0))).await;
+    cluster.server(1).kill().await;
+    shows(&mut written, &mut said, "no quorum tells what is locked").await;
+    assert!(screen(80, &said).contains("web-1"), "what was found before stays");
+    keys.write_all(b"q").await.unwrap();
+    tokio::time::timeout(SOON, written.read_to_end(&mut said)).await.unwrap().unwrap();
+    assert_eq!(ended(top).await.status.code(), Some(0));
+}
