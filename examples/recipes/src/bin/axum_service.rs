@@ -1,0 +1,163 @@
+//! A service of which several instances run and one leads, with its health and a graceful end.
+//!
+//! Nodes and settings come from a file or the environment. The quorum has to be made before, once,
+//! by `redquorum init`:
+//!
+//! ```text
+//! export REDQUORUM_NODES=redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3
+//! cargo run -p redquorum-recipes --bin axum_service -- --listen 127.0.0.1:8080
+//! curl http://127.0.0.1:8080/healthz    # 200: a quorum of nodes votes; 503: too few do
+//! curl http://127.0.0.1:8080/leader     # the term of the leader, and where it listens
+//! ```
+//!
+//! At SIGTERM or SIGINT it stops leading, answers the requests under way, and ends when the nodes
+//! have confirmed that it leads no more, so that another instance leads within some round trips.
+
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "sleeping stands for work, and no lease depends on how long requests are waited for"
+)]
+
+use std::{convert::Infallible, net::SocketAddr, path::PathBuf, time::Duration};
+
+use axum::{Router, extract::State, http::StatusCode, routing::get};
+use clap::Parser;
+use redquorum::{Election, Lease, Quorum, error::LockError, settings};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{Signal, SignalKind, signal},
+    sync::watch,
+    time::timeout,
+};
+
+/// How long requests under way may keep the process after a signal: less than its service manager
+/// waits before SIGKILL, together with the three seconds that a shutdown of the quorum may take.
+const LAST_ANSWERS: Duration = Duration::from_secs(10);
+
+/// One of several instances, of which one leads.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Where to serve HTTP; port 0 is any that is free.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+    /// The election, the same for all instances.
+    #[arg(long, default_value = "example:axum-service")]
+    election: String,
+    /// A TOML file with nodes and settings, in place of the one that REDQUORUM_CONFIG names.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// What requests are answered from.
+#[derive(Clone)]
+struct Service {
+    quorum: Quorum,
+    election: Election,
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    // Before anything is begun, so that no signal finds the process without its handlers.
+    let signals = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let quorum = settings::load(arguments.config.as_deref())?.connect().await?;
+    let listener = TcpListener::bind(arguments.listen).await?;
+    let url = format!("http://{}", listener.local_addr()?);
+    let election = quorum.election(&arguments.election).value(&url);
+    println!("listening on {url}");
+
+    let (stop, stopping) = watch::channel(false);
+    tokio::spawn(async move {
+        let name = received(signals).await;
+        println!("{name}: this instance ends");
+        stop.send_replace(true);
+    });
+    let leading = tokio::spawn(lead_until(election.clone(), is_true(stopping.clone())));
+    let service = Router::new()
+        .route("/healthz", get(health))
+        .route("/leader", get(leader))
+        .with_state(Service { quorum: quorum.clone(), election });
+    let serving = axum::serve(listener, service).with_graceful_shutdown(is_true(stopping.clone()));
+    let serving = tokio::spawn(serving.into_future());
+
+    is_true(stopping).await;
+    // The work of the leader has ended before others may lead; only then does this resign.
+    let led = leading.await?;
+    let shutdown = quorum.shutdown().await;
+    println!("{shutdown}");
+    match timeout(LAST_ANSWERS, serving).await {
+        Ok(served) => served??,
+        Err(_) => println!("requests under way are cut off"),
+    }
+    Ok(led?)
+}
+
+/// Leads whenever it can, until `stop`. Where this returns, the work of a leader has been dropped
+/// and the leadership with it.
+async fn lead_until(election: Election, stop: impl Future<Output = ()>) -> Result<(), LockError> {
+    tokio::select! {
+        () = stop => Ok(()),
+        ended = lead(&election) => ended.map(|never| match never {}),
+    }
+}
+
+/// Losing the leadership and campaigning again is one loop.
+async fn lead(election: &Election) -> Result<Infallible, LockError> {
+    loop {
+        let leadership = match election.campaign().await {
+            Ok(leadership) => leadership,
+            // These come only after the quorum timeout, so that this is no busy loop.
+            Err(error @ (LockError::NoQuorum { .. } | LockError::Quarantined { .. } | LockError::Expired { .. })) => {
+                println!("nobody can be elected: {error}");
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        println!("leads in term {}", leadership.term());
+        match leadership.run(work).await {
+            Ok(never) => match never {},
+            Err(lost) => println!("leads no more: {lost}"),
+        }
+    }
+}
+
+/// What only one instance may do. Whatever it writes carries the term, so that a store can refuse
+/// the late write of an instance that was paused.
+async fn work(lease: Lease) -> Infallible {
+    let term = lease.fencing_token();
+    for round in 1_u64.. {
+        if round.is_power_of_two() {
+            println!("term {term}: round {round} of the work");
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    std::future::pending().await
+}
+
+/// For a *readiness* probe: without a quorum, a restart would only make things worse.
+async fn health(State(service): State<Service>) -> (StatusCode, String) {
+    let health = service.quorum.health().await;
+    let status = if health.has_quorum() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, format!("{health}\n"))
+}
+
+async fn leader(State(service): State<Service>) -> (StatusCode, String) {
+    match service.election.leader().await {
+        Ok(Some(leader)) => (StatusCode::OK, format!("{} {}\n", leader.term(), leader.value_str())),
+        Ok(None) => (StatusCode::NOT_FOUND, "nobody leads\n".to_owned()),
+        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
+    }
+}
+
+async fn received((mut terminate, mut interrupt): (Signal, Signal)) -> &'static str {
+    tokio::select! {
+        _ = terminate.recv() => "SIGTERM",
+        _ = interrupt.recv() => "SIGINT",
+    }
+}
+
+/// Ready once it is true, or nobody is left to say so.
+async fn is_true(mut flag: watch::Receiver<bool>) {
+    flag.wait_for(|flag| *flag).await.ok();
+}
