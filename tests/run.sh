@@ -78,7 +78,7 @@ docker_runs_tests() {
 # Apart from the tests on real servers: those measure time, and these keep every core busy.
 test_without_servers() {
     cargo nextest run --workspace --all-features --color never \
-        -E 'not (binary(real) + binary(cli) + binary(connections))' 2>&1 | tee "$scratch/without-servers.passed"
+        -E 'not (binary(real) + binary(cli) + binary(connections) + binary(recipes))' 2>&1 | tee "$scratch/without-servers.passed"
 }
 
 # test_on KIND THREADS [FILTER]: runs the tests on real servers, on servers of this kind, so many at a time.

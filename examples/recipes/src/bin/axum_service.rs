@@ -12,6 +12,7 @@
 //!
 //! At SIGTERM or SIGINT it stops leading, answers the requests under way, and ends when the nodes
 //! have confirmed that it leads no more, so that another instance leads within some round trips.
+//! Where no quorum of them answers, it ends when its leadership is over: after the ttl, at most.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 #![expect(
@@ -32,7 +33,7 @@ use tokio::{
 };
 
 /// How long requests under way may keep the process after a signal: less than its service manager
-/// waits before SIGKILL, together with the three seconds that a shutdown of the quorum may take.
+/// waits before SIGKILL.
 const LAST_ANSWERS: Duration = Duration::from_secs(10);
 
 /// One of several instances, of which one leads.
@@ -68,25 +69,28 @@ async fn main() -> anyhow::Result<()> {
     println!("listening on {url}");
 
     let (stop, stopping) = watch::channel(false);
-    tokio::spawn(async move {
-        let name = received(signals).await;
-        println!("{name}: this instance ends");
-        stop.send_replace(true);
+    tokio::spawn({
+        let stop = stop.clone();
+        async move {
+            println!("{}: this instance ends", received(signals).await);
+            stop.send_replace(true);
+        }
     });
     let leading = tokio::spawn(lead_until(election.clone(), is_true(stopping.clone())));
     let service = Router::new()
         .route("/healthz", get(health))
         .route("/leader", get(leader))
         .with_state(Service { quorum: quorum.clone(), election });
-    let serving = axum::serve(listener, service).with_graceful_shutdown(is_true(stopping.clone()));
+    let serving = axum::serve(listener, service).with_graceful_shutdown(is_true(stopping));
     let serving = tokio::spawn(serving.into_future());
 
-    is_true(stopping).await;
-    // The work of the leader has ended before others may lead; only then does this resign.
+    // Ends at the signal, or by an error that another try would not get over. The leader's work ends
+    // first, and then the leadership.
     let led = leading.await?;
-    let shutdown = quorum.shutdown().await;
+    stop.send_replace(true);
+    let (shutdown, served) = tokio::join!(quorum.shutdown(), timeout(LAST_ANSWERS, serving));
     println!("{shutdown}");
-    match timeout(LAST_ANSWERS, serving).await {
+    match served {
         Ok(served) => served??,
         Err(_) => println!("requests under way are cut off"),
     }
@@ -108,7 +112,11 @@ async fn lead(election: &Election) -> Result<Infallible, LockError> {
         let leadership = match election.campaign().await {
             Ok(leadership) => leadership,
             // These come only after the quorum timeout, so that this is no busy loop.
-            Err(error @ (LockError::NoQuorum { .. } | LockError::Quarantined { .. } | LockError::Expired { .. })) => {
+            Err(
+                error @ (LockError::NoQuorum { .. }
+                | LockError::Quarantined { .. }
+                | LockError::Expired { .. }),
+            ) => {
                 println!("nobody can be elected: {error}");
                 continue;
             }

@@ -64,7 +64,10 @@ async fn main() -> anyhow::Result<()> {
     ensure!(write(&database, new, "charged").await?, "the next holder was refused");
     println!("token {new}: written");
 
-    ensure!(!write(&database, old, "cancelled").await?, "a write of token {old} came after {new} and was taken");
+    ensure!(
+        !write(&database, old, "cancelled").await?,
+        "a write of token {old} came after {new} and was taken"
+    );
     println!("token {old}: refused, a larger one was here");
     let state = read(&database, new).await?;
     ensure!(state.as_deref() == Some("charged"), "the invoice is {state:?}");

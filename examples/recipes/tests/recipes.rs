@@ -1,0 +1,11 @@
+//! Tests of the programs of this crate, as processes, on real Redis servers.
+//!
+//! `REDQUORUM_TEST_SERVERS=containers` or `=processes` says what the servers run as.
+
+#![allow(clippy::disallowed_methods, reason = "real servers and processes need real time")]
+
+mod recipes {
+    mod process;
+    mod programs;
+    mod service;
+}

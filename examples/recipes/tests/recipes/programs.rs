@@ -1,0 +1,117 @@
+//! Programs that show something and end.
+
+use std::{collections::BTreeSet, path::Path};
+
+use redquorum_tests::Cluster;
+use sqlx::{Connection, SqliteConnection};
+
+use super::process::{nodes, output, printed, program};
+
+#[test]
+fn every_program_is_known_to_these_tests() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bin");
+    let names =
+        std::fs::read_dir(source).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let known = ["axum_service.rs", "metrics.rs", "opentelemetry.rs", "sqlx_fence.rs"];
+    assert_eq!(names.collect::<BTreeSet<_>>(), known.map(str::to_owned).into());
+}
+
+#[tokio::test]
+async fn metrics_prints_what_prometheus_would_get() {
+    let cluster = Cluster::start(3).await;
+    let mut in_memory = program(env!("CARGO_BIN_EXE_metrics"));
+    let mut on_servers = program(env!("CARGO_BIN_EXE_metrics"));
+    on_servers.env("REDQUORUM_NODES", nodes(&cluster));
+    for program in [&mut in_memory, &mut on_servers] {
+        let page = printed(program).await;
+        let acquired = page.lines().find_map(|line| {
+            line.strip_prefix("redquorum_attempts_total{quorum=\"redquorum\",outcome=\"acquired\"} ")
+        });
+        assert!(acquired.is_some_and(|count| count.parse::<u64>().unwrap() > 1), "{page}");
+    }
+}
+
+#[tokio::test]
+async fn a_database_takes_the_write_of_the_later_token_and_refuses_the_earlier_one() {
+    let cluster = Cluster::start(3).await;
+    let file = file(&cluster, "invoices.db");
+    for (database, nodes) in
+        [(None, None), (Some(&file), Some(nodes(&cluster))), (Some(&file), Some(nodes(&cluster)))]
+    {
+        let mut command = program(env!("CARGO_BIN_EXE_sqlx_fence"));
+        command.args(database.into_iter().flat_map(|file| ["--database", file]));
+        let told = printed(command.envs(nodes.map(|nodes| ("REDQUORUM_NODES", nodes)))).await;
+        let lines: Vec<_> = told.lines().collect();
+        let [written, refused, "the invoice is charged"] = lines[..] else { panic!("{told}") };
+        let token = |line: &str, rest| -> u64 {
+            let number = line.strip_prefix("token ").and_then(|line| line.strip_suffix(rest));
+            number.unwrap_or_else(|| panic!("{told}")).parse().unwrap()
+        };
+        assert!(token(refused, ": refused, a larger one was here") < token(written, ": written"), "{told}");
+    }
+}
+
+/// A program that only ever ends well would show nothing.
+#[tokio::test]
+async fn a_database_that_takes_or_refuses_the_wrong_write_ends_the_program_with_an_error() {
+    let cluster = Cluster::start(3).await;
+    let table = "CREATE TABLE invoices (id INTEGER PRIMARY KEY, state TEXT NOT NULL, fence INTEGER NOT NULL DEFAULT 0)";
+    for (name, changed, error) in [
+        (
+            "forgets.db",
+            "CREATE TRIGGER forget AFTER UPDATE ON invoices BEGIN UPDATE invoices SET fence = 0; END",
+            "and was taken",
+        ),
+        (
+            "refuses.db",
+            "INSERT INTO invoices VALUES (42, 'open', 9007199254740992)",
+            "the first holder was refused",
+        ),
+    ] {
+        let file = file(&cluster, name);
+        let mut database = SqliteConnection::connect(&file).await.unwrap();
+        sqlx::query(table).execute(&mut database).await.unwrap();
+        sqlx::query(changed).execute(&mut database).await.unwrap();
+        database.close().await.unwrap();
+        let mut command = program(env!("CARGO_BIN_EXE_sqlx_fence"));
+        let ended = output(command.args(["--database", &file])).await;
+        let told = String::from_utf8(ended.stderr).unwrap();
+        assert!(ended.status.code() == Some(1) && told.contains(error), "{name}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn opentelemetry_is_handed_spans_inside_of_those_of_the_program_and_figures() {
+    let cluster = Cluster::start(3).await;
+    let mut command = program(env!("CARGO_BIN_EXE_opentelemetry"));
+    let told = printed(command.env("REDQUORUM_NODES", nodes(&cluster))).await;
+    let (lock, charge) = (span(&told, "lock"), span(&told, "charge"));
+    assert_eq!(field(lock, "ParentSpanId"), field(charge, "SpanId"), "{told}");
+    assert!(lock.contains("->  resource: String(Owned(\"invoice:42\"))"), "{lock}");
+    assert!(lock.contains("Name      : acquired\n"), "the events of the library are its own: {lock}");
+    let attempts = told.split("Name         : redquorum_attempts_total\n").nth(1).expect(&told);
+    let attempts = attempts.split("Metric #").next().unwrap();
+    let acquired = attempts.split("DataPoint #").find(|point| point.contains("outcome: acquired"));
+    assert_eq!(acquired.map(|point| field(point, "Value")), Some("1"), "{attempts}");
+}
+
+/// What is printed of a span.
+fn span<'a>(told: &'a str, name: &str) -> &'a str {
+    let begin = format!("Name         : {name}\n");
+    let span = told.split("Span #").find(|span| span.contains(&begin));
+    span.unwrap_or_else(|| panic!("no span {name}: {told}"))
+}
+
+/// The first value of this name.
+fn field<'a>(text: &'a str, name: &str) -> &'a str {
+    let line = text.lines().find(|line| line.trim_start().starts_with(name));
+    line.and_then(|line| line.split_once(':'))
+        .map(|(_, value)| value.trim())
+        .unwrap_or_else(|| panic!("{name}: {text}"))
+}
+
+/// The url of a database in a file that is gone with the cluster.
+fn file(cluster: &Cluster, name: &str) -> String {
+    std::fs::create_dir_all(cluster.directory()).unwrap();
+    format!("sqlite:{}?mode=rwc", cluster.directory().join(name).display())
+}

@@ -1,0 +1,135 @@
+//! `axum_service`: several instances on five servers.
+
+use std::process::ExitStatus;
+
+use redquorum_tests::{Cluster, eventually};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::TcpStream,
+    process::{Child, ChildStdout},
+    time::timeout,
+};
+
+use super::process::{SOON, nodes, program, quorum};
+
+/// An instance that answers.
+struct Instance {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    url: String,
+}
+
+impl Instance {
+    async fn start(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        let mut command = program(env!("CARGO_BIN_EXE_axum_service"));
+        command.args(["--listen", "127.0.0.1:0"]).args(arguments).envs(variables.iter().copied());
+        let mut child = command.spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        timeout(SOON, stdout.read_line(&mut line)).await.expect("it begins soon").unwrap();
+        let Some(url) = line.trim_end().strip_prefix("listening on ") else {
+            let ended = child.wait_with_output().await.unwrap();
+            panic!("{line:?}: {}", String::from_utf8_lossy(&ended.stderr));
+        };
+        Self { url: url.to_owned(), child, stdout }
+    }
+
+    async fn on(cluster: &Cluster, ttl: &str) -> Self {
+        Self::start(&[], &[("REDQUORUM_NODES", &nodes(cluster)), ("REDQUORUM_TTL", ttl)]).await
+    }
+
+    /// The status and the body of an answer.
+    async fn get(&self, path: &str) -> (u16, String) {
+        let address = self.url.strip_prefix("http://").unwrap();
+        let mut connection = TcpStream::connect(address).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        connection.write_all(request.as_bytes()).await.unwrap();
+        let mut response = String::new();
+        timeout(SOON, connection.read_to_string(&mut response)).await.expect("it answers soon").unwrap();
+        let (head, body) = response.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    }
+
+    /// The term and the url of the leader, as this instance sees it, once there is one other than
+    /// `not`.
+    async fn leader(&self, not: &str) -> (u64, String) {
+        eventually(SOON, "somebody leads", async || self.led_by(not).await.is_some()).await;
+        self.led_by(not).await.expect("the same still leads")
+    }
+
+    async fn led_by(&self, not: &str) -> Option<(u64, String)> {
+        let (status, body) = self.get("/leader").await;
+        let (term, url) = body.trim_end().split_once(' ').filter(|(_, url)| status == 200 && *url != not)?;
+        Some((term.parse().unwrap(), url.to_owned()))
+    }
+
+    /// How it ends at SIGTERM, and what it printed.
+    async fn terminate(mut self) -> (ExitStatus, String) {
+        let pid = Pid::from_raw(self.child.id().unwrap().try_into().unwrap()).unwrap();
+        kill_process(pid, Signal::TERM).unwrap();
+        let mut printed = String::new();
+        let ended = async {
+            self.stdout.read_to_string(&mut printed).await.unwrap();
+            self.child.wait().await.unwrap()
+        };
+        let status = timeout(SOON, ended).await.expect("it ends soon");
+        (status, printed)
+    }
+}
+
+/// The ttl is 30 s: so soon another leads only because the leader has resigned.
+#[tokio::test]
+async fn one_instance_leads_and_when_it_is_terminated_the_other_leads_soon() {
+    let cluster = quorum(5).await;
+    let file = cluster.directory().join("redquorum.toml");
+    std::fs::create_dir_all(cluster.directory()).unwrap();
+    std::fs::write(&file, format!("nodes = {:?}\n", cluster.urls())).unwrap();
+    let configured = Instance::start(&["--config", file.to_str().unwrap()], &[]).await;
+    let instances = [configured, Instance::on(&cluster, "30s").await];
+
+    let (term, url) = instances[0].leader("").await;
+    assert_eq!(instances[1].leader("").await, (term, url.clone()), "both see the same leader");
+    for instance in &instances {
+        let (status, body) = instance.get("/healthz").await;
+        assert_eq!((status, &*body), (200, "5 of 5 nodes vote, 3 have to\n"));
+    }
+
+    let (leader, other): (Vec<_>, Vec<_>) = instances.into_iter().partition(|instance| instance.url == url);
+    let (leader, other) = (leader.into_iter().next().unwrap(), other.into_iter().next().unwrap());
+    let (status, printed) = leader.terminate().await;
+    assert_eq!(status.code(), Some(0), "{printed}");
+    for line in [&*format!("leads in term {term}\n"), "SIGTERM: this instance ends\n", "nothing is open"] {
+        assert!(printed.contains(line), "{line:?} in {printed}");
+    }
+    let (next, successor) = other.leader(&url).await;
+    assert_eq!(successor, other.url);
+    assert!(next > term, "{next} after {term}");
+}
+
+/// Its end waits for a quorum, until the ttl is over.
+#[tokio::test]
+async fn without_a_majority_it_is_not_healthy_and_still_ends() {
+    let cluster = quorum(5).await;
+    let instance = Instance::on(&cluster, "3s").await;
+    instance.leader("").await;
+    for server in cluster.some(0..2) {
+        server.kill().await;
+    }
+    assert_eq!(instance.get("/healthz").await.0, 200, "three of five are left");
+    cluster.server(2).kill().await;
+    let (status, body) = instance.get("/healthz").await;
+    assert_eq!(status, 503, "{body}");
+    assert!(body.starts_with("2 of 5 nodes vote, 3 have to; 127.0.0.1:"), "{body}");
+    assert_eq!(instance.get("/leader").await.0, 503);
+    let (status, printed) = instance.terminate().await;
+    assert_eq!(status.code(), Some(0), "{printed}");
+}
+
+#[tokio::test]
+async fn settings_that_cannot_work_are_told() {
+    let mut command = program(env!("CARGO_BIN_EXE_axum_service"));
+    let ended = super::process::output(command.env("REDQUORUM_TTL", "30")).await;
+    let told = String::from_utf8(ended.stderr).unwrap();
+    assert!(!ended.status.success() && told.contains("REDQUORUM_TTL"), "{told}");
+}
