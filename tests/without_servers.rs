@@ -7,6 +7,7 @@ mod without_servers {
     mod configuration;
     mod extreme_times;
     mod layers;
+    mod links;
     mod read_write;
     mod tls;
     mod tokens;

@@ -19,6 +19,7 @@ mod cli {
     mod loss;
     mod outage;
     mod parent;
+    mod recipes;
     mod reconfigure;
     mod redquorum;
     mod scratch;

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 const PAGE: &str = include_str!("../../docs/OBSERVABILITY.md");
 const DASHBOARD: &str = include_str!("../../docs/grafana-dashboard.json");
+const ALERTS: &str = include_str!("../../examples/recipes/files/alerts.yaml");
 
 fn kind(kind: Kind) -> &'static str {
     match kind {
@@ -107,4 +108,63 @@ fn every_panel_of_the_dashboard_has_a_title_a_description_and_the_chosen_datasou
         assert!(!panel["targets"].as_array().unwrap().is_empty(), "{panel}");
     }
     assert!(panels.iter().all(|panel| ids.insert(panel["id"].as_u64())), "ids are unique");
+}
+
+/// Between the braces behind the name of each metric: `outcome="held"`, without the values of other
+/// words.
+fn labels_asked(query: &str) -> Vec<(&str, Vec<&str>)> {
+    let selectors = query.split('{').zip(query.split('{').skip(1));
+    selectors
+        .map(|(before, after)| {
+            let name = asked(before.rsplit(|letter: char| "( ".contains(letter)).next().unwrap());
+            let matchers = after.split('}').next().unwrap().split(',');
+            let labels = matchers.map(|matcher| matcher.split(['=', '!']).next().unwrap().trim()).collect();
+            (
+                name.into_iter().next().unwrap_or_else(|| panic!("a selector without a metric: {query}")),
+                labels,
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn alerts_ask_only_for_what_is_measured_with_the_labels_that_it_has() {
+    let rules: Value = serde_saphyr::from_str(ALERTS).unwrap();
+    let groups = rules["groups"].as_array().unwrap();
+    let rules: Vec<&Value> = groups.iter().flat_map(|group| group["rules"].as_array().unwrap()).collect();
+    assert!(rules.len() >= 8, "{rules:?}");
+    for rule in rules {
+        let query = rule["expr"].as_str().unwrap();
+        let measured = |name: &str| {
+            let metric = ALL.iter().find(|metric| metric.name == name);
+            metric.unwrap_or_else(|| panic!("{name} is not measured: {rule}"))
+        };
+        assert!(!asked(query).is_empty(), "{rule}");
+        let grouped =
+            query.split("by (").skip(1).flat_map(|after| after.split(')').next().unwrap().split(','));
+        let grouped: Vec<&str> = grouped.map(str::trim).filter(|label| *label != "le").collect();
+        for name in asked(query) {
+            let labels = measured(name).labels;
+            assert!(
+                grouped.iter().all(|label| labels.contains(label)),
+                "{name} has not all of {grouped:?}: {rule}"
+            );
+        }
+        for (name, labels) in labels_asked(query) {
+            assert!(
+                labels.iter().all(|label| measured(name).labels.contains(label)),
+                "{name} {labels:?}: {rule}"
+            );
+        }
+        for text in ["summary", "description"] {
+            assert!(
+                rule["annotations"][text].as_str().is_some_and(|text| !text.is_empty()),
+                "no {text}: {rule}"
+            );
+        }
+        let shown = strings(rule, "summary").concat();
+        for label in shown.split("$labels.").skip(1).map(|after| after.split(' ').next().unwrap()) {
+            assert!(grouped.contains(&label), "{label} is not there any more: {rule}");
+        }
+    }
 }

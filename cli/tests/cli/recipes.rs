@@ -1,0 +1,133 @@
+//! The files of `examples/recipes/files`, with the command as it is.
+
+use std::{
+    collections::BTreeSet,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
+    process::{Output, Stdio},
+};
+
+use redquorum_tests::Cluster;
+use rustix::process::Signal;
+use tokio::process::{Child, Command};
+
+use super::{
+    redquorum::{code, ended, on, output, plainly, redquorum, send, stderr, stdout},
+    scratch::Scratch,
+};
+
+mod certificates;
+mod cron;
+mod kubernetes;
+mod systemd;
+
+/// The name of the machine, where a file asks for it.
+const HOST: &str = "host-1";
+
+/// The text of a file without its comments.
+fn recipe(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/recipes/files").join(name);
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    text.lines().filter(|line| !line.starts_with('#')).map(|line| line.to_owned() + "\n").collect()
+}
+
+/// A machine on which the command is installed, and programs for it to run: a quorum of three
+/// servers, and a directory in the place of `/usr/local/bin` and `/etc`.
+struct Machine {
+    cluster: Cluster,
+    scratch: Scratch,
+}
+
+/// Notes what it was told, and ends when the file `go` is there.
+const REPORT: &str =
+    "echo \"$REDQUORUM_FENCING_TOKEN $*\" >> noted; until [ -e go ]; do /bin/sleep 0.01; done";
+const SCHEDULER: &str = "echo \"$REDQUORUM_TERM\" >> noted; exec /bin/sleep 1000";
+const SLEEP: &str = "echo \"$*\" >> slept";
+
+impl Machine {
+    async fn new() -> Self {
+        let machine = Self { cluster: Cluster::start(3).await, scratch: Scratch::new() };
+        symlink(env!("CARGO_BIN_EXE_redquorum"), machine.scratch.file("redquorum")).unwrap();
+        for (name, text) in [("nightly-report", REPORT), ("scheduler", SCHEDULER), ("sleep", SLEEP)] {
+            let file = machine.scratch.file(name);
+            let script = format!("#!/bin/sh\ncd '{}'\n{text}\n", machine.scratch.path().display());
+            std::fs::write(&file, script).unwrap();
+            std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let file = format!("nodes = {:?}\n", machine.cluster.urls());
+        std::fs::write(machine.scratch.file("redquorum.toml"), file).unwrap();
+        let init = output(plainly(&machine.cluster, ["init"])).await;
+        assert_eq!(code(&init), 0, "{}", stderr(&init));
+        machine
+    }
+
+    /// The same text with the paths of this machine.
+    fn here(&self, text: &str) -> String {
+        let directory = format!("{}/", self.scratch.path().display());
+        text.replace("/usr/local/bin/", &directory).replace("/etc/", &directory)
+    }
+
+    /// A command of a file, with the variables of that file and no others.
+    fn command(&self, words: &[String], variables: &[(String, String)]) -> Command {
+        let path = format!("{}:/usr/bin:/bin", self.scratch.path().display());
+        let mut words = words.iter().map(|word| self.here(word));
+        let program = words.next().unwrap();
+        // Looked for by the PATH that the program gets, and not by that of the test.
+        let program = if program.contains('/') { program } else { self.scratch.file(&program) };
+        let program = if Path::new(&program).exists() { program } else { "/bin/sh".to_owned() };
+        let mut command = Command::new(program);
+        command.args(words).env_clear().env("PATH", path).kill_on_drop(true).process_group(0);
+        let variables = variables.iter().filter(|(name, _)| name != "PATH");
+        command.envs(variables.map(|(name, value)| (name, self.here(value))));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs a job on two hosts at once: how it ended where it ran, and where it was held.
+    async fn run_on_two_hosts(&self, job: impl Fn() -> Command) -> (Output, Output) {
+        let first = job().spawn().unwrap();
+        self.noted(1).await;
+        let second = output(job()).await;
+        std::fs::write(self.scratch.file("go"), "").unwrap();
+        (ended(first).await, second)
+    }
+
+    /// What the programs have noted, once there are so many lines.
+    async fn noted(&self, count: usize) -> Vec<String> {
+        self.scratch.lines("noted", count).await
+    }
+
+    /// How a leader ends at SIGTERM, after it has begun to work.
+    async fn terminate_leader(&self, leader: Child) -> Output {
+        let term = self.noted(1).await.remove(0);
+        assert!(term.parse::<u64>().is_ok(), "{term}");
+        send(leader.id().unwrap(), Signal::TERM);
+        ended(leader).await
+    }
+
+    /// What leads, as others see it.
+    async fn leader(&self, election: &str) -> String {
+        let shown = output(on(&self.cluster, ["observe", election, "--once"])).await;
+        assert_eq!(code(&shown), 0, "{}", stderr(&shown));
+        stdout(&shown).trim_end().rsplit('\t').next().unwrap().to_owned()
+    }
+
+    async fn inspected(&self, resource: &str) -> String {
+        let shown = output(on(&self.cluster, ["inspect", resource, "--json"])).await;
+        assert_eq!(code(&shown), 0, "{}", stderr(&shown));
+        stdout(&shown)
+    }
+}
+
+/// Sees that the command reads each of these variables: its help has it, or the library's settings
+/// have, which the command reads.
+async fn are_read(variables: &[(String, String)], command: &str) {
+    let help = output(redquorum([command, "--help"])).await;
+    let settings = include_str!("../../../src/settings/mod.rs");
+    let text = stdout(&help) + settings;
+    let is_part = |letter: char| letter.is_ascii_uppercase() || letter == '_';
+    let known: BTreeSet<&str> = text.split(|letter| !is_part(letter)).collect();
+    for (name, _) in variables.iter().filter(|(name, _)| name.starts_with("REDQUORUM_")) {
+        assert!(known.contains(name.as_str()), "{command} does not read {name}");
+    }
+}

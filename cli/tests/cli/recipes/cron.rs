@@ -1,0 +1,38 @@
+use super::*;
+
+/// A line of `/etc/cron.d`: the five fields of its time and the user, and the text for the shell.
+fn job(line: &str) -> (Vec<&str>, &str) {
+    let mut fields = line.splitn(7, ' ');
+    let fields_of_time: Vec<&str> = fields.by_ref().take(5).collect();
+    let is_time = |field: &&str| field.bytes().all(|byte| b"0123456789*,-/".contains(&byte));
+    assert!(fields_of_time.iter().all(is_time), "{line}");
+    assert!(fields.next().is_some_and(|user| user.bytes().all(|byte| byte.is_ascii_lowercase())), "{line}");
+    (fields_of_time, fields.next().unwrap())
+}
+
+#[tokio::test]
+async fn a_line_of_cron_runs_its_job_on_one_of_two_hosts() {
+    let text = recipe("redquorum-report.cron");
+    let is_variable = |line: &&str| line.starts_with(|letter: char| letter.is_ascii_uppercase());
+    let (variables, jobs): (Vec<_>, Vec<_>) = text.lines().partition(is_variable);
+    let variables: Vec<(String, String)> = variables
+        .into_iter()
+        .map(|line| line.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned())).unwrap())
+        .collect();
+    are_read(&variables, "run").await;
+    assert!(!jobs.is_empty());
+    for line in jobs {
+        let (_, text) = job(line);
+        assert!(!text.contains('%'), "it is a line feed to cron: {line}");
+        let machine = Machine::new().await;
+        let words = ["sh", "-c", text].map(str::to_owned);
+        let (ran, held) = machine.run_on_two_hosts(|| machine.command(&words, &variables)).await;
+        assert_eq!(code(&ran), 0, "{}", stderr(&ran));
+        assert_eq!(code(&held), 75, "{}", stderr(&held));
+        assert!(stderr(&held).contains("somebody else holds nightly-report"), "{}", stderr(&held));
+        let noted = machine.noted(1).await;
+        let token: Vec<&str> = noted[0].split(' ').collect();
+        assert!(noted.len() == 1 && token[0] == token[1], "it ran once, and was handed its token: {noted:?}");
+        assert_eq!(machine.scratch.read("slept"), "60\n", "the lock is kept for longer than clocks differ");
+    }
+}

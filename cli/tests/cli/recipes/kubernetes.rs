@@ -1,0 +1,69 @@
+use redquorum::{Quorum, admin::node_urls};
+use serde_json::Value;
+
+use super::*;
+
+const POD: &str = "scheduler-5d8f";
+
+fn words(list: &Value, variables: &[(String, String)]) -> Vec<String> {
+    let words = list.as_array().into_iter().flatten().map(|word| word.as_str().unwrap());
+    words.map(|word| expanded(word, variables)).collect()
+}
+
+/// The text with what `$(NAME)` stands for.
+fn expanded(text: &str, variables: &[(String, String)]) -> String {
+    let text = variables
+        .iter()
+        .fold(text.to_owned(), |text, (name, value)| text.replace(&format!("$({name})"), value));
+    assert!(!text.contains("$("), "a variable that is not set: {text}");
+    text
+}
+
+/// The variables of a container, in their order, as one may use those before it.
+fn variables(list: &Value) -> Vec<(String, String)> {
+    let mut variables = Vec::new();
+    for variable in list.as_array().unwrap() {
+        let name = variable["name"].as_str().unwrap().to_owned();
+        let value = match variable["valueFrom"]["fieldRef"]["fieldPath"].as_str() {
+            Some(field) => {
+                assert_eq!(field, "metadata.name");
+                POD.to_owned()
+            }
+            None => expanded(variable["value"].as_str().unwrap(), &variables),
+        };
+        variables.push((name, value));
+    }
+    variables
+}
+
+#[tokio::test]
+async fn a_pod_leads_and_is_ready_until_it_is_stopped() {
+    let deployment: Value = serde_saphyr::from_str(&recipe("kubernetes.yaml")).unwrap();
+    let pod = &deployment["spec"]["template"];
+    assert_eq!(deployment["spec"]["selector"]["matchLabels"], pod["metadata"]["labels"]);
+    let container = &pod["spec"]["containers"][0];
+    let mut variables = variables(&container["env"]);
+    are_read(&variables, "elect").await;
+    assert!(variables.contains(&("REDQUORUM_LABEL".to_owned(), POD.to_owned())), "{variables:?}");
+
+    let machine = Machine::new().await;
+    let nodes = variables.iter_mut().find(|(name, _)| name == "REDQUORUM_NODES").unwrap();
+    assert_eq!(Quorum::builder().nodes(node_urls(&nodes.1)).connectors().unwrap().len(), 3, "{}", nodes.1);
+    nodes.1 = machine.cluster.urls().join(",");
+    let command = [words(&container["command"], &variables), words(&container["args"], &variables)].concat();
+    let probe = words(&container["readinessProbe"]["exec"]["command"], &variables);
+
+    let not_ready = output(machine.command(&probe, &variables)).await;
+    assert_eq!(code(&not_ready), 80, "nobody leads: {}", stderr(&not_ready));
+    let leader = machine.command(&command, &variables).spawn().unwrap();
+    machine.noted(1).await;
+    let ready = output(machine.command(&probe, &variables)).await;
+    assert_eq!(code(&ready), 0, "{}", stderr(&ready));
+    assert_eq!(machine.leader("scheduler").await, POD);
+    assert!(
+        machine.inspected("scheduler").await.contains(&format!("{POD}/")),
+        "a holder is shown by its label"
+    );
+    let ended = machine.terminate_leader(leader).await;
+    assert_eq!(code(&ended), 128 + 15, "{}", stderr(&ended));
+}
