@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs every check of this repository, and first installs what the checks need and this machine lacks:
-# a Redis server (apt-get) and cargo-nextest (cargo install).
+# a Redis server and systemd-analyze (apt-get), and cargo-nextest (cargo install).
 #
 #   tests/run.sh
 #
@@ -51,16 +51,20 @@ as_root() {
 
 server_program() { command -v "${REDQUORUM_TEST_SERVER:-redis-server}" || command -v valkey-server; }
 
-# The image of the container tests is made from the installed server too, so Docker alone is not enough.
-install_server() {
-    if server_program >/dev/null; then return; fi
+# install_package PACKAGE WHAT: installs a package of Debian.
+install_package() {
     if ! command -v apt-get >/dev/null; then
-        say "no redis-server or valkey-server here, and no apt-get to install one with; please install one"
+        say "no $2 here, and no apt-get to install it with: please install it (Debian's package $1)"
         return 1
     fi
     as_root apt-get update
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends redis-server
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "$1"
 }
+
+# The image of the container tests is made from the installed server too, so Docker alone is not enough.
+install_server() { server_program >/dev/null || install_package redis-server "redis-server or valkey-server"; }
+
+install_systemd() { command -v systemd-analyze >/dev/null || install_package systemd systemd-analyze; }
 
 install_cargo_tools() {
     cargo nextest --version >/dev/null 2>&1 || cargo install --locked cargo-nextest
@@ -157,12 +161,9 @@ passed() {
 # build those anew.
 examples() {
     local source name program arguments
-    for source in examples/*.rs examples/recipes/src/bin/*.rs benches/contention.rs; do
+    for source in examples/*.rs benches/contention.rs; do
         name=$(basename "$source" .rs)
-        case $source in
-        examples/recipes/*) program=$target/debug/$name ;;
-        *) program=$target/debug/examples/$name ;;
-        esac
+        program=$target/debug/examples/$name
         # Those that measure can do with less here.
         case $name in
         campaign) arguments=(--schedules 1000) ;;
@@ -217,6 +218,17 @@ examples_on_servers() {
     done
 }
 
+# The units of the recipes, with the command that was built: what a unit runs has to be there.
+units() {
+    local unit
+    mkdir "$scratch/units"
+    for unit in examples/recipes/files/*.{service,timer}; do
+        sed "s|^ExecStart=/usr/local/bin/redquorum |ExecStart=$target/debug/redquorum |" "$unit" >"$scratch/units/$(basename "$unit")"
+    done
+    # Without the option, it also ends well where it has understood only a part, and badly for other units of the machine.
+    systemd-analyze verify --man=no --recursive-errors=no "$scratch"/units/*
+}
+
 documentation() { RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --all-features; }
 
 # What would be uploaded of the library compiles by itself, and nothing has to be said about what would be uploaded of it
@@ -240,6 +252,7 @@ semver() {
 }
 
 stage "install a server" install_server
+stage "install systemd-analyze" install_systemd
 stage "install cargo's tools" install_cargo_tools
 stage "format" cargo fmt --all --check
 # Not the benchmarks: clippy sees that they compile.
@@ -265,6 +278,7 @@ oldest_rust "$(sed -n 's/^package = .*rust-version = "\([^"]*\)".*/\1/p' Cargo.t
 stage "tests in the documentation" doc_tests
 stage "examples on nodes in memory" examples
 stage "examples on five real servers" examples_on_servers
+stage "units of systemd" units
 stage "documentation" documentation
 stage "package" package
 if release=$(git describe --tags --abbrev=0 --match 'v[0-9]*' 2>/dev/null); then
