@@ -72,9 +72,12 @@ impl Machine {
         let path = format!("{}:/usr/bin:/bin", self.scratch.path().display());
         let mut words = words.iter().map(|word| self.here(word));
         let program = words.next().unwrap();
-        // Looked for by the PATH that the program gets, and not by that of the test.
-        let program = if program.contains('/') { program } else { self.scratch.file(&program) };
-        let program = if Path::new(&program).exists() { program } else { "/bin/sh".to_owned() };
+        // Looked for in the PATH that it gets, and not in that of the test.
+        let program = match program.as_str() {
+            "sh" => "/bin/sh".to_owned(),
+            path if path.contains('/') => path.to_owned(),
+            name => self.scratch.file(name),
+        };
         let mut command = Command::new(program);
         command.args(words).env_clear().env("PATH", path).kill_on_drop(true).process_group(0);
         let variables = variables.iter().filter(|(name, _)| name != "PATH");

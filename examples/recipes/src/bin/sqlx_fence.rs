@@ -2,8 +2,8 @@
 //! holder that was paused for too long.
 //!
 //! The token is a column of the row that the lock protects. Every access of a holder begins with
-//! the same statement, which takes the token if it is not smaller than the one that is there. It
-//! works alike in PostgreSQL and MySQL.
+//! the same statement, which takes the token if it is not smaller than the one that is there. Any
+//! database with an atomic `UPDATE ... WHERE` does as well.
 //!
 //! Runs on five in-memory nodes, or on real ones, and with a database in memory, or a file:
 //!
