@@ -5,7 +5,8 @@
 #
 # HOST is a name or an IP address as it stands in the urls of nodes; one certificate is for all of them. Writes ca.pem,
 # ca.key, server.pem, server.key, client.pem and client.key, the keys without a passphrase: keep ca.key elsewhere. They
-# are valid for a year, and the CA for ten: `certificates.sh` once more in the same directory renews the others.
+# are valid for a year, and the CA for ten: `certificates.sh` once more in the same directory, with ca.key, renews the
+# others. Where it fails, the files are what they were.
 #
 # Where the clients of a quorum have one certificate, servers cannot tell them apart: passwords and ACLs still can.
 set -euo pipefail
@@ -16,29 +17,53 @@ if (($# < 2)); then
 fi
 directory=$1
 shift
+
+names= hosts=()
+for host in "$@"; do
+    if [[ $host =~ ^\[(.*)\]$ ]]; then host=${BASH_REMATCH[1]}; fi
+    if [[ $host =~ ^[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*$ ]]; then
+        kind=IP url="[$host]"
+    elif [[ $host =~ ^[0-9.]+$ ]]; then
+        kind=IP url=$host
+    elif [[ $host =~ ^[A-Za-z0-9._-]+$ ]]; then
+        kind=DNS url=$host
+    else
+        echo "$host: not a host; a name or an IP address is, without a port" >&2
+        exit 64
+    fi
+    names+=${names:+,}$kind:$host
+    hosts+=("$url")
+done
+
 mkdir -p "$directory"
 cd "$directory"
 umask 077
-
-names=
-for host in "$@"; do
-    if [[ $host == *:* || $host =~ ^[0-9.]+$ ]]; then kind=IP; else kind=DNS; fi
-    names+=${names:+,}$kind:$host
-done
+if [[ -e ca.pem && ! -e ca.key || -e ca.key && ! -e ca.pem ]]; then
+    echo "$PWD: of ca.pem and ca.key, one is missing: bring it back to renew what it has signed" >&2
+    exit 66
+fi
+# All is made here, and moved at the end: a server does not start with a key that is not its certificate's.
+new=$(mktemp -d "$PWD/.new.XXXXXX")
+trap 'rm -rf "$new"' EXIT
 
 new_key() { openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out "$1"; }
 
+ca=$PWD
 if [[ ! -e ca.pem ]]; then
-    new_key ca.key
-    openssl req -x509 -new -key ca.key -sha256 -days 3650 -subj "/CN=redquorum CA" -out ca.pem \
+    ca=$new
+    new_key "$ca/ca.key"
+    openssl req -x509 -new -key "$ca/ca.key" -sha256 -days 3650 -subj "/CN=redquorum CA" -out "$ca/ca.pem" \
         -addext "basicConstraints=critical,CA:TRUE" -addext "keyUsage=critical,keyCertSign,cRLSign"
 fi
 
 # certificate NAME USAGE ALTERNATIVE_NAMES
 certificate() {
-    new_key "$1.key"
-    openssl req -new -key "$1.key" -subj "/CN=redquorum $1" |
-        openssl x509 -req -CA ca.pem -CAkey ca.key -CAcreateserial -sha256 -days 365 -out "$1.pem" -extfile <(
+    local serial
+    serial=0x$(openssl rand -hex 16)
+    new_key "$new/$1.key"
+    openssl req -new -key "$new/$1.key" -subj "/CN=redquorum $1" |
+        openssl x509 -req -CA "$ca/ca.pem" -CAkey "$ca/ca.key" -set_serial "$serial" -sha256 -days 365 \
+            -out "$new/$1.pem" -extfile <(
             echo "basicConstraints=critical,CA:FALSE"
             echo "keyUsage=critical,digitalSignature"
             echo "extendedKeyUsage=$2"
@@ -48,11 +73,12 @@ certificate() {
 # A server of Redis shows its certificate as a client, too: to the master whose replica it is.
 certificate server serverAuth,clientAuth "$names"
 certificate client clientAuth DNS:client
-chmod 644 ./*.pem
+chmod 644 "$new"/*.pem
+mv -f "$new"/* .
 
 cat <<END
 Of each server, besides --port 0:
   redis-server --tls-port 6379 --tls-cert-file $PWD/server.pem --tls-key-file $PWD/server.key --tls-ca-cert-file $PWD/ca.pem
 Of each client:
-  redquorum --ca $PWD/ca.pem --cert $PWD/client.pem --key $PWD/client.key --node rediss://$1:6379 ...
+  redquorum --ca $PWD/ca.pem --cert $PWD/client.pem --key $PWD/client.key --node rediss://${hosts[0]}:6379 ...
 END

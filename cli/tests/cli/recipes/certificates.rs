@@ -1,15 +1,30 @@
+use std::{collections::BTreeMap, ffi::OsString};
+
 use redquorum_tests::{Kind, Port, ServerOptions};
 
 use super::*;
 
-/// Runs the script for the names of this machine; its output.
-async fn make(directory: &Path) -> String {
+/// How the script ends for these hosts.
+async fn script(directory: &Path, hosts: &[&str]) -> Output {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/recipes/files/certificates.sh");
     let mut make = Command::new(script);
-    make.arg(directory).args(["localhost", "127.0.0.1"]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let made = output(make).await;
+    make.arg(directory).args(hosts).stdout(Stdio::piped()).stderr(Stdio::piped());
+    output(make).await
+}
+
+/// Runs the script for these hosts; its output.
+async fn make(directory: &Path, hosts: &[&str]) -> String {
+    let made = script(directory, hosts).await;
     assert_eq!(code(&made), 0, "{}", stderr(&made));
     stdout(&made)
+}
+
+const THIS_MACHINE: [&str; 2] = ["localhost", "127.0.0.1"];
+
+/// All files of a directory, hidden ones too.
+fn files(directory: &Path) -> BTreeMap<OsString, Vec<u8>> {
+    let entries = std::fs::read_dir(directory).unwrap().map(Result::unwrap);
+    entries.map(|entry| (entry.file_name(), std::fs::read(entry.path()).unwrap())).collect()
 }
 
 /// The words of the line that shows how to call this program, with a port of this machine.
@@ -24,7 +39,7 @@ async fn a_server_with_the_certificates_is_reached_with_them_and_not_without() {
     // The files are read by the server.
     let cluster = Cluster::start_as(Kind::Processes, 1, ServerOptions::default()).await;
     let (scratch, port) = (Scratch::new(), Port::reserve());
-    let told = make(scratch.path()).await;
+    let told = make(scratch.path(), &THIS_MACHINE).await;
     let options = shown(&told, "redis-server", &port);
     let pairs = options.chunks(2).map(|pair| [pair[0].strip_prefix("--").unwrap(), &pair[1]]);
     let (of_port, of_files): (Vec<_>, Vec<_>) = pairs.partition(|[name, _]| *name == "tls-port");
@@ -59,7 +74,7 @@ async fn a_server_with_the_certificates_is_reached_with_them_and_not_without() {
     }
 
     let (authority, certificate) = (scratch.read("ca.pem"), scratch.read("client.pem"));
-    make(scratch.path()).await;
+    make(scratch.path(), &THIS_MACHINE).await;
     assert!(
         scratch.read("ca.pem") == authority && scratch.read("client.pem") != certificate,
         "it is renewed"
@@ -67,11 +82,59 @@ async fn a_server_with_the_certificates_is_reached_with_them_and_not_without() {
     assert_eq!(status(client.clone()).await.0, 0, "the server trusts the renewed one");
 }
 
+/// A server would not start with a key that is not its certificate's.
+#[tokio::test]
+async fn a_renewal_that_fails_leaves_all_files_as_they_were() {
+    let scratch = Scratch::new();
+    make(scratch.path(), &THIS_MACHINE).await;
+    let authority = scratch.read("ca.key");
+    let other = scratch.read("client.key");
+    for (key, told) in [(None, "bring it back"), (Some(&other), "key"), (Some(&authority), "")] {
+        match key {
+            Some(key) => std::fs::write(scratch.file("ca.key"), key).unwrap(),
+            None => std::fs::remove_file(scratch.file("ca.key")).unwrap(),
+        }
+        let before = files(scratch.path());
+        let ended = script(scratch.path(), &THIS_MACHINE).await;
+        assert_eq!(code(&ended) == 0, key == Some(&authority), "{}", stderr(&ended));
+        assert!(stderr(&ended).contains(told), "{}", stderr(&ended));
+        let after = files(scratch.path());
+        assert!(before.keys().eq(after.keys()), "{:?}", after.keys());
+        assert_eq!(before == after, code(&ended) != 0, "{}", stderr(&ended));
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_without_its_key_is_not_made_anew() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.file("ca.key"), "kept").unwrap();
+    let ended = script(scratch.path(), &THIS_MACHINE).await;
+    assert_eq!((code(&ended), scratch.read("ca.key").as_str()), (66, "kept"), "{}", stderr(&ended));
+}
+
+#[tokio::test]
+async fn a_host_stands_in_the_url_as_urls_have_it_and_comes_without_a_port() {
+    let scratch = Scratch::new();
+    for host in ["::1", "[::1]"] {
+        let told = make(scratch.path(), &[host, "10.0.0.1"]).await;
+        assert!(told.contains("--node rediss://[::1]:6379 "), "{told}");
+        let mut names = Command::new("openssl");
+        names.args(["x509", "-noout", "-ext", "subjectAltName", "-in", &scratch.file("server.pem")]);
+        names.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let names = stdout(&output(names).await);
+        assert!(names.contains("IP Address:0:0:0:0:0:0:0:1, IP Address:10.0.0.1"), "{names}");
+    }
+    let before = files(scratch.path());
+    for host in ["10.0.0.1:6379", "redis-1:6379", "rediss://redis-1", "a,DNS:b", ""] {
+        let ended = script(scratch.path(), &["redis-0", host]).await;
+        assert_eq!(code(&ended), 64, "{host}: {}", stderr(&ended));
+        assert!(stderr(&ended).starts_with(&format!("{host}: not a host; ")), "{}", stderr(&ended));
+    }
+    assert!(files(scratch.path()) == before, "nothing was made");
+}
+
 #[tokio::test]
 async fn without_a_host_it_says_how_it_is_called() {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/recipes/files/certificates.sh");
-    let mut make = Command::new(script);
-    make.arg("/nowhere").stdout(Stdio::piped()).stderr(Stdio::piped());
-    let told = output(make).await;
+    let told = script(Path::new("/nowhere"), &[]).await;
     assert!(code(&told) == 64 && stderr(&told).starts_with("usage: "), "{}", stderr(&told));
 }
