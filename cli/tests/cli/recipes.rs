@@ -115,10 +115,12 @@ impl Machine {
         stdout(&shown).trim_end().rsplit('\t').next().unwrap().to_owned()
     }
 
-    async fn inspected(&self, resource: &str) -> String {
-        let shown = output(on(&self.cluster, ["inspect", resource, "--json"])).await;
-        assert_eq!(code(&shown), 0, "{}", stderr(&shown));
-        stdout(&shown)
+    /// Sees what a report has noted, and that its lock was kept for longer than clocks differ.
+    async fn ran_once_with_its_token_and_slept(&self) {
+        let noted = self.noted(1).await;
+        let token: Vec<&str> = noted[0].split(' ').collect();
+        assert!(noted.len() == 1 && token[0] == token[1], "it ran once, and was handed its token: {noted:?}");
+        assert_eq!(self.scratch.read("slept"), "60\n");
     }
 }
 
@@ -133,4 +135,10 @@ async fn are_read(variables: &[(String, String)], command: &str) {
     for (name, _) in variables.iter().filter(|(name, _)| name.starts_with("REDQUORUM_")) {
         assert!(known.contains(name.as_str()), "{command} does not read {name}");
     }
+}
+
+/// Sees that no label is set: one of more than 48 bytes is refused, and names of hosts may have more.
+/// The label that is not set has such a name, shortened.
+fn names_of_hosts_are_no_labels(variables: &[(String, String)]) {
+    assert!(variables.iter().all(|(name, _)| name != "REDQUORUM_LABEL"), "{variables:?}");
 }
