@@ -22,6 +22,12 @@ impl QueueNode {
         Self { node, index, is_awaited: None }
     }
 
+    /// The nodes, this one first: it wakes the next waiter, who comes while the others are still being
+    /// told.
+    pub(crate) fn before_others(self, nodes: usize) -> impl Iterator<Item = usize> {
+        self.node.into_iter().chain((0..nodes).filter(move |node| Some(*node) != self.node))
+    }
+
     /// A node has said whether others are queued.
     pub(crate) fn hear(&mut self, queues: &Queues, resources: &Resources, node: usize, is_awaited: bool) {
         if self.note(node, is_awaited) {

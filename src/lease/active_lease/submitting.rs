@@ -37,10 +37,12 @@ impl ActiveLease {
             requests.push((kind, request.clone()));
             request
         };
-        let targets = nodes.iter().zip(&state.nodes).enumerate();
-        let replies = targets
-            .filter(|(_, (_, node_state))| node_state.is_touched || node_state.unanswered > 0)
-            .map(|(index, (node, node_state))| {
+        let replies = state
+            .queue_node
+            .before_others(nodes.len())
+            .filter_map(|index| Some((index, nodes.get(index)?, state.nodes.get(index)?)))
+            .filter(|(_, _, node_state)| node_state.is_touched || node_state.unanswered > 0)
+            .map(|(index, node, node_state)| {
                 let tombstone = match node_state {
                     NodeLeaseState { unanswered: 0, .. } => Tombstone::Never,
                     NodeLeaseState { was_renewed: false, .. } => Tombstone::IfMissing,
