@@ -55,9 +55,16 @@ impl Operate for Enqueue {
 
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
         let Self { lock, resource, waiter, ticket, entry_ttl, only_waits } = self;
-        arguments.name_for("enqueue", &lock.resources).owner(&lock.owner).ttl(lock.ttl).number(lock.hint);
+        let is_short = lock.is_of_one() && !only_waits;
+        let arguments = match is_short {
+            true => arguments.short_name("head"),
+            false => arguments.name_for("enqueue", &lock.resources),
+        };
+        arguments.owner(&lock.owner).ttl(lock.ttl).number(lock.hint);
         arguments.owner(waiter).number(*ticket).number(entry_ttl.map_or(0, whole_milliseconds));
-        arguments.index(*resource).number(u8::from(*only_waits));
+        if !is_short {
+            arguments.index(*resource).number(u8::from(*only_waits));
+        }
     }
 
     fn decode(&self, said: Said<'_>) -> Option<Answer> {

@@ -27,6 +27,11 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
+    /// Whether it is of one resource, and not to share it.
+    pub(super) fn is_of_one(&self) -> bool {
+        self.resources.len() == 1 && !self.resources.is_shared(0)
+    }
+
     fn one_of(&self, waiting: &'static str, giving_up: &'static str) -> &'static str {
         if self.gives_up { giving_up } else { waiting }
     }
@@ -56,6 +61,8 @@ impl Operate for Lock {
         if is_usual && !(resources.is_shared(0) && self.gives_up) {
             let name = if resources.is_shared(0) { "share" } else { self.one_of("lock", "try") };
             arguments.short_name(name).owner(owner).ttl(*ttl);
+        } else if *has_turn && !self.gives_up && self.is_of_one() {
+            arguments.short_name("turn").owner(owner).ttl(*ttl).number(*hint);
         } else {
             let name =
                 if *has_turn { self.one_of("take", "try_take") } else { self.one_of("lock_any", "try_any") };

@@ -30,14 +30,14 @@ static TEXT: LazyLock<String> = LazyLock::new(|| {
         include_str!("scripts/guard.lua"),
         include_str!("scripts/writing.lua"),
     ];
-    let others = [include_str!("scripts/queue.lua"), include_str!("scripts/registration.lua")];
     let text = [
         &["local function define(braced)\n"][..],
         &usual,
         USUAL_SCRIPTS,
         &["function node.define(name)\nif name == 'share' then\n"],
-        &[include_str!("scripts/readers.lua"), "return\nend\n"],
-        &others,
+        &[include_str!("scripts/readers.lua"), "return\nend\nif not node.wake_next then\n"],
+        &[include_str!("scripts/queue.lua"), "end\nif name == 'wake_next' then\nreturn\nend\n"],
+        &[include_str!("scripts/registration.lua")],
         OTHER_SCRIPTS,
         &["end\nreturn node\nend\n", include_str!("scripts/dispatch.lua")],
     ]
@@ -73,7 +73,7 @@ impl ScriptName {
 /// ```text
 /// EVALSHA name | EVAL text  numkeys  resources of all operations ...
 ///         fingerprint incarnation counter_ttl guard+max_ttl+hand_over
-///         { lock | unlock | release | release_late | renew | share | unshare | unshare_late  arguments ...
+///         { lock | try | turn | head | unlock | release | release_late | renew | share | unshare | unshare_late  arguments ...
 ///         | [shared which] operation resources-count arguments ... } ...
 /// ```
 pub(crate) fn command(name: &ScriptName, parameters: &QuorumParameters, operations: &[Operation]) -> Cmd {

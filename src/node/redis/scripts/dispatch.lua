@@ -14,6 +14,9 @@
 --                 known that others wait
 --   release       owner: notifies, leaves no tombstone
 --   release_late  owner: notifies, leaves a tombstone unless it deletes
+--   turn          owner, ttl, hint: the lock of a waiter that was woken
+--   head          the same at the queue node, and waiter, ticket, entry ttl|0: it was first in the
+--                 queue
 --   share         owner, ttl: a lock of a shared resource, without a hint
 --   unshare       owner: the release of one
 --   unshare_late  owner: leaves a tombstone unless the owner was a reader
@@ -21,7 +24,8 @@
 -- All kinds of release are for resources without a brace in their names.
 --
 -- Where there are signs of tombstones, wait queues or marks, a short way asks whether there is a
--- queue of its resource, or a mark if that matters to it, and is left if there is.
+-- queue of its resource, or a mark if that matters to it, and is left if there is. A waiter at its
+-- turn is what they are for, so its lock is not left for them.
 local largest_counter = 9007199254740991
 -- Locals, because a global is looked up by its name at each use.
 local keys, words, call, type, find = KEYS, ARGV, redis.pcall, type, string.find
@@ -36,6 +40,7 @@ end
 while at <= last do
   local name, owner, resource = words[at], words[at + 1], keys[key]
   local arity, answer, is_usual, shared, is_taken
+  local has_turn = name == 'turn' or name == 'head'
 
   if name == 'release' or name == 'release_late' or name == 'unlock' then
     local channel
@@ -57,7 +62,7 @@ while at <= last do
       answer = type(heard) == 'table' and { 'error', heard.err } or 1
     end
 
-  elseif name == 'lock' or name == 'try' or name == 'renew' or name == 'share' then
+  elseif name == 'lock' or has_turn or name == 'try' or name == 'renew' or name == 'share' then
     -- The minimum token of a node that votes: its metadata names this quorum and the incarnation
     -- that the connection knows, and there is no quarantine. Mostly there is no tombstone, wait
     -- queue or mark either, nor, for a lock, the resource, and one question answers all.
@@ -92,17 +97,22 @@ while at <= last do
         answer = type(remaining) == 'table' and { 'error', remaining.err } or 1
       end
     elseif name ~= 'share' then
-      arity = 2
-      local ttl, counter = words[at + 2], $COUNTER .. braced(resource)
+      arity = name == 'head' and 6 or has_turn and 3 or 2
+      local ttl, counter, queued = words[at + 2], $COUNTER .. braced(resource), nil
+      local hint = has_turn and tonumber(words[at + 3]) or 0
       fields = is_usual and (fields or call('HLEN', resource))
-      if fields == 0 and not (has_signs
+      if fields == 0 and name == 'head' then
+        queued = call('ZRANGE', $QUEUE .. resource .. '}', '0', '2')
+        fields = queued[1] == words[at + 4] and 0
+      end
+      if fields == 0 and not (has_signs and not has_turn
         and call('EXISTS', $QUEUE .. resource .. '}', $MARK .. resource .. '}', $TURN_MARK .. resource .. '}') ~= 0) then
         -- A counter that is remembered for long enough is only counted up, which needs no number to
         -- be read or written.
         local remembered = call('PTTL', counter)
         local vote = type(remembered) == 'number' and remembered >= tonumber(words[3]) and call('INCR', counter)
         local is_number = type(vote) == 'number'
-        if is_number and vote > minimum_token and vote <= largest_counter then
+        if is_number and vote > minimum_token and vote >= hint and vote <= largest_counter then
           local done = call('HSET', resource, owner, '1')
           if done == 1 then
             done = call('PEXPIRE', resource, ttl)
@@ -110,11 +120,27 @@ while at <= last do
               call('DEL', resource)
             end
           end
+          if has_turn and has_signs and done == 1 then
+            call('DEL', $MARK .. resource .. '}', $TURN_MARK .. resource .. '}')
+          end
+          if queued and done == 1 then
+            local waiter, woken = queued[1], call('GET', $WOKEN .. resource .. '}')
+            local left = call('ZREM', $QUEUE .. resource .. '}', waiter)
+            local ended = call('ZREM', $ENTRY_TTL .. resource .. '}', waiter)
+            if type(woken) == 'string' and string.sub(woken, -#waiter - 1) == ' ' .. waiter then
+              call('DEL', $WOKEN .. resource .. '}')
+            end
+            done = type(left) == 'table' and left or type(ended) == 'table' and ended or 1
+            if queued[3] then
+              call('PUBLISH', $CHANNEL .. $NEXT .. resource .. '}:' .. queued[3], '0')
+            end
+            vote = queued[2] and { 'awaited', vote } or vote
+          end
           answer = done == 1 and vote or { 'error', type(done) == 'table' and done.err or tostring(done) }
         elseif is_number then
           call('DECR', counter)
         end
-      elseif fields == 1 and has_signs and call('EXISTS', $QUEUE .. resource .. '}') == 0 then
+      elseif fields == 1 and not has_turn and has_signs and call('EXISTS', $QUEUE .. resource .. '}') == 0 then
         -- A client that is refused will wait, so it leaves a mark. The sign that there are marks
         -- has to outlive it.
         local holder, remaining = call('HGETALL', resource)[1], call('PTTL', resource)
@@ -233,6 +259,13 @@ while at <= last do
       shared, name, arguments = name == 'unshare_late' and '1', 'unlock_any', { owner, '11', is_taken }
     elseif name == 'lock' or name == 'try' or name == 'share' then
       shared, name, arguments = name == 'share' and '1', name == 'try' and 'try_any' or 'lock_any', { owner, words[first + 1], '0' }
+    elseif has_turn then
+      arguments = { unpack(words, first, first + arity - 1) }
+      if name == 'head' then
+        arguments[7], arguments[8] = '0', '0'
+      end
+      name = name == 'head' and 'enqueue' or 'take'
+      node.need(name)
     else
       arguments = { unpack(words, first, first + arity - 1) }
       name = (name == 'unlock' or name == 'renew') and name .. '_any' or name

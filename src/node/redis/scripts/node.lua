@@ -16,7 +16,8 @@ local node = {
   arity = {},
 }
 
--- Sees to it that a function is defined; `share` stands for all those of readers.
+-- Sees to it that a function is defined; `share` stands for all those of readers, and `wake_next`
+-- for those of the wait queue.
 function node.need(name)
   if not node[name] then
     node.define(name)

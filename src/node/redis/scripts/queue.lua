@@ -36,7 +36,9 @@ end
 -- Wakes the first in the queue if it can have the resource.
 function node.wake_next(resource)
   local held = node.holder(resource)
-  node.need('share')
+  if held then
+    node.need('share')
+  end
   if not held or node.readers(resource, held) then
     node.next_in_queue(resource, held)
   end

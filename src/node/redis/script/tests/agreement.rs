@@ -100,8 +100,9 @@ impl Pair<'_> {
             Question::Enqueue { waiter, ticket, enters, only_waits, index } => {
                 let (entry_ttl, resource, only_waits) =
                     (enters.then_some(ttl), index % resources.len(), *only_waits);
-                let lock = Lock { resources, owner, ttl, hint: 0, has_turn: true, gives_up: false };
                 let (waiter, ticket) = (self::owner(waiter), self.number(ticket));
+                // Any number: some are below the next vote, and some are not.
+                let lock = Lock { resources, owner, ttl, hint: ticket, has_turn: true, gives_up: false };
                 Operation::Enqueue(Enqueue { lock, resource, waiter, ticket, entry_ttl, only_waits })
             }
             Question::Downgrade { writer } => {
