@@ -6,7 +6,12 @@ use clap::Args;
 
 use crate::{
     app::App,
-    doctor::{finding::Level, gather::gather, judge::judge, report::Summary},
+    doctor::{
+        finding::Level,
+        gather::gather,
+        judge::judge,
+        report::{NOTE, Summary},
+    },
     duration,
     exit::Exit,
     failure::Failure,
@@ -50,6 +55,9 @@ impl Doctor {
         let findings = judge(&facts);
         for finding in findings.iter().filter(|finding| self.all || finding.level > Level::Ok) {
             app.output.print(finding)?;
+        }
+        if !app.general.json {
+            app.output.print(&NOTE)?;
         }
         let summary = Summary::of(facts.nodes.len(), &findings, self.strict);
         app.output.print(&summary)?;

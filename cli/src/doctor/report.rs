@@ -42,31 +42,50 @@ impl Level {
     }
 }
 
+/// What is no finding, and what people look for here when a lock is in the way, or is back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Note(&'static str);
+
+pub(crate) const NOTE: Note = Note(
+    "a lock that is in the way is ended by `redquorum force-unlock NAME`: after a DEL by hand, or Redisson's \
+     forceUnlock, its holder's next renewal brings it back",
+);
+
 impl Finding {
     /// It in one line, or in lines of at most this width: broken between words, and indented after
     /// the first.
     fn in_lines(&self, width: Option<u16>) -> String {
-        let (style, name) = (self.level.style(), self.level.name());
         let whose = format!("  {:11}  {}", self.check, self.node.as_deref().unwrap_or("all"));
         let advice = self.advice.iter().map(|advice| format!("; to do: {advice}"));
         let words: String = std::iter::once(self.found.clone()).chain(advice).collect();
-        let mut lines = format!("{style}{name:4}{style:#}{whose}");
-        let mut column = 4 + whose.chars().count();
-        let mut gap = "  ";
-        for word in words.split(' ') {
-            let length = word.chars().count();
-            if width.is_some_and(|width| column + gap.len() + length > usize::from(width)) {
-                lines.push_str(NEXT_LINE);
-                column = NEXT_LINE.len() - 1;
-            } else {
-                lines.push_str(gap);
-                column += gap.len();
-            }
-            lines.push_str(word);
-            column += length;
-            gap = " ";
+        in_lines(self.level.style(), self.level.name(), &whose, &words, width)
+    }
+}
+
+/// What it is, in this style and four columns, and about whom, with the words behind them.
+fn in_lines(style: Style, name: &str, whose: &str, words: &str, width: Option<u16>) -> String {
+    let mut lines = format!("{style}{name:4}{style:#}{whose}");
+    let mut column = 4 + whose.chars().count();
+    let mut gap = "  ";
+    for word in words.split(' ') {
+        let length = word.chars().count();
+        if width.is_some_and(|width| column + gap.len() + length > usize::from(width)) {
+            lines.push_str(NEXT_LINE);
+            column = NEXT_LINE.len() - 1;
+        } else {
+            lines.push_str(gap);
+            column += gap.len();
         }
-        lines
+        lines.push_str(word);
+        column += length;
+        gap = " ";
+    }
+    lines
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&in_lines(Style::new().bold(), "note", "", self.0, table::width()))
     }
 }
 
