@@ -8,6 +8,7 @@ use redquorum::{
     error::SettingsError,
     settings::{Arguments, load_from},
 };
+use serde::{Deserialize, de::IgnoredAny};
 
 use crate::{arguments::General, exit::Exit, failure::Failure};
 
@@ -43,13 +44,16 @@ impl Settings {
         Ok(Self { effective: builder.effective()?, builder })
     }
 
-    /// What one file says, and nobody else but that the command line may name certificates.
+    /// What one file says, and nobody else but that the command line or the environment may name
+    /// certificates for a file that says nothing of them. One that has a table `[tls]`, if only an
+    /// empty one, is taken at its word: of two quorums, each may have certificates of its own.
     ///
     /// # Errors
     ///
     /// As [`gather`](Self::gather).
     pub(crate) fn of_file(path: &Path, general: &General) -> Result<Self, Failure> {
-        let arguments = with_files(Arguments::new().file(path), general);
+        let arguments = Arguments::new().file(path);
+        let arguments = if has_tls(path) { arguments } else { with_files(arguments, general) };
         let builder = load_from(&arguments, |_| None).map_err(|error| match error {
             SettingsError::NoNodes => {
                 Failure::new(Exit::Config, format!("{}: no nodes: name them as `nodes`", path.display()))
@@ -73,6 +77,16 @@ impl Settings {
             None => builder,
         }
     }
+}
+
+/// Whether a file has a table `[tls]`. Why it cannot be read is found out by who reads all of it.
+fn has_tls(path: &Path) -> bool {
+    #[derive(Deserialize)]
+    struct File {
+        tls: Option<IgnoredAny>,
+    }
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    toml::from_str(&text).is_ok_and(|File { tls }| tls.is_some())
 }
 
 fn with_files(arguments: Arguments, General { ca, cert, key, .. }: &General) -> Arguments {
@@ -144,6 +158,22 @@ mod tests {
         let failure = gather(&General::default(), &[]).unwrap_err();
         assert_eq!(failure.exit, Exit::Config);
         assert!(failure.message.contains("--node URL"), "{}", failure.message);
+    }
+
+    #[test]
+    fn a_file_of_two_is_taken_at_its_word_about_certificates_if_it_says_anything_of_them() {
+        let path = std::env::temp_dir().join(format!("redquorum-of-file-{}.toml", std::process::id()));
+        let general = General { ca: Some("/nowhere/ca.pem".into()), ..General::default() };
+        let of_file = |tls: &str| {
+            std::fs::write(&path, format!("nodes = 'redis://a'\n{tls}")).unwrap();
+            Settings::of_file(&path, &general).map(|_| ()).map_err(|failure| failure.message)
+        };
+        assert_eq!(of_file("[tls]\n"), Ok(()));
+        for (tls, named) in [("", "/nowhere/ca.pem: "), ("[tls]\nca = '/own.pem'", "/own.pem: ")] {
+            let message = of_file(tls).unwrap_err();
+            assert!(message.starts_with(named), "{message}");
+        }
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

@@ -22,7 +22,8 @@ use crate::{
 ///
 /// For what all clients have to agree on: nodes, votes needed, `max_ttl`, `attempt_timeout`, `drift`.
 /// Each of the two files says the whole of a configuration, and neither --node nor the environment
-/// says anything; give the new one a `name` of its own. It closes old nodes, waits until every lease
+/// says anything, but that --ca, --cert and --key are for a file without a table `[tls]`; give the new
+/// one a `name` of its own. It closes old nodes, waits until every lease
 /// is over, the longer `max_ttl` of the two and a little more, and opens the new ones. No lock can be
 /// had meanwhile. If it fails, or is ended, the same command goes on from there. Shows what changes,
 /// and asks; where there is no terminal to ask on, it wants `--yes`.

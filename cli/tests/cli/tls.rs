@@ -96,3 +96,44 @@ async fn files_that_cannot_be_used_are_named() {
         assert!(stderr(&run).contains(named), "{arguments:?}: {}", stderr(&run));
     }
 }
+
+/// Each of the two quorums has a CA of its own, which vouches for nobody of the other.
+#[tokio::test]
+async fn a_quorum_is_moved_to_nodes_with_other_certificates() {
+    let (old, new) = (Scene::start().await, Scene::start().await);
+    let file = |scene: &Scene, name: &str| scene.cluster.directory().join(name).display().to_string();
+    let settings = |scene: &Scene, name: &str, tls: &str| {
+        let node = format!("rediss://localhost:{}", scene.port.number());
+        let text = format!(
+            "name = {name:?}\nnodes = [{node:?}]\nttl = '500ms'\nmax_ttl = '500ms'\n\
+             attempt_timeout = '300ms'\n{tls}"
+        );
+        let path = file(scene, &format!("{name}.toml"));
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let table = "[tls]\nca = 'ca.pem'\ncertificate = 'node.pem'\nkey = 'node.key'\n";
+    let (from, to) = (settings(&old, "old", table), settings(&new, "new", ""));
+    let made = output(redquorum(["--config", &from, "init"])).await;
+    assert_eq!(code(&made), 0, "{}", stderr(&made));
+    let reconfigure = async |by_variables: bool| {
+        let mut command = redquorum(["reconfigure", "--yes", "--from", &from, "--to", &to]);
+        for (option, variable, name) in [
+            ("--ca", "REDQUORUM_CA", "ca.pem"),
+            ("--cert", "REDQUORUM_CERT", "node.pem"),
+            ("--key", "REDQUORUM_KEY", "node.key"),
+        ] {
+            if by_variables {
+                command.env(variable, file(&new, name));
+            } else {
+                command.args([option, &file(&new, name)]);
+            }
+        }
+        output(command).await
+    };
+    // The second one finds what the first has done.
+    for by_variables in [false, true] {
+        let moved = reconfigure(by_variables).await;
+        assert_eq!(code(&moved), 0, "{by_variables}: {}", stderr(&moved));
+    }
+}
