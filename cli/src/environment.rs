@@ -2,12 +2,29 @@
 
 use std::ffi::{OsStr, OsString};
 
-use clap::{Arg, ArgAction, Command, builder::BoolishValueParser};
+use clap::{Arg, ArgAction, Command, CommandFactory, builder::BoolishValueParser};
+
+use crate::arguments::Arguments;
 
 /// What a command that `run` or `elect` has started finds in its environment. No option reads these:
 /// a redquorum in a redquorum would take what the outer one tells its command for an order.
-pub(crate) const TOLD_TO_COMMANDS: [&str; 4] =
+const TOLD_TO_COMMANDS: [&str; 4] =
     ["REDQUORUM_RESOURCE", "REDQUORUM_FENCING_TOKEN", "REDQUORUM_SLOT", "REDQUORUM_TERM"];
+
+/// What says how a quorum is to be asked, as every program with this library reads it, and is an
+/// option too.
+const SETTINGS_THAT_ARE_OPTIONS: [&str; 1] = ["REDQUORUM_TTL"];
+
+/// What a command that `run` or `elect` starts does not inherit: what an outer redquorum has told us
+/// of its lock, and what says what one invocation does, or a redquorum in a redquorum would do it as
+/// well. Which quorum there is, and how to print, is the same for all.
+pub(crate) fn kept_from_commands() -> Vec<String> {
+    let command = Arguments::command();
+    let options = command.get_subcommands().flat_map(Command::get_arguments);
+    let of_invocations = options.filter_map(variable_of);
+    let of_invocations = of_invocations.filter(|name| !SETTINGS_THAT_ARE_OPTIONS.contains(&name.as_str()));
+    TOLD_TO_COMMANDS.iter().map(ToString::to_string).chain(of_invocations).collect()
+}
 
 /// Options that have no variable, by their ids.
 const WITHOUT: [&str; 9] = [
@@ -71,10 +88,7 @@ pub(crate) fn origin(
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
-    use crate::arguments::Arguments;
 
     fn options(command: &Command) -> Vec<(String, Arg)> {
         let own = command.get_arguments().filter(|argument| !argument.is_positional());

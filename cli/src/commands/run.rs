@@ -34,7 +34,8 @@ use crate::{
 ///
 /// Takes the lock, runs the command in a process group of its own while renewing the lease, and
 /// gives the lock back when the command has ended. The command finds REDQUORUM_RESOURCE (the names,
-/// one to a line) and REDQUORUM_FENCING_TOKEN in its environment. Signals are passed on to it, and
+/// one to a line) and REDQUORUM_FENCING_TOKEN in its environment, and the variables of the options below
+/// that are for the quorum and the output. Signals are passed on to it, and
 /// its exit status is passed back.
 ///
 /// With -n, so many of these commands run at a time under the name, from wherever they are started,

@@ -12,7 +12,7 @@ use nix::{
 };
 use tokio::signal::unix::{self, SignalKind, signal};
 
-use crate::{environment::TOLD_TO_COMMANDS, exit::Exit, failure::Failure, supervise::exec_child};
+use crate::{environment::kept_from_commands, exit::Exit, failure::Failure, supervise::exec_child};
 
 /// A process that leads a group of its own.
 #[derive(Debug)]
@@ -58,8 +58,7 @@ impl Child {
         if is_json {
             child.arg("--json");
         }
-        // What an outer redquorum has told us is of its lock, not of ours.
-        for name in TOLD_TO_COMMANDS {
+        for name in kept_from_commands() {
             child.env_remove(name);
         }
         child.arg("--").args(command).envs(variables.iter().map(|(name, value)| (name, value)));

@@ -1,5 +1,7 @@
 //! What a command finds in its environment, and what redquorum takes from its own.
 
+use std::collections::BTreeSet;
+
 use redquorum::redis::cmd;
 use redquorum_tests::Cluster;
 
@@ -76,6 +78,45 @@ async fn a_redquorum_in_a_redquorum_takes_and_tells_nothing_of_the_outer_lock() 
     let unlock = output(unlock).await;
     assert_eq!(code(&unlock), 0, "{}", stderr(&unlock));
     assert!(stdout(&unlock).starts_with("gpu is free"), "it is no slot: {}", stdout(&unlock));
+}
+
+/// What is to be done here is not to be done by every redquorum below as well; what quorum there is
+/// and how to print is the same for all.
+#[tokio::test]
+async fn a_command_inherits_which_quorum_it_is_and_not_what_one_invocation_does() {
+    let cluster = Cluster::start(1).await;
+    let show = "env | sed -n 's/^\\(REDQUORUM_[^=]*\\)=.*/\\1/p'";
+    let doing = [
+        ("REDQUORUM_PERMITS", "2"),
+        ("REDQUORUM_SHARED", "0"),
+        ("REDQUORUM_WAIT", "9s"),
+        ("REDQUORUM_HELD_EXIT", "9"),
+        ("REDQUORUM_QUORUM_TIMEOUT", "9s"),
+        ("REDQUORUM_ON_LOSS", "term"),
+        ("REDQUORUM_KILL_AFTER", "1s"),
+        ("REDQUORUM_VALUE", "v"),
+        ("REDQUORUM_RESTART", "0"),
+        ("REDQUORUM_FROM", "old.toml"),
+        ("REDQUORUM_TO", "new.toml"),
+        ("REDQUORUM_WATCH", "1s"),
+    ];
+    let staying = [
+        ("REDQUORUM_LABEL", "me"),
+        ("REDQUORUM_TTL", "20s"),
+        ("REDQUORUM_MAX_TTL", "30s"),
+        ("REDQUORUM_JSON", "1"),
+    ];
+    for (arguments, told) in [(["run", "job"], "REDQUORUM_SLOT"), (["elect", "job"], "REDQUORUM_TERM")] {
+        let mut outer = on(&cluster, arguments);
+        outer.args(["-c", show]).envs(doing).envs(staying);
+        let outer = output(outer).await;
+        assert_eq!(code(&outer), 0, "{}", stderr(&outer));
+        let shown = stdout(&outer);
+        let found: BTreeSet<&str> = shown.split_whitespace().collect();
+        let always = ["REDQUORUM_NODES", "REDQUORUM_RESOURCE", "REDQUORUM_FENCING_TOKEN", told];
+        let expected: BTreeSet<&str> = always.into_iter().chain(staying.map(|(name, _)| name)).collect();
+        assert_eq!(found, expected, "{arguments:?}");
+    }
 }
 
 #[tokio::test]
