@@ -1,6 +1,6 @@
 //! Who holds a resource, as it is shown.
 
-use std::{borrow::Cow, ffi::OsStr, fmt, os::unix::ffi::OsStrExt};
+use std::{borrow::Cow, fmt};
 
 use redquorum::{
     OwnerId,
@@ -18,7 +18,13 @@ use crate::{
 /// Who holds a resource: each node's answer, and the quorum's conclusion.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct LockView {
-    resource: String,
+    /// `None`: it is not UTF-8.
+    resource: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resource_hex: Option<String>,
+    /// The resource itself.
+    #[serde(skip)]
+    bytes: Vec<u8>,
     /// Which slot of it, if it is a semaphore.
     #[serde(skip_serializing_if = "Option::is_none")]
     slot: Option<u32>,
@@ -93,10 +99,13 @@ impl LockView {
             // What never ends is told by the largest of durations.
             remaining_ms: found.remaining_ttl().filter(|rest| rest.as_secs() < u64::MAX).map(milliseconds),
         };
+        let (text, hex) = name::told(resource);
         Self {
-            resource: String::from_utf8_lossy(resource).into_owned(),
+            resource: text,
+            resource_hex: hex,
+            bytes: resource.to_vec(),
             slot: None,
-            name: name::shown(OsStr::from_bytes(resource)),
+            name: name::shown(resource),
             state,
             needed: found.needed(),
             holder: matches!(state, ShownState::Held | ShownState::Shared).then(holder),
@@ -148,15 +157,13 @@ impl LockView {
     }
 
     /// What ends it though its holder does not, for somebody who looks at a lock that is in the way.
-    fn how_to_end(&self) -> Option<String> {
+    /// The command is in one piece, however long, so that it can be copied.
+    fn how_to_end(&self, width: Option<u16>) -> Option<String> {
+        self.holder.as_ref()?;
         let slot = self.slot.map(|slot| format!("--slot {slot} ")).unwrap_or_default();
-        let name = if self.slot.is_some() { &self.resource } else { &self.name };
-        self.holder.as_ref().map(|_| {
-            format!(
-                "`redquorum force-unlock {slot}{name}` ends it; a key that is deleted by hand comes back \
-                 with the next renewal"
-            )
-        })
+        let name = name::typed(&self.bytes);
+        let why = "a key that is deleted by hand comes back with the next renewal";
+        Some(format!("`redquorum force-unlock {slot}{name}` ends it;\n{}", wrapped(why, width)))
     }
 
     /// The quorum's conclusion, in one line.
@@ -261,8 +268,8 @@ impl fmt::Display for LockView {
         let width = width();
         f.write_str(&self.shown(width))?;
         // For people: a program that reads it ends with the conclusion.
-        match self.how_to_end().filter(|_| width.is_some()) {
-            Some(how) => write!(f, "\n{}", wrapped(&how, width)),
+        match self.how_to_end(width).filter(|_| width.is_some()) {
+            Some(how) => write!(f, "\n{how}"),
             None => Ok(()),
         }
     }

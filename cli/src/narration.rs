@@ -70,7 +70,7 @@ async fn look(
             return shortage;
         }
         if let Some(owner) = found.ok().filter(|_| shows_holder).and_then(|found| holder_of(&found)) {
-            let resource = name::shown(name);
+            let resource = name::shown(name.as_bytes());
             waiting.say(format!("waiting for {resource}, held by {owner}"));
             if holder.as_ref() != Some(&owner) {
                 tracing::info!(%resource, %owner, "waiting: another holds it");

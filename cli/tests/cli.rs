@@ -17,8 +17,10 @@ mod cli {
     mod inspect;
     mod listing;
     mod loss;
+    mod names;
     mod outage;
     mod parent;
+    mod pty;
     mod recipes;
     mod reconfigure;
     mod redquorum;

@@ -165,6 +165,6 @@ impl Elect {
     }
 
     fn shown(&self) -> String {
-        name::shown(&self.name)
+        name::shown(self.name.as_bytes())
     }
 }

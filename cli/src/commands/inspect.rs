@@ -3,7 +3,7 @@
 use std::{convert::Infallible, ffi::OsString, os::unix::ffi::OsStrExt, time::Duration};
 
 use clap::{Args, value_parser};
-use console::Term;
+use console::{Term, measure_text_width};
 use futures::future::try_join_all;
 use redquorum::Quorum;
 
@@ -135,9 +135,12 @@ impl Inspect {
 /// Clears what was drawn, so many lines, and returns how many these are going to be. A terminal that
 /// is gone is no error here: writing to it is one.
 fn redraw(screen: &Term, views: &[&LockView], drawn: usize) -> usize {
-    let (rows, _) = screen.size();
+    let (rows, columns) = screen.size();
     screen.clear_last_lines(drawn.min(usize::from(rows).saturating_sub(1))).ok();
-    views.iter().map(|view| view.to_string().lines().count()).sum()
+    // A line that is too long for the terminal takes several of its lines.
+    let columns = usize::from(columns).max(1);
+    let taken = |line: &str| measure_text_width(line).div_ceil(columns).max(1);
+    views.iter().map(|view| view.to_string().lines().map(taken).sum::<usize>()).sum()
 }
 
 #[cfg(test)]

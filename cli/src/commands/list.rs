@@ -66,8 +66,10 @@ impl List {
 /// What is locked, of names like this.
 pub(super) async fn wanted(quorum: &Quorum, pattern: Option<&str>) -> Result<Listing, Failure> {
     let pattern = pattern.map(WildMatch::new);
-    let is_wanted =
-        |what: &LockName| pattern.as_ref().is_none_or(|pattern| pattern.matches(&what.name().to_string()));
+    let is_wanted = |what: &LockName| {
+        let name = String::from_utf8_lossy(what.name().as_bytes());
+        pattern.as_ref().is_none_or(|pattern| pattern.matches(&name))
+    };
     Ok(quorum.list(is_wanted).await?)
 }
 

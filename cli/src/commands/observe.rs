@@ -27,8 +27,13 @@ pub(crate) struct Observe {
 struct Shown {
     term: u64,
     since: String,
-    /// What is not UTF-8 is replaced.
-    value: String,
+    /// `None`: it is not UTF-8.
+    value: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value_hex: Option<String>,
+    /// As people read it, in one line whatever is in it.
+    #[serde(skip)]
+    shown: String,
 }
 
 impl Observe {
@@ -43,8 +48,12 @@ impl Observe {
             let election = quorum.election(self.name.as_bytes());
             if self.once {
                 let leader = election.leader().await?;
-                let nobody =
-                    || Failure::new(Exit::NoLeader, format!("nobody leads {}", name::shown(&self.name)));
+                let nobody = || {
+                    Failure::new(
+                        Exit::NoLeader,
+                        format!("nobody leads {}", name::shown(self.name.as_bytes())),
+                    )
+                };
                 app.output.print(&Shown::new(&leader.ok_or_else(nobody)?))?;
                 return Ok(Exit::Success);
             }
@@ -62,17 +71,19 @@ impl Observe {
 
 impl Shown {
     fn new(leader: &Leader) -> Self {
+        let (value, value_hex) = name::told(leader.value());
         Self {
             term: leader.term().as_u64(),
             since: humantime::format_rfc3339_millis(leader.since()).to_string(),
-            value: leader.value_str().into_owned(),
+            value,
+            value_hex,
+            shown: name::shown(leader.value()),
         }
     }
 }
 
 impl fmt::Display for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Whatever is in the value, it stays one line.
-        write!(f, "{}\t{}\t{}", self.term, self.since, self.value.escape_debug())
+        write!(f, "{}\t{}\t{}", self.term, self.since, self.shown)
     }
 }

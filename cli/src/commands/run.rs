@@ -239,7 +239,7 @@ impl Run {
     }
 
     fn shown(&self) -> String {
-        let names: Vec<_> = self.names.iter().map(|name| name::shown(name)).collect();
+        let names: Vec<_> = self.names.iter().map(|name| name::shown(name.as_bytes())).collect();
         names.join(", ")
     }
 }

@@ -28,7 +28,9 @@ fn view() -> LockView {
     let nodes = (1..=5).map(|number| node(number, (number < 5).then(|| holder.clone())));
     LockView {
         slot: None,
-        resource: "nightly-report".to_owned(),
+        resource: Some("nightly-report".to_owned()),
+        resource_hex: None,
+        bytes: b"nightly-report".to_vec(),
         name: "nightly-report".to_owned(),
         state: ShownState::Held,
         needed: 3,

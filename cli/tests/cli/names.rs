@@ -1,0 +1,147 @@
+//! Names of any bytes: as JSON, as arguments, and in commands that are shown to be typed.
+
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+
+use redquorum::Quorum;
+use redquorum_tests::{Cluster, eventually};
+use serde_json::Value;
+
+use super::{
+    pty::Pty,
+    redquorum::{SOON, code, json, output, plainly, stderr},
+};
+
+/// Names, and how a shell is told of each.
+const NAMES: [(&[u8], &str); 16] = [
+    (b"job:1", "job:1"),
+    (b"two words", "'two words'"),
+    (b"it's", "\"it's\""),
+    (b"it's $HOME", "\"it's \"'$HOME'"),
+    (b"$(reboot)", "'$(reboot)'"),
+    (b"`reboot`", "'`reboot`'"),
+    (b"a!b", "'a!b'"),
+    (b"back\\slash", "\"back\\\\slash\""),
+    (b"--yes", "-- --yes"),
+    (b"-n 1", "-- '-n 1'"),
+    (b"*", "'*'"),
+    (b"two\nlines", "$'two\\nlines'"),
+    (b"\x1b[31mred", "$'\\x1B[31mred'"),
+    ("漢字".as_bytes(), "'漢字'"),
+    (b"a\xff", "$'a\\xFF'"),
+    (b"a\xfe", "$'a\\xFE'"),
+];
+
+/// One node on which all of them are locked.
+async fn scene() -> (Cluster, Quorum) {
+    let cluster = Cluster::start(1).await;
+    let builder = || Quorum::builder().nodes(cluster.urls());
+    builder().init().await.unwrap();
+    let quorum = builder().connect().await.unwrap();
+    (cluster, quorum)
+}
+
+/// The name that an object is about.
+fn named(told: &Value) -> Vec<u8> {
+    let Some(hex) = told.get("resource_hex") else {
+        return told["resource"].as_str().unwrap().as_bytes().to_vec();
+    };
+    assert_eq!(told["resource"], Value::Null, "{told}");
+    let digits = hex.as_str().unwrap().as_bytes();
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+    digits.chunks(2).map(byte).collect()
+}
+
+#[tokio::test]
+async fn every_name_is_told_as_json_so_that_it_can_be_given_back() {
+    let (cluster, quorum) = scene().await;
+    let mut held = Vec::new();
+    for (name, _) in NAMES {
+        held.push(quorum.red_lock(name).lock().await.unwrap());
+    }
+    let slot = quorum.semaphore(b"gpu\xff", 1).acquire().await.unwrap();
+    let listed = json(&output(plainly(&cluster, ["--json", "list"])).await).remove(0);
+    let locks = listed["locks"].as_array().unwrap();
+    let mut found: Vec<Vec<u8>> = locks.iter().map(named).collect();
+    let mut expected: Vec<Vec<u8>> = NAMES.iter().map(|(name, _)| name.to_vec()).collect();
+    expected.push(b"gpu\xff".to_vec());
+    found.sort();
+    expected.sort();
+    assert_eq!(found, expected);
+    for lock in locks {
+        let name = named(lock);
+        let mut inspect = plainly(&cluster, ["--json", "inspect"]);
+        if !lock["slot"].is_null() {
+            inspect.args(["-n", "1"]);
+        }
+        let inspected = output({
+            inspect.arg("--").arg(OsStr::from_bytes(&name));
+            inspect
+        })
+        .await;
+        assert_eq!(code(&inspected), 0, "{}", stderr(&inspected));
+        let told = &json(&inspected)[0];
+        assert_eq!((named(told), &told["state"]), (name, &"held".into()), "{told}");
+    }
+    let mut unlock = plainly(&cluster, ["--json", "force-unlock", "--yes"]);
+    unlock.arg(OsStr::from_bytes(b"a\xff"));
+    let unlocked = &json(&output(unlock).await)[0];
+    assert_eq!(named(&unlocked["before"]), b"a\xff");
+    slot.unlock().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_a_leader_says_of_itself_is_told_byte_for_byte() {
+    let (cluster, quorum) = scene().await;
+    let mut told = Vec::new();
+    for value in [&b"v\xff"[..], b"v\xfe", b"plain"] {
+        let leads = quorum.election("e").value(value).campaign().await.unwrap();
+        let shown = json(&output(plainly(&cluster, ["--json", "observe", "e", "--once"])).await).remove(0);
+        told.push((shown["value"].clone(), shown["value_hex"].clone()));
+        leads.resign().await.unwrap();
+    }
+    assert_eq!(
+        told,
+        [(Value::Null, "76ff".into()), (Value::Null, "76fe".into()), ("plain".into(), Value::Null),]
+    );
+}
+
+#[tokio::test]
+async fn a_pattern_is_of_the_name_as_it_is() {
+    let (cluster, quorum) = scene().await;
+    let _held = [quorum.red_lock("it's").lock().await.unwrap(), quorum.red_lock("its").lock().await.unwrap()];
+    let listed = json(&output(plainly(&cluster, ["--json", "list", "it's"])).await).remove(0);
+    let names: Vec<&Value> =
+        listed["locks"].as_array().unwrap().iter().map(|lock| &lock["resource"]).collect();
+    assert_eq!(names, ["it's"]);
+}
+
+#[tokio::test]
+async fn a_command_that_is_shown_can_be_typed_whatever_the_name() {
+    let (cluster, quorum) = scene().await;
+    let _slot = quorum.semaphore("my gpu", 1).acquire().await.unwrap();
+    let shown = async |arguments: &[&str], name: &[u8]| {
+        let held = quorum.red_lock(name).lock().await.unwrap();
+        let mut inspect = plainly(&cluster, ["inspect"]);
+        inspect.args(arguments).arg("--").arg(OsStr::from_bytes(name));
+        let pty = Pty::open(80);
+        let mut inspecting = pty.spawn(inspect);
+        assert!(tokio::time::timeout(SOON, inspecting.wait()).await.unwrap().unwrap().success());
+        eventually(SOON, "all of it was read", async || pty.text().contains("ends it")).await;
+        held.unlock().await.unwrap();
+        let text = pty.text();
+        let command = text.split_once("\n`redquorum ").and_then(|(_, rest)| rest.split_once("` ends it"));
+        command.unwrap_or_else(|| panic!("{text}")).0.to_owned()
+    };
+    for (name, quoted) in NAMES {
+        let command = shown(&[], name).await;
+        assert_eq!(command, format!("force-unlock {quoted}"));
+        let typed = format!("redquorum() {{ printf '<%s>' \"$@\"; }}; redquorum {command}");
+        let arguments = tokio::process::Command::new("bash").args(["-c", &typed]).output().await.unwrap();
+        let dashes = if name.starts_with(b"-") { "<-->" } else { "" };
+        let expected = [b"<force-unlock>", dashes.as_bytes(), b"<", name, b">"].concat();
+        assert_eq!(arguments.stdout, expected, "{command}");
+    }
+    assert_eq!(shown(&["-n", "1"], b"my gpu").await, "force-unlock --slot 0 'my gpu'");
+    let long = "a rather long name of several words ".repeat(4);
+    assert_eq!(shown(&[], long.as_bytes()).await, format!("force-unlock '{long}'"));
+}

@@ -1,0 +1,91 @@
+//! A terminal whose settings and whose flow a test has in its hands.
+
+use std::{
+    fs::File,
+    io::{Read, Write},
+    process::Stdio,
+    sync::{Arc, Mutex},
+    thread,
+};
+
+use nix::{
+    pty::{Winsize, openpty},
+    sys::termios::{FlowArg, Termios, tcflow, tcgetattr},
+};
+use redquorum_tests::eventually;
+use tokio::process::{Child, Command};
+
+use super::redquorum::SOON;
+
+const ROWS: u16 = 24;
+
+/// A terminal, and all that was written to it.
+pub(super) struct Pty {
+    keyboard: File,
+    /// The side of programs. As long as it is open here, the terminal does not hang up.
+    programs: File,
+    columns: u16,
+    written: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Pty {
+    pub(super) fn open(columns: u16) -> Self {
+        let size = Winsize { ws_row: ROWS, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        let both = openpty(Some(&size), None).unwrap();
+        let (keyboard, written) = (File::from(both.master), Arc::new(Mutex::new(Vec::new())));
+        let (mut screen, kept) = (keyboard.try_clone().unwrap(), Arc::clone(&written));
+        thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = screen.read(&mut buffer) {
+                kept.lock().unwrap().extend(&buffer[..count]);
+            }
+        });
+        Self { keyboard, programs: both.slave.into(), columns, written }
+    }
+
+    /// Starts a command on it.
+    pub(super) fn spawn(&self, mut command: Command) -> Child {
+        let end = || Stdio::from(self.programs.try_clone().unwrap());
+        command.stdin(end()).stdout(end()).stderr(end()).env("TERM", "xterm").spawn().unwrap()
+    }
+
+    pub(super) fn settings(&self) -> Termios {
+        tcgetattr(&self.programs).unwrap()
+    }
+
+    /// Lets nobody write to it any more: writes wait.
+    pub(super) fn stop(&self) {
+        tcflow(&self.programs, FlowArg::TCOOFF).unwrap();
+    }
+
+    /// Lets programs write again.
+    pub(super) fn go_on(&self) {
+        tcflow(&self.programs, FlowArg::TCOON).unwrap();
+    }
+
+    pub(super) fn press(&self, keys: &str) {
+        (&self.keyboard).write_all(keys.as_bytes()).unwrap();
+    }
+
+    pub(super) fn written(&self) -> Vec<u8> {
+        self.written.lock().unwrap().clone()
+    }
+
+    /// The same as lines of text.
+    pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.written()).replace("\r\n", "\n")
+    }
+
+    /// What stands on it, of which a program that has the whole screen has its own.
+    pub(super) fn screen(&self) -> vt100::Parser {
+        let mut screen = vt100::Parser::new(ROWS, self.columns, 0);
+        screen.process(&self.written());
+        screen
+    }
+
+    /// Waits until this stands there.
+    pub(super) async fn shows(&self, words: &str) {
+        let is_shown = async || self.screen().screen().contents().contains(words);
+        eventually(SOON, &format!("{words:?} is shown"), is_shown).await;
+    }
+}
