@@ -6,6 +6,7 @@ use rustix::process::Signal;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{
+    pty::Pty,
     redquorum::{SOON, code, ended, json, output, plainly, redquorum, send, stderr, stdout},
     terminal::{on_a_terminal_of, screen},
 };
@@ -126,6 +127,67 @@ async fn a_user_without_scan_is_told_which_permission_is_missing_and_keys_of_oth
     let shown = json(&output(command).await);
     let locks = shown[0]["locks"].as_array().unwrap();
     assert_eq!(locks.iter().map(|lock| &lock["resource"]).collect::<Vec<_>>(), ["lock:a"]);
+}
+
+#[tokio::test]
+async fn on_a_terminal_a_lock_has_one_line_that_fits_and_where_there_is_room_all_of_it() {
+    let cluster = Cluster::start(5).await;
+    let label = "billing-worker-7.eu-central-1.internal:4711";
+    let (web, job) = (client(&cluster, label).await, client(&cluster, "job-2").await);
+    let long = "invoice:4242:of:a:customer:with:a:very:long:name";
+    let held = web.red_lock(long).lock().await.unwrap();
+    let _readers = [web.rw_lock("shared").read().await.unwrap(), job.rw_lock("shared").read().await.unwrap()];
+    let _wide = job.red_lock("漢字漢字").lock().await.unwrap();
+    let differing = cluster.server(2);
+    differing.command(&["DEL", long]).await;
+    let shown = async |columns| {
+        let pty = Pty::open(columns);
+        let mut list = pty.spawn(plainly(&cluster, ["list"]));
+        assert!(tokio::time::timeout(SOON, list.wait()).await.unwrap().unwrap().success());
+        redquorum_tests::eventually(SOON, "all was read", async || pty.text().matches('\n').count() == 4)
+            .await;
+        let parser = pty.screen();
+        let contents = parser.screen().contents();
+        let lines: Vec<String> = contents.lines().map(str::to_owned).collect();
+        assert_eq!(lines.len(), 4, "no line is wider than {columns} columns: {contents}");
+        lines
+    };
+    let node = address(differing);
+    let narrow = shown(80).await;
+    for (line, words) in narrow.iter().zip([
+        &["resource ", " state ", " owner ", " left ", " queue ", " nodes ", " differing"][..],
+        &["invoice:", "…", ":name held ", "billing", "4711 ", " 0 ", " 4/5 ", "127.0.0"],
+        &["shared ", " shared 2 readers", "job-2 ", " 5/5 ", " -"],
+        &["漢字漢字 ", " held ", " job-2 ", " 5/5 ", " -"],
+    ]) {
+        for word in words {
+            assert!(line.contains(word), "{word:?}: {}", narrow.join("\n"));
+        }
+    }
+    let wide = shown(160).await;
+    assert!(wide.iter().all(|line| !line.contains('…')), "{}", wide.join("\n"));
+    for words in [long, label, &node] {
+        assert!(wide[1].contains(words), "{words}: {}", wide.join("\n"));
+    }
+    for (line, words) in [(2, "shared "), (2, &*format!("2 readers: {label}, job-2")), (3, "漢字漢字 ")] {
+        assert!(wide[line].contains(words), "{words}: {}", wide.join("\n"));
+    }
+    let column = |line: &str, words: &str| {
+        line.find(words).map(|at| columns_of(&line[..at])).unwrap_or_else(|| panic!("{words}: {line}"))
+    };
+    for lines in [&narrow, &wide] {
+        let states = ["state", "held", "shared", "held"];
+        let columns: Vec<usize> =
+            lines.iter().zip(states).map(|(line, state)| column(line, &format!(" {state} "))).collect();
+        assert!(columns.iter().all(|at| *at == columns[0]), "{columns:?}: {}", lines.join("\n"));
+    }
+    drop(held);
+}
+
+/// How many columns a text takes: what is not ASCII here is twice as wide, but for the mark of what was
+/// left out.
+fn columns_of(text: &str) -> usize {
+    text.chars().map(|char| if char.is_ascii() || char == '…' { 1 } else { 2 }).sum()
 }
 
 #[tokio::test]
