@@ -1,8 +1,13 @@
 //! What is said on standard error.
 
 use std::{
+    collections::VecDeque,
     io::{self, Write},
-    sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+    },
     thread,
     time::Duration,
 };
@@ -30,6 +35,7 @@ pub(crate) struct Messages {
     lines: SyncSender<Message>,
     /// The lines that move below the messages.
     bars: MultiProgress,
+    is_held: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
@@ -56,12 +62,13 @@ impl Messages {
     pub(crate) fn start(is_json: bool) -> Result<Self, Failure> {
         let (lines, written) = sync_channel(MOST_WAITING);
         let bars = MultiProgress::with_draw_target(waiting::draw_target());
-        let below = bars.clone();
+        let (below, is_held) = (bars.clone(), Arc::new(AtomicBool::new(false)));
+        let held = Arc::clone(&is_held);
         thread::Builder::new()
             .name("messages".to_owned())
-            .spawn(move || write_all(&written, &below))
+            .spawn(move || write_all(&written, &below, &held))
             .map_err(|error| Failure::internal("a thread for messages", error))?;
-        Ok(Self { is_json, lines, bars })
+        Ok(Self { is_json, lines, bars, is_held })
     }
 
     /// Where lines that move belong, so that messages are written above them; `None` where there
@@ -73,6 +80,19 @@ impl Messages {
     /// Does something while no line that moves is shown; afterwards they are shown again.
     pub(crate) fn without_bars(&self, act: impl FnOnce()) {
         self.bars.suspend(act);
+    }
+
+    /// Keeps what is said, from now on, off a terminal that somebody draws on, until it is
+    /// [released](Self::release).
+    pub(crate) fn hold(&self) {
+        self.is_held.store(waiting::is_terminal(), Ordering::Relaxed);
+        // What is being written is not on the screen that is drawn next.
+        self.flush();
+    }
+
+    /// Lets what was kept be said: before what is said next, or when all [is to be](Self::flush).
+    pub(crate) fn release(&self) {
+        self.is_held.store(false, Ordering::Relaxed);
     }
 
     /// Says something that is no error.
@@ -122,18 +142,33 @@ impl Write for Messages {
     }
 }
 
-fn write_all(waiting: &Receiver<Message>, bars: &MultiProgress) {
+fn write_all(waiting: &Receiver<Message>, bars: &MultiProgress, is_held: &AtomicBool) {
     // While the terminal is lent to a command, we are in the background, from where a terminal with
     // `tostop` lets nobody write: SIGTTOU would stop the whole process, and with it the task that
     // is to end the command. Where it is blocked, the write is done.
     let mut ttou = SigSet::empty();
     ttou.add(Signal::SIGTTOU);
     ttou.thread_block().ok();
+    let mut kept = VecDeque::new();
     while let Ok(line) = waiting.recv() {
-        match line {
-            // There is nobody left to tell if standard error is closed.
-            Message::Text(text) => bars.suspend(|| drop(anstream::stderr().write_all(&text))),
-            Message::Mark(mark) => drop(mark.send(())),
+        let mark = match line {
+            Message::Text(text) => {
+                kept.push_back(text);
+                None
+            }
+            Message::Mark(mark) => Some(mark),
+        };
+        if is_held.load(Ordering::Relaxed) {
+            // Those that came last tell most of what is.
+            kept.drain(..kept.len().saturating_sub(MOST_WAITING));
+        } else {
+            for text in kept.drain(..) {
+                // There is nobody left to tell if standard error is closed.
+                bars.suspend(|| drop(anstream::stderr().write_all(&text)));
+            }
+        }
+        if let Some(mark) = mark {
+            mark.send(()).ok();
         }
     }
 }

@@ -28,4 +28,5 @@ mod cli {
     mod signals;
     mod terminal;
     mod tls;
+    mod top;
 }

@@ -7,15 +7,9 @@ use std::{
 };
 
 use clap::Args;
-use ratatui::{
-    DefaultTerminal,
-    crossterm::event::{self, Event},
-};
+use ratatui::crossterm::event::{self, Event};
 use redquorum::Quorum;
-use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
-    sync::mpsc,
-};
+use tokio::sync::mpsc;
 
 use super::{
     inspect::interval,
@@ -25,15 +19,16 @@ use crate::{
     app::App,
     exit::Exit,
     failure::Failure,
-    locked::{of_listing, screen::Screen},
+    locked::{drawing::Drawing, of_listing, screen::Screen},
     stopwatch,
+    supervise::signals::{Signals, ends},
 };
 
 /// Watch what is locked
 ///
 /// The same as `list`, on a terminal and looked at again after each interval. Keys: q, Esc and Ctrl-C
 /// end it; arrows, j, k, PageUp and PageDown scroll; s sorts by another column. That no quorum can
-/// be asked is said above the table, which stays.
+/// be asked is said above the table, which stays. What -v logs is told when it has ended.
 #[derive(Args, Debug)]
 pub(crate) struct Top {
     /// Only names like this one: `*` stands for any text, `?` for any character
@@ -41,22 +36,6 @@ pub(crate) struct Top {
     /// How long it waits before it looks again
     #[arg(long = "interval", value_name = "DURATION", default_value = "1s", value_parser = interval)]
     refresh: Duration,
-}
-
-/// Gives the terminal back as it was.
-struct Drawing(DefaultTerminal);
-
-impl Drawing {
-    fn begin() -> Result<Self, Failure> {
-        ratatui::try_init().map(Self).map_err(|error| Failure::internal("drawing on the terminal", error))
-    }
-}
-
-impl Drop for Drawing {
-    fn drop(&mut self) {
-        // Where the terminal is gone, there is nothing to give back.
-        ratatui::try_restore().ok();
-    }
 }
 
 impl Top {
@@ -73,25 +52,27 @@ impl Top {
             return Err(Failure::usage("top draws on a terminal, which standard output is not: use `list`"));
         }
         let settings = app.settings()?;
-        app.with_quorum_of(&settings, settings.builder().read_only(), async |quorum| self.watch(quorum).await)
-            .await
+        app.with_quorum_of(&settings, settings.builder().read_only(), async |quorum| {
+            self.watch(quorum, app).await
+        })
+        .await
     }
 
-    async fn watch(&self, quorum: &Quorum) -> Result<Exit, Failure> {
-        let mut signals = [SignalKind::terminate(), SignalKind::hangup(), SignalKind::interrupt()]
-            .map(|kind| signal(kind).map_err(|error| Failure::internal("signals", error)));
-        let [terminate, hangup, interrupt] = &mut signals;
-        let mut drawing = Drawing::begin()?;
+    async fn watch(&self, quorum: &Quorum, app: &App) -> Result<Exit, Failure> {
+        let mut signals = Signals::register()?;
+        let mut drawing = Drawing::begin(&app.messages)?;
         let (mut events, mut screen) = (events(), Screen::new(self.refresh));
         let mut looking = Box::pin(self.look(quorum, Duration::ZERO));
         loop {
-            let drawn = drawing.0.draw(|frame| screen.draw(frame));
-            drawn.map_err(|error| Failure::output(&error))?;
+            drawing.draw(&mut screen)?;
             tokio::select! {
                 biased;
-                exit = told(terminate, 15) => return exit,
-                exit = told(hangup, 1) => return exit,
-                exit = told(interrupt, 2) => return exit,
+                signal = signals.next() => {
+                    if ends(signal) {
+                        return Ok(Exit::Signal(signal as u8));
+                    }
+                }
+                wanted = drawing.is_wanted() => wanted?,
                 Some(event) = events.recv() => {
                     if screen.hear(&event) {
                         return Ok(Exit::Success);
@@ -117,15 +98,6 @@ impl Top {
         let listing = wanted(quorum, self.pattern.as_deref()).await?;
         Ok((of_listing(&listing), silent(&listing)))
     }
-}
-
-/// Ready when the signal comes, with the end that it brings.
-async fn told(signal: &mut Result<Signal, Failure>, number: u8) -> Result<Exit, Failure> {
-    if let Ok(signal) = signal {
-        signal.recv().await;
-        return Ok(Exit::Signal(number));
-    }
-    std::future::pending().await
 }
 
 /// Keys and changes of the terminal's size. The thread that reads them ends with the process.

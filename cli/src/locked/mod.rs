@@ -1,6 +1,7 @@
 //! What is locked, as `list` and `top` show it.
 
 mod columns;
+pub(crate) mod drawing;
 mod fitting;
 mod row;
 pub(crate) mod screen;

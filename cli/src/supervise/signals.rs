@@ -88,7 +88,7 @@ pub(crate) fn demands_end(signal: Signal) -> bool {
 }
 
 /// Whether it ends a process that has no command.
-fn ends(signal: Signal) -> bool {
+pub(crate) fn ends(signal: Signal) -> bool {
     matches!(signal, Signal::SIGHUP | Signal::SIGINT | Signal::SIGQUIT | Signal::SIGTERM)
 }
 

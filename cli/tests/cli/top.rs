@@ -1,0 +1,130 @@
+//! `redquorum top` and the terminal that it draws on.
+
+use redquorum::Quorum;
+use redquorum_tests::{Cluster, eventually};
+use rustix::process::Signal;
+use tokio::process::Child;
+
+use super::{
+    pty::Pty,
+    redquorum::{SOON, plainly, send},
+};
+
+/// How a process ended.
+async fn status(mut top: Child) -> Option<i32> {
+    tokio::time::timeout(SOON, top.wait()).await.expect("it ends soon").unwrap().code()
+}
+
+/// Three nodes, and a client that has the lock `job`.
+async fn scene() -> (Cluster, Quorum) {
+    let cluster = Cluster::start(3).await;
+    let builder = || Quorum::builder().nodes(cluster.urls());
+    builder().init().await.unwrap();
+    let quorum = builder().label("web-1").connect().await.unwrap();
+    (cluster, quorum)
+}
+
+#[tokio::test]
+async fn however_it_ends_the_terminal_has_the_settings_that_it_had() {
+    let (cluster, quorum) = scene().await;
+    let _held = quorum.red_lock("job").lock().await.unwrap();
+    for (end, exit) in [("q", 0), ("\u{1b}", 0), ("\u{3}", 0), ("INT", 130), ("TERM", 143), ("HUP", 129)] {
+        let pty = Pty::open(80);
+        let before = pty.settings();
+        let top = pty.spawn(plainly(&cluster, ["top", "--interval", "50ms"]));
+        pty.shows("job      held  web-1").await;
+        assert_ne!(pty.settings(), before, "it reads single keys");
+        assert!(pty.screen().screen().alternate_screen());
+        let signal = [("INT", Signal::INT), ("TERM", Signal::TERM), ("HUP", Signal::HUP)]
+            .into_iter()
+            .find(|(name, _)| *name == end);
+        match signal {
+            Some((_, signal)) => send(top.id().unwrap(), signal),
+            None => pty.press(end),
+        }
+        assert_eq!(status(top).await, Some(exit), "{end:?}");
+        assert_eq!(pty.settings(), before, "{end:?}");
+        eventually(SOON, "the screen is as before", async || {
+            let parser = pty.screen();
+            let screen = parser.screen();
+            !screen.alternate_screen() && !screen.hide_cursor() && screen.contents().trim().is_empty()
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn an_error_leaves_the_settings_of_the_terminal_alone_and_stays_readable() {
+    let (cluster, quorum) = scene().await;
+    drop(quorum);
+    for server in cluster.some(1..3) {
+        server.kill().await;
+    }
+    let pty = Pty::open(80);
+    let before = pty.settings();
+    let top = pty.spawn(plainly(&cluster, ["top"]));
+    assert_eq!(status(top).await, Some(69));
+    assert_eq!(pty.settings(), before);
+    pty.shows("redquorum: no quorum").await;
+    assert!(!pty.screen().screen().alternate_screen());
+}
+
+#[tokio::test]
+async fn on_a_terminal_to_which_nobody_can_write_a_signal_or_a_key_ends_it() {
+    let (cluster, quorum) = scene().await;
+    let _held = quorum.red_lock("job").lock().await.unwrap();
+    for (key, exit) in [(None, 143), (Some("q"), 0)] {
+        let pty = Pty::open(80);
+        let before = pty.settings();
+        let top = pty.spawn(plainly(&cluster, ["top", "--interval", "50ms"]));
+        pty.shows("job      held  web-1").await;
+        pty.stop();
+        // Each look is drawn, as the time that is left is another.
+        match key {
+            None => send(top.id().unwrap(), Signal::TERM),
+            Some(key) => pty.press(key),
+        }
+        assert_eq!(status(top).await, Some(exit), "{key:?}");
+        assert_eq!(pty.settings(), before, "{key:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_terminal_that_is_stopped_for_a_while_is_drawn_on_again() {
+    let (cluster, quorum) = scene().await;
+    let held = quorum.red_lock("job").lock().await.unwrap();
+    let pty = Pty::open(80);
+    let top = pty.spawn(plainly(&cluster, ["top", "--interval", "50ms"]));
+    pty.shows("job      held  web-1").await;
+    pty.stop();
+    held.unlock().await.unwrap();
+    let _other = quorum.red_lock("other").lock().await.unwrap();
+    pty.go_on();
+    pty.shows("other    held  web-1").await;
+    assert!(!pty.screen().screen().contents().contains("job "), "{}", pty.screen().screen().contents());
+    pty.press("q");
+    assert_eq!(status(top).await, Some(0));
+}
+
+#[tokio::test]
+async fn logs_stay_off_the_screen_and_are_told_after_it() {
+    let (cluster, quorum) = scene().await;
+    let _held = quorum.red_lock("job").lock().await.unwrap();
+    let pty = Pty::open(80);
+    let top = pty.spawn(plainly(&cluster, ["-vvv", "top", "--interval", "50ms"]));
+    pty.shows("job      held  web-1").await;
+    cluster.server(0).kill().await;
+    let away = format!("127.0.0.1:{}: ", cluster.server(0).port());
+    pty.shows(&away).await;
+    let shown = pty.screen().screen().contents();
+    pty.press("q");
+    assert_eq!(status(top).await, Some(0));
+    let ends = |text: &str| text.contains("\u{1b}[?1049l") && text.ends_with("shut down\n");
+    eventually(SOON, "all was read", async || ends(&pty.text())).await;
+    let written = pty.text();
+    let (_, drawn) = written.split_once("\u{1b}[?1049h").unwrap();
+    let (drawn, after) = drawn.split_once("\u{1b}[?1049l").unwrap();
+    let log = "redquorum::";
+    assert!(!drawn.contains(log), "on the screen: {shown}");
+    assert!(after.contains(log) && after.contains("a node cannot be reached"), "after it: {after}");
+}
