@@ -18,6 +18,7 @@ mod cli {
     mod listing;
     mod loss;
     mod names;
+    mod orphans;
     mod outage;
     mod parent;
     mod pty;

@@ -15,6 +15,7 @@ use crate::{
     settings::Settings,
     supervise::{
         Ended, Job,
+        orphans::Orphans,
         rule::{Marks, OnLoss, Rule},
         signals::Signals,
     },
@@ -81,9 +82,11 @@ impl Elect {
         let rule = self.rule(&settings)?;
         app.with_quorum_of(&settings, settings.builder_within(self.quorum_timeout), async |quorum| {
             let mut signals = Signals::register()?;
+            let mut orphans = Orphans::of_this_process()?;
             loop {
                 let leadership = tokio::select! {
                     biased;
+                    never = orphans.bury(None, None) => match never {},
                     signal = signals.end(&app.messages) => return Ok(Exit::Signal(signal as u8)),
                     leadership = self.campaign(quorum, app) => leadership?,
                 };

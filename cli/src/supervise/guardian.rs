@@ -53,6 +53,12 @@ impl Guardian {
         told.map_err(|error| Failure::internal("telling the guardian", error))
     }
 
+    /// Whether the process that has ended is the guardian, which is then waited for by whom it may be.
+    pub(crate) fn bury(&mut self, dead: Pid) -> bool {
+        let is_it = i32::try_from(self.process.id()) == Ok(dead.as_raw());
+        is_it && self.process.try_wait().is_ok()
+    }
+
     /// Ends it: there is nothing to guard any more.
     pub(crate) fn dismiss(mut self) {
         // Killed first: by the end of the pipe it would know only one thing.

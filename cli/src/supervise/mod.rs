@@ -12,6 +12,7 @@ use self::{
     child::{Change, Child},
     guardian::Guardian,
     lease::Lease,
+    orphans::Orphans,
     rule::{Rule, RuleStep},
     signals::Signals,
     terminal::Terminal,
@@ -22,6 +23,7 @@ mod child;
 pub(crate) mod exec_child;
 pub(crate) mod guardian;
 mod lease;
+pub(crate) mod orphans;
 pub(crate) mod rule;
 pub(crate) mod signals;
 mod terminal;
@@ -70,6 +72,7 @@ impl Job<'_> {
         }
         let terminal = Terminal::of_job();
         let is_foreground = terminal.as_ref().is_some_and(Terminal::is_lent);
+        let mut orphans = Orphans::of_this_process()?;
         let mut guardian = Guardian::start()?;
         let mut child = Child::spawn(command, &variables, is_foreground, app.general.json)?;
         if let Err(failure) = guardian.guard(child.group()) {
@@ -81,7 +84,7 @@ impl Job<'_> {
             }
             return Err(failure);
         }
-        let mut is_demanded = false;
+        let (mut is_demanded, group) = (false, child.group());
         let ended = loop {
             if let Some(step) = rule.at(lease.left()) {
                 perform(step, &child, lease.left(), app);
@@ -97,6 +100,7 @@ impl Job<'_> {
                     // lease is kept for it.
                     (Ok(Change::Stopped(_)), None) => {}
                 },
+                never = orphans.bury(Some(group), Some(&mut guardian)) => match never {},
                 signal = signals.next() => {
                     is_demanded |= signals::demands_end(signal);
                     if signal == Signal::SIGCONT {
