@@ -10,7 +10,7 @@ use super::{
 const HEAD: [&str; 7] = ["resource", "state", "owner", "left", "queue", "nodes", "differing"];
 
 /// Those that may be of any width, and are shortened where the terminal is not wide enough.
-const FLEXIBLE: [usize; 3] = [0, 2, 6];
+const FLEXIBLE: [usize; 4] = [0, 2, 4, 6];
 
 /// No narrower are those made.
 const LEAST: usize = 9;
@@ -20,9 +20,12 @@ pub(crate) fn lines(rows: &[&Row], columns: Option<u16>) -> Vec<String> {
     let gap = if columns.is_some() { 1 } else { 2 };
     let cells = |row: &&Row| {
         let cells = row.cells.clone();
-        let owner = if columns.is_some() { cells.owner } else { cells.whole_owner };
+        let (owner, queue) = match columns {
+            Some(_) => (cells.owner, cells.queue),
+            None => (cells.whole_owner, cells.waiters),
+        };
         let state = cells.state.to_owned();
-        [row.name.clone(), state, owner, cells.left, cells.waiters, cells.nodes, cells.differing]
+        [row.name.clone(), state, owner, cells.left, queue, cells.nodes, cells.differing]
     };
     let table: Vec<[String; 7]> =
         std::iter::once(HEAD.map(str::to_owned)).chain(rows.iter().map(cells)).collect();

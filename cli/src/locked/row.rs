@@ -36,6 +36,9 @@ pub(crate) struct Row {
     differing: Vec<String>,
     #[serde(skip)]
     pub(crate) name: String,
+    /// Of which it is a slot.
+    #[serde(skip)]
+    pub(crate) semaphore: Option<Vec<u8>>,
     /// How long it is held yet; `None` without an end, or where no quorum has it.
     #[serde(skip)]
     pub(crate) left: Option<Duration>,
@@ -52,6 +55,8 @@ pub(crate) struct Cells {
     pub(crate) owner: String,
     pub(crate) left: String,
     pub(crate) waiters: String,
+    /// With who is the first of them.
+    pub(crate) queue: String,
     /// How many nodes of all have it.
     pub(crate) nodes: String,
     pub(crate) differing: String,
@@ -75,6 +80,7 @@ impl Row {
             agreeing: 5,
             differing: Vec::new(),
             name: name.to_owned(),
+            semaphore: None,
             left: Some(left),
             cells,
         }
@@ -103,9 +109,13 @@ impl Row {
         let cells = Cells {
             state: shown,
             whole_owner: whose(found, |owner| owner.to_string()),
-            owner: whose(found, |owner| owner.label().map_or_else(|| shortened(owner), str::to_owned)),
+            owner: whose(found, called),
             left: left.map_or_else(|| no_end.to_owned(), duration::shown),
             waiters: found.waiters().to_string(),
+            queue: match found.first_waiter() {
+                Some(first) => format!("{}: {}", found.waiters(), called(first)),
+                None => found.waiters().to_string(),
+            },
             nodes: format!("{having}/{}", found.nodes().count()),
             differing: if differing.is_empty() { "-".to_owned() } else { differing.join(",") },
         };
@@ -119,14 +129,16 @@ impl Row {
             agreeing: found.agreeing(),
             differing,
             name: lock.name().to_string(),
+            semaphore: matches!(lock.name(), LockName::Slot { .. }).then(|| resource.to_vec()),
             left,
             cells,
         }
     }
 }
 
-fn shortened(owner: &OwnerId) -> String {
-    short(&owner.to_string()).into_owned()
+/// What its client calls itself, or enough of it to tell it from others.
+fn called(owner: &OwnerId) -> String {
+    owner.label().map_or_else(|| short(&owner.to_string()).into_owned(), str::to_owned)
 }
 
 /// Who has it: the owner, with the number of holds where there are several, or the readers. Where no

@@ -1,6 +1,6 @@
 //! The screen of `top`: what is on it, and how it is drawn.
 
-use std::{cmp::Reverse, time::Duration};
+use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 
 use ratatui::{
     Frame,
@@ -108,8 +108,7 @@ impl Screen {
     fn head(&self) -> String {
         let interval = duration::shown(self.interval);
         let Some(rows) = &self.rows else { return format!("redquorum top: asking, every {interval}") };
-        let waiting: u64 = rows.iter().map(|row| u64::from(row.waiters)).sum();
-        let locks = counted(rows.len(), "lock");
+        let (locks, waiting) = (counted(rows.len(), "lock"), waiting(rows));
         format!("redquorum top: {locks}, {waiting} waiting; every {interval}, by {}", self.order.shown())
     }
 
@@ -146,6 +145,23 @@ impl Screen {
         frame.render_widget(Line::from(fit(&help)).dim(), keys);
         (self.scrolled, self.page) = (scrolled, page.max(1));
     }
+}
+
+/// How many wait, as far as can be told. Who waits for any permit of a semaphore is in the queue of
+/// each of its slots, and is one.
+fn waiting(rows: &[Row]) -> u64 {
+    let mut of_semaphores: BTreeMap<&[u8], u32> = BTreeMap::new();
+    let mut waiting = 0;
+    for row in rows {
+        match &row.semaphore {
+            None => waiting += u64::from(row.waiters),
+            Some(semaphore) => {
+                let most = of_semaphores.entry(semaphore).or_default();
+                *most = (*most).max(row.waiters);
+            }
+        }
+    }
+    waiting + of_semaphores.values().map(|most| u64::from(*most)).sum::<u64>()
 }
 
 #[cfg(test)]

@@ -184,6 +184,21 @@ async fn on_a_terminal_a_lock_has_one_line_that_fits_and_where_there_is_room_all
     drop(held);
 }
 
+#[tokio::test]
+async fn on_a_terminal_it_is_told_who_is_next() {
+    let cluster = Cluster::start(3).await;
+    let (web, job) = (client(&cluster, "web-1").await, client(&cluster, "job-2").await);
+    let _held = web.red_lock("held").lock().await.unwrap();
+    let waiting = job.red_lock("held");
+    let waiter = tokio::spawn(async move { waiting.lock().await });
+    let pty = Pty::open(80);
+    let mut top = pty.spawn(plainly(&cluster, ["top", "--interval", "50ms"]));
+    pty.shows(" 1: job-2 ").await;
+    pty.press("q");
+    assert!(tokio::time::timeout(SOON, top.wait()).await.unwrap().unwrap().success());
+    waiter.abort();
+}
+
 /// How many columns a text takes: what is not ASCII here is twice as wide, but for the mark of what was
 /// left out.
 fn columns_of(text: &str) -> usize {

@@ -16,6 +16,7 @@ fn row(name: &str, owner: &str, left: u64, waiters: u32, nodes: &str, differing:
         owner: owner.to_owned(),
         left: format!("{left}.0s"),
         waiters: waiters.to_string(),
+        queue: waiters.to_string(),
         nodes: nodes.to_owned(),
         differing: differing.to_owned(),
     };
@@ -125,4 +126,18 @@ fn keys_scroll_sort_and_end() {
     assert!(screen.hear(&Event::Key(control)));
     let released = KeyEvent { kind: KeyEventKind::Release, ..control };
     assert!(!screen.hear(&Event::Key(released)));
+}
+
+#[test]
+fn who_waits_for_any_permit_of_a_semaphore_is_counted_once() {
+    let slot = |semaphore: &str, waiters| {
+        let mut slot = row(&format!("slot of {semaphore}"), "me", 9, waiters, "5/5", "-");
+        slot.semaphore = Some(semaphore.as_bytes().to_vec());
+        slot
+    };
+    let mut screen = Screen::new(Duration::from_secs(1));
+    let rows = [slot("gpu", 0), slot("gpu", 2), slot("gpu", 1), slot("cpu", 3)];
+    screen.show(rows.into_iter().chain([row("job", "me", 9, 4, "5/5", "-")]).collect(), Vec::new());
+    let head = &drawn(&mut screen, 80, 24)[0];
+    assert!(head.starts_with("redquorum top: 5 locks, 9 waiting; "), "{head}");
 }
