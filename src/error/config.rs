@@ -268,8 +268,8 @@ pub enum ConfigError {
         /// What was asked for, escaped.
         given: Arc<str>,
     },
-    /// A label that is empty, too long, or not one line.
-    #[error("the label \"{given}\" cannot be shown: expected 1 to {most} bytes without control characters")]
+    /// A label that is empty, too long, or not one line of characters that print.
+    #[error("the label \"{given}\" cannot be shown: expected 1 to {most} bytes of characters that print")]
     Label {
         /// What was asked for, escaped.
         given: Arc<str>,

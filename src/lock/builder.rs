@@ -117,7 +117,7 @@ impl QuorumBuilder {
         self
     }
 
-    /// What this client calls itself, for people who see what it holds: 1 to 48 bytes on one line
+    /// What this client calls itself, for people who see what it holds: 1 to 48 bytes that print
     /// (default: `host:pid`). It stands in the name of every [owner](crate::OwnerId::label), so in
     /// errors, traces, inspections and on the nodes, and in the name of every connection
     /// (`CLIENT LIST`). Nothing depends on it.

@@ -2,6 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
+use crate::values::Printable;
+
 /// A quorum's configuration as one readable line: what all of its clients must agree on.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint(Arc<str>);
@@ -13,7 +15,7 @@ impl Fingerprint {
 
     /// What a node shows between two configurations: nobody's quorum.
     pub(crate) fn closed_for(&self) -> Self {
-        Self(format!("closed for {self}").into())
+        Self(format!("closed for {}", self.0).into())
     }
 
     /// In which fields this client differs from a node.
@@ -28,7 +30,8 @@ impl Fingerprint {
         if our_fields.len() != their_fields.len() || others.is_empty() {
             return format!("it has ({theirs}), this client ({self})");
         }
-        format!("it has {}, this client {}", others.join(" and "), ours.join(" and "))
+        let (others, ours) = (others.join(" and "), ours.join(" and "));
+        format!("it has {}, this client {}", Printable(&others), Printable(&ours))
     }
 
     /// The line as nodes store it.
@@ -40,7 +43,7 @@ impl Fingerprint {
 
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        Printable(&self.0).fmt(f)
     }
 }
 
@@ -70,5 +73,13 @@ mod tests {
             beside("name=a nodes=3", "closed for name=a nodes=3"),
             "it has (closed for name=a nodes=3), this client (name=a nodes=3)"
         );
+    }
+
+    #[test]
+    fn a_line_that_somebody_planted_is_shown_escaped() {
+        let (ours, planted) =
+            (Fingerprint::new("name=a nodes=3"), Fingerprint::new("name=\u{1b}[2J nodes=3"));
+        assert_eq!(planted.to_string(), "name=\\u{1b}[2J nodes=3");
+        assert_eq!(ours.beside(&planted), "it has name=\\u{1b}[2J, this client name=a");
     }
 }

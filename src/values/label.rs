@@ -2,6 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
+use crate::values::Printable;
+
 /// The longest label in bytes. With it, an owner and a waiter stay below the 128 bytes up to which a
 /// node takes a name for an owner's.
 pub(crate) const LONGEST_LABEL: usize = 48;
@@ -13,16 +15,21 @@ pub(crate) struct Label(Arc<str>);
 impl Label {
     /// None if it is empty, too long, or cannot be shown on one line.
     pub(crate) fn new(text: &str) -> Option<Self> {
-        let fits = (1..=LONGEST_LABEL).contains(&text.len()) && !text.contains(char::is_control);
-        fits.then(|| Self(text.into()))
+        Self::is_one(text).then(|| Self(text.into()))
+    }
+
+    /// Whether a client can have this label.
+    pub(super) fn is_one(text: &str) -> bool {
+        (1..=LONGEST_LABEL).contains(&text.len()) && Printable(text).is_plain()
     }
 
     /// `host:pid`; the beginning of a host with a long name.
     pub(crate) fn of_process(host: &str, pid: u32) -> Self {
         let pid = format!(":{pid}");
-        let host = host.split('.').next().unwrap_or_default().replace(char::is_control, "?");
+        let host = host.split('.').next().unwrap_or_default();
+        let printed = |char: char| if char.escape_debug().len() == 1 { char } else { '?' };
         let mut label = String::new();
-        for char in host.chars() {
+        for char in host.chars().map(printed) {
             if label.len() + char.len_utf8() + pid.len() <= LONGEST_LABEL {
                 label.push(char);
             }
@@ -56,7 +63,7 @@ mod tests {
         for text in ["a", "web 7 (blue)", "grün:1", &"x".repeat(48)] {
             assert_eq!(Label::new(text).unwrap().to_string(), text);
         }
-        for text in ["", "a\nb", "\u{7f}", &"x".repeat(49), &"ü".repeat(25)] {
+        for text in ["", "a\nb", "\u{7f}", "a\u{202e}b", &"x".repeat(49), &"ü".repeat(25)] {
             assert_eq!(Label::new(text), None, "{text:?}");
         }
     }
@@ -67,7 +74,7 @@ mod tests {
         let long = Label::of_process(&"ü".repeat(60), u32::MAX).to_string();
         assert_eq!(Label::new(&long).unwrap().to_string(), long);
         assert!(long.starts_with("üü") && long.ends_with(":4294967295"), "{long}");
-        assert_eq!(Label::of_process("a\nb", 1).to_string(), "a?b:1");
+        assert_eq!(Label::of_process("a\nb\u{202e}", 1).to_string(), "a?b?:1");
     }
 
     #[test]

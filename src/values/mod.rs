@@ -8,6 +8,7 @@ mod fingerprint;
 mod label;
 mod node_error;
 mod owner_id;
+mod printable;
 mod resource;
 mod vote;
 
@@ -15,6 +16,7 @@ pub(crate) use self::{
     arrivals::{Arrivals, LONGEST_ARRIVAL},
     label::{LONGEST_LABEL, Label},
     owner_id::{OwnerIds, READERS},
+    printable::Printable,
     resource::readable,
 };
 pub use self::{

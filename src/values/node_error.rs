@@ -2,15 +2,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::values::Fingerprint;
+use crate::values::{Fingerprint, Printable};
 
 /// Why a node gave no vote. An error is never evidence that a resource is held, nor that it is
 /// free.
+///
+/// The texts in it are as somebody else wrote them, and `Display` escapes what does not print.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NodeError {
     /// No connection: refused, reset, or an unknown host.
-    #[error("unreachable: {0}")]
+    #[error("unreachable: {}", Printable(.0))]
     Unreachable(Arc<str>),
     /// Not asked: the server was reached, but refused to be talked to, for this reason.
     #[error("the connection cannot be used: {0}")]
@@ -34,7 +36,7 @@ pub enum NodeError {
     #[error("the key holds something that is not a lock (WRONGTYPE)")]
     WrongType,
     /// `NOAUTH` or `WRONGPASS`: the server wants (other) credentials.
-    #[error("authentication failed: {0}")]
+    #[error("authentication failed: {}", Printable(.0))]
     NoAuth(Arc<str>),
     /// `READONLY`: the node is a replica.
     #[error("the node is a read-only replica (READONLY)")]
@@ -46,7 +48,7 @@ pub enum NodeError {
     #[error("the node is loading its data (LOADING)")]
     Loading,
     /// `NOPERM`: the ACL user lacks a permission.
-    #[error("permission missing: {0}")]
+    #[error("permission missing: {}", Printable(.0))]
     NoPermission(Arc<str>),
     /// The ACL user may not call `INFO`, from which the restart guard knows one incarnation of a
     /// server from another.
@@ -61,7 +63,7 @@ pub enum NodeError {
     OtherQuorum(Fingerprint),
     /// The address leads to a server to which this client is connected by another one: it has one
     /// vote.
-    #[error("the same server as {other}")]
+    #[error("the same server as {}", Printable(.other))]
     SameServer {
         /// The other address.
         other: Arc<str>,
@@ -83,10 +85,10 @@ pub enum NodeError {
     SentinelMode,
     /// No Sentinel could name the master of the set that the node is: this is what each of them
     /// said.
-    #[error("no Sentinel names a master: {0}")]
+    #[error("no Sentinel names a master: {}", Printable(.0))]
     NoMaster(Arc<str>),
     /// TLS came to nothing: mostly, one side does not trust the other's certificate.
-    #[error("TLS failed: {0}")]
+    #[error("TLS failed: {}", Printable(.0))]
     Tls(Arc<str>),
     /// The node's clock and the client's are further apart than an hour, by so much.
     #[error("the clocks of node and client are {0:?} apart")]
@@ -98,7 +100,7 @@ pub enum NodeError {
     #[error("the node is busy with a long script (BUSY)")]
     Busy,
     /// The fencing counter is used up or unreadable: the value stands here.
-    #[error("the fencing counter cannot be used: {0}")]
+    #[error("the fencing counter cannot be used: {}", Printable(.0))]
     Counter(Arc<str>),
     /// Not asked: the server sent more than so many bytes without completing an answer or a notice
     /// that was asked for. The connection was closed, and the next one is opened after a delay that
@@ -111,14 +113,14 @@ pub enum NodeError {
         most: usize,
     },
     /// The node sent what the protocol does not allow.
-    #[error("protocol error: {0}")]
+    #[error("protocol error: {}", Printable(.0))]
     Protocol(Arc<str>),
     /// Any other error of the server, in a script that has ended.
-    #[error("server error: {0}")]
+    #[error("server error: {}", Printable(.0))]
     Server(Arc<str>),
     /// Any other error instead of all answers to a call: a proxy says such things too, and may have
     /// passed the call on.
-    #[error("the whole call failed: {0}")]
+    #[error("the whole call failed: {}", Printable(.0))]
     CallFailed(Arc<str>),
 }
 
@@ -159,5 +161,34 @@ impl NodeError {
     /// call on.
     pub(crate) fn may_land_yet(&self) -> bool {
         matches!(self, Self::TimedOut | Self::Disconnected | Self::CallFailed(_) | Self::Protocol(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The value of a key, the answer of a proxy, a host that a Sentinel names.
+    #[test]
+    fn what_others_wrote_is_shown_on_one_line_without_control_characters() {
+        let planted = || Arc::from("it's\n\u{1b}[2J\u{202e}");
+        for error in [
+            NodeError::Unreachable(planted()),
+            NodeError::NoAuth(planted()),
+            NodeError::NoPermission(planted()),
+            NodeError::SameServer { other: planted(), incarnation: planted() },
+            NodeError::NoMaster(planted()),
+            NodeError::Tls(planted()),
+            NodeError::Counter(planted()),
+            NodeError::Protocol(planted()),
+            NodeError::Server(planted()),
+            NodeError::CallFailed(planted()),
+            NodeError::Handshake(Arc::new(NodeError::Server(planted()))),
+            NodeError::OtherQuorum(Fingerprint::new(&planted())),
+        ] {
+            let shown = error.to_string();
+            assert!(shown.contains("it's\\n\\u{1b}[2J\\u{202e}"), "{shown:?}");
+            assert!(!shown.contains(|char: char| char == '\u{202e}' || char.is_control()), "{shown:?}");
+        }
     }
 }

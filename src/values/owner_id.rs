@@ -44,12 +44,13 @@ impl OwnerId {
 
     /// What its client calls itself, as set by [`QuorumBuilder::label`](crate::QuorumBuilder::label);
     /// `None` for an owner that another library or none has made. For people alone: two clients may
-    /// call themselves the same.
+    /// call themselves the same. It is one line without control characters, whoever wrote the key: a
+    /// text that no client can be labelled with is no label.
     #[must_use]
     pub fn label(&self) -> Option<&str> {
         let (label, rest) = std::str::from_utf8(&self.0).ok()?.rsplit_once('/')?;
         let (uuid, _) = rest.split_once(':')?;
-        Uuid::try_parse(uuid).ok().map(|_| label)
+        (Uuid::try_parse(uuid).is_ok() && Label::is_one(label)).then_some(label)
     }
 
     /// Whether it has the form of an owner of ours or of Redisson's, as `node.is_lock` tells: a uuid
@@ -135,5 +136,25 @@ mod tests {
         let ids = OwnerIds::new(Uuid::from_u128(7), &Label::default());
         assert_eq!(ids.fresh().to_string(), format!("{}:1", Uuid::from_u128(7)));
         assert_eq!(ids.fresh().to_string(), format!("{}:2", Uuid::from_u128(7)));
+    }
+
+    #[test]
+    fn a_label_that_no_client_could_have_set_is_none() {
+        let owner = |label: &str| OwnerId::from_wire(format!("{label}/{}:1", Uuid::from_u128(7)).as_bytes());
+        for label in ["web-1", "web 7 (blue)", "x/y", "it's", "Gr\u{fc}\u{df}e/\u{6f22}\u{5b57}", "u\u{308}"]
+        {
+            assert_eq!(owner(label).label(), Some(label));
+        }
+        let long = "x".repeat(49);
+        for label in
+            ["", &*long, "a\nb", "\u{1b}[2J", "\u{9b}2J", "\u{7f}", "a\u{202e}b", "a\u{2066}b", "a\u{2028}b"]
+        {
+            let planted = owner(label);
+            assert_eq!(planted.label(), None, "{planted}");
+            assert!(
+                !planted.to_string().contains(|char: char| char == '\u{202e}' || char.is_control()),
+                "{planted}"
+            );
+        }
     }
 }

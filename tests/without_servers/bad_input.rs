@@ -283,7 +283,9 @@ async fn resources_and_names_that_cannot_be_are_refused() {
 
 #[tokio::test]
 async fn labels_that_are_no_line_for_people_are_refused() {
-    for (label, shown) in [("", ""), ("a\nb", "a\\nb"), (&*"x".repeat(49), &*"x".repeat(49))] {
+    for (label, shown) in
+        [("", ""), ("a\nb", "a\\nb"), ("a\u{202e}b", "a\\u{202e}b"), (&*"x".repeat(49), &*"x".repeat(49))]
+    {
         let error = refused(three().label(label)).await;
         let message = format!(
             "the label \"{shown}\" cannot be shown: expected 1 to 48 bytes without control characters"

@@ -1,0 +1,54 @@
+//! Texts that others wrote, as people see them.
+
+use std::fmt;
+
+/// What `escape_debug` escapes though it prints.
+const PRINT: [char; 3] = ['\\', '\'', '"'];
+
+/// A text that a server, a proxy or anybody who writes keys may have made: on one line, with what
+/// does not print escaped. Otherwise a terminal would obey it, and an order of writing would hide
+/// what stands beside it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Printable<'a>(pub(crate) &'a str);
+
+impl Printable<'_> {
+    /// Whether it prints as it is.
+    pub(crate) fn is_plain(self) -> bool {
+        self.to_string() == self.0
+    }
+}
+
+impl fmt::Display for Printable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for piece in self.0.split_inclusive(PRINT) {
+            let (text, quote) = match piece.strip_suffix(PRINT) {
+                Some(text) => (text, piece.chars().next_back()),
+                None => (piece, None),
+            };
+            write!(f, "{}", text.escape_debug())?;
+            quote.map_or(Ok(()), |quote| write!(f, "{quote}"))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_does_not_print_is_escaped() {
+        for text in ["", "it's \"a\\b\"", "''", "u\u{308}", "Gr\u{fc}\u{df}e/\u{6f22}\u{5b57}"] {
+            assert_eq!(Printable(text).to_string(), text);
+            assert!(Printable(text).is_plain());
+        }
+        for (text, shown) in [
+            ("a\n'\t'", "a\\n'\\t'"),
+            ("\u{1b}[2J\u{9b}2J\u{7f}", "\\u{1b}[2J\\u{9b}2J\\u{7f}"),
+            ("a\u{202e}b\u{2066}c\u{2028}", "a\\u{202e}b\\u{2066}c\\u{2028}"),
+        ] {
+            assert_eq!(Printable(text).to_string(), shown);
+            assert!(!Printable(text).is_plain());
+        }
+    }
+}
