@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs every check of this repository, and first installs what the checks need and this machine lacks:
-# a Redis server and systemd-analyze (apt-get), and cargo-nextest (cargo install).
+# a Redis server, openssl and systemd-analyze (apt-get), and cargo-nextest (cargo install).
 #
 #   tests/run.sh
 #
@@ -63,6 +63,9 @@ install_package() {
 
 # The image of the container tests is made from the installed server too, so Docker alone is not enough.
 install_server() { server_program >/dev/null || install_package redis-server "redis-server or valkey-server"; }
+
+# The recipe for an own CA calls it, and so do its tests.
+install_openssl() { command -v openssl >/dev/null || install_package openssl openssl; }
 
 install_systemd() { command -v systemd-analyze >/dev/null || install_package systemd systemd-analyze; }
 
@@ -252,6 +255,7 @@ semver() {
 }
 
 stage "install a server" install_server
+stage "install openssl" install_openssl
 stage "install systemd-analyze" install_systemd
 stage "install cargo's tools" install_cargo_tools
 stage "format" cargo fmt --all --check
