@@ -14,7 +14,7 @@ use futures::future::{BoxFuture, poll_fn};
 use crate::{
     clock::Instant,
     error::LossReason,
-    lease::{active_lease::ActiveLease, expiry, leases::Leases, renewal::Renewal},
+    lease::{active_lease::ActiveLease, expiry, forced::Pace, leases::Leases, renewal::Renewal},
     mutex::lock,
     node::{Answer, Operation, Reply, Request, request::Load},
     observer::RenewalOutcome,
@@ -33,6 +33,7 @@ const RETRY_SHARE: u32 = 12;
 /// nobody else.
 pub(crate) async fn run(leases: Arc<Leases>) {
     let mut lanes: Vec<Lane> = leases.environment.nodes.iter().map(|_| Lane::default()).collect();
+    let mut notices = Pace::new(leases.environment.now(), window(&leases));
     loop {
         let now = leases.environment.now();
         for batch in due_batches(&leases, now) {
@@ -50,7 +51,10 @@ pub(crate) async fn run(leases: Arc<Leases>) {
             biased;
             () = hear(&leases, &mut lanes) => {}
             () = leases.renewals.earlier() => {}
-            () = leases.forced.told() => leases.ask_for_all(),
+            () = told_of_force(&leases, notices.not_before()) => {
+                notices.answer(leases.environment.now());
+                leases.ask_for_all();
+            }
             () = poll_fn(|context| poll_timer(&mut timer, context)) => {
                 for (node, lane) in lanes.iter_mut().enumerate() {
                     lane.give_up(&leases, node);
@@ -87,7 +91,7 @@ struct CallInFlight {
 
 /// Everything that is due, or almost, in groups that fit into one call each.
 fn due_batches(leases: &Leases, now: Instant) -> Vec<Arc<Batch>> {
-    let window = leases.environment.settings.ttl / WINDOW_SHARE;
+    let window = window(leases);
     let first = leases.renewals.take_due(now);
     if first.is_empty() {
         return Vec::new();
@@ -105,6 +109,21 @@ fn due_batches(leases: &Leases, now: Instant) -> Vec<Arc<Batch>> {
             Arc::new(Batch { renewals: Mutex::new(renewals), stale_at: now + shortest / 3 })
         })
         .collect()
+}
+
+/// Renewals whose times are no further apart are one: so it is also the longest delay of a notice
+/// of force, which is a small part of the time to the next renewal.
+fn window(leases: &Leases) -> Duration {
+    leases.environment.settings.ttl / WINDOW_SHARE
+}
+
+/// Ready when a notice of force may be answered. One that comes before waits, as none is taken until
+/// then.
+async fn told_of_force(leases: &Leases, not_before: Instant) {
+    if leases.environment.now() < not_before {
+        leases.environment.clock.sleep_until(not_before).await;
+    }
+    leases.forced.told().await;
 }
 
 /// These leases in groups, each of which is renewed by one call.

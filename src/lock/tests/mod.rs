@@ -15,6 +15,7 @@ mod connecting;
 mod downgrade;
 mod expiring;
 mod fair;
+mod forced;
 mod health;
 mod listing;
 mod loss;

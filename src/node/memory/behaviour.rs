@@ -12,7 +12,7 @@ use crate::{
         memory::MemoryServer,
         state::{HeldKey, NodeState, NodeTime},
     },
-    values::{NodeError, OwnerId},
+    values::{NodeError, OwnerId, Resource},
 };
 
 /// What a server does with requests.
@@ -123,6 +123,11 @@ impl MemoryServer {
     /// As [`take_log`](Self::take_log), request by request.
     pub(crate) fn take_requests(&self) -> Vec<Arc<[Operation]>> {
         mem::take(&mut mutex::lock(&self.behaviour.state).log)
+    }
+
+    /// Publishes a notice, as anybody may who can publish there.
+    pub(crate) fn publish(&self, topic: &Resource) {
+        self.listeners.tell(topic);
     }
 
     /// How many requests it has swallowed and not executed.

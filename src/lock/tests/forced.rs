@@ -1,0 +1,107 @@
+//! Notices of force: how often they make a client ask, and that they alone end nothing.
+
+use std::time::Duration;
+
+use super::{client, pass, server};
+use crate::{
+    LockGuard, MemoryCluster, Quorum,
+    error::LossReason,
+    node::{Operation, names},
+};
+
+const TTL: Duration = Duration::from_secs(30);
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// A client that holds something, and what its notices are published to.
+struct Scene {
+    cluster: MemoryCluster,
+    quorum: Quorum,
+    guard: LockGuard,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let cluster = MemoryCluster::new(5);
+        let quorum = client(&cluster);
+        let guard = quorum.red_lock("r").ttl(TTL).lock().await.unwrap();
+        Self { cluster, quorum, guard }
+    }
+
+    /// Anybody publishes a notice at one node.
+    fn publish(&self, node: usize) {
+        let topic = names::forced(self.quorum.client().environment.owners.name());
+        server(&self.cluster, node).publish(&topic);
+    }
+
+    /// Ten thousand notices within each second; the client hears every one by itself.
+    async fn flood(&self, seconds: u64) {
+        for at in 0..10_000 * seconds {
+            self.publish(usize::try_from(at % 5).unwrap());
+            tokio::task::yield_now().await;
+            if at % 10 == 9 {
+                pass(MILLISECOND).await;
+            }
+        }
+    }
+
+    /// How often a node was asked to renew since the last look.
+    fn renewals(&self) -> usize {
+        let log = server(&self.cluster, 4).take_log();
+        log.iter().filter(|operation| matches!(operation, Operation::Renew(_))).count()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_notices_costs_few_renewals_and_no_lease() {
+    let scene = Scene::new().await;
+    scene.flood(1).await;
+    let renewals = scene.renewals();
+    assert!((2..=10).contains(&renewals), "{renewals} in the first second");
+    scene.flood(10).await;
+    let renewals = scene.renewals();
+    assert!((10..=22).contains(&renewals), "{renewals} in ten seconds more");
+    assert!(scene.guard.is_valid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_notice_after_quiet_is_answered_at_once_also_after_a_flood() {
+    let scene = Scene::new().await;
+    for _ in 0..3 {
+        scene.flood(1).await;
+        pass(TTL / 10).await;
+        scene.renewals();
+        scene.publish(0);
+        pass(MILLISECOND).await;
+        assert_eq!(scene.renewals(), 1);
+    }
+}
+
+/// Each time, force falls into the time after an answer in which no other is given.
+#[tokio::test(start_paused = true)]
+async fn the_last_notice_of_a_burst_is_not_lost() {
+    for notices in [1, 2, 3, 10, 100, 1_000] {
+        let scene = Scene::new().await;
+        for at in 0..notices {
+            scene.publish(at % 5);
+            pass(MILLISECOND).await;
+        }
+        let start = tokio::time::Instant::now();
+        client(&scene.cluster).red_lock("r").force_unlock().await.unwrap();
+        assert_eq!(scene.guard.lost().await.reason, LossReason::TakenAway);
+        assert!(start.elapsed() <= TTL / 60, "{notices}: {:?}", start.elapsed());
+    }
+}
+
+/// The nodes are not equally far, so their notices of one force come one by one.
+#[tokio::test(start_paused = true)]
+async fn the_notices_of_several_nodes_are_answered_about_as_soon_as_they_come() {
+    let scene = Scene::new().await;
+    let start = tokio::time::Instant::now();
+    for node in 0..5 {
+        scene.publish(node);
+        pass(MILLISECOND * 4).await;
+    }
+    client(&scene.cluster).red_lock("r").force_unlock().await.unwrap();
+    scene.guard.lost().await;
+    assert!(start.elapsed() <= MILLISECOND * 80, "{:?}", start.elapsed());
+}
