@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use redquorum::{
-    Owner, Quorum, RestartGuard, Verification,
+    Owner, OwnerId, Quorum, RestartGuard, Verification,
     error::{LockError, LossReason, NodeError},
     inspection::{Inspection, LockState, NodeHolder, NodeInspection},
+    redis::cmd,
 };
 use redquorum_tests::{Cluster, eventually};
 
-use super::servers::{SOON, builder, client, have_holds, have_waiters, holds, put_owner, without_polls};
+use super::servers::{
+    SOON, builder, calls, client, have_holds, have_waiters, holds, put_owner, without_polls,
+};
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -115,6 +118,57 @@ async fn inspection_tells_free_held_and_unclear_apart() {
     cluster.server(0).kill().await;
     let unclear = inspect(&quorum).await;
     assert_eq!((unclear.state(), unclear.owner()), (LockState::Unclear, None));
+}
+
+/// For people, who read the list of connections, an error, or who holds a lock.
+#[tokio::test]
+async fn a_label_is_seen_at_the_servers_in_inspections_and_in_refusals() {
+    let cluster = Cluster::start(3).await;
+    let labelled = builder(&cluster).label("web 7").connect().await.unwrap();
+    let guard = labelled.red_lock("r").lock().await.unwrap();
+    have_holds(cluster.servers(), "r", 1).await;
+    for server in cluster.servers() {
+        let clients: String = server.query(cmd("CLIENT").arg("LIST")).await;
+        assert!(clients.contains(" name=redquorum/web_7 "), "{clients}");
+    }
+    let other = client(&cluster).await;
+    assert_eq!(inspect(&other).await.owner().and_then(OwnerId::label), Some("web 7"));
+    let refused = other.red_lock("r").try_lock_for(TTL / 100).await.unwrap_err();
+    let holder = format!("held by web 7/{}", guard.owner().to_string().trim_start_matches("web 7/"));
+    assert!(refused.to_string().contains(&holder), "{refused}");
+
+    let next = labelled.red_lock("next");
+    next.lock().await.unwrap().unlock().await.unwrap();
+    for server in cluster.servers() {
+        server.command(&["CONFIG", "RESETSTAT"]).await;
+    }
+    next.lock().await.unwrap().unlock().await.unwrap();
+    for server in cluster.servers() {
+        eventually(SOON, "it is asked to lock and to unlock", async || calls(server).await == 2).await;
+        let stats = server.info("commandstats").await;
+        assert!(!stats.contains("cmdstat_client") && !stats.contains("cmdstat_hello"), "{stats}");
+    }
+}
+
+/// Anybody who may write keys may write there what a terminal would obey.
+#[tokio::test]
+async fn what_somebody_planted_is_no_label_and_is_shown_escaped() {
+    let cluster = Cluster::start(3).await;
+    let quorum = client(&cluster).await;
+    let planted = "\u{1b}[2Jroot\n\u{202e}/00000000-0000-0000-0000-00000000000a:1";
+    for server in cluster.servers() {
+        server.command(&["HSET", "r", planted, "1"]).await;
+        server.command(&["PEXPIRE", "r", "30000"]).await;
+        server.command(&["SET", "redisson_lock_token:{other}", "\u{1b}[2J"]).await;
+    }
+    let seen = inspect(&quorum).await;
+    assert_eq!((seen.state(), seen.owner().unwrap().label()), (LockState::Held, None));
+    let refused = quorum.red_lock("r").try_lock_for(TTL / 100).await.unwrap_err();
+    let failed = quorum.red_lock("other").try_lock_for(TTL / 100).await.unwrap_err();
+    for shown in [seen.owner().unwrap().to_string(), refused.to_string(), failed.to_string()] {
+        assert!(shown.contains("\\u{1b}[2J"), "{shown}");
+        assert!(!shown.contains(|char: char| char == '\u{202e}' || char.is_control()), "{shown:?}");
+    }
 }
 
 #[tokio::test]

@@ -287,9 +287,8 @@ async fn labels_that_are_no_line_for_people_are_refused() {
         [("", ""), ("a\nb", "a\\nb"), ("a\u{202e}b", "a\\u{202e}b"), (&*"x".repeat(49), &*"x".repeat(49))]
     {
         let error = refused(three().label(label)).await;
-        let message = format!(
-            "the label \"{shown}\" cannot be shown: expected 1 to 48 bytes without control characters"
-        );
+        let message =
+            format!("the label \"{shown}\" cannot be shown: expected 1 to 48 bytes of characters that print");
         assert_eq!(error.to_string(), message);
     }
     let cluster = MemoryCluster::new(3);

@@ -11,7 +11,7 @@ use futures::future::{BoxFuture, FutureExt};
 use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
 
 use super::{
-    classify::classify_call,
+    classify::{classify, classify_call},
     raw_connection::{Answering, RawConnection, broken},
     script::{self, ScriptName},
     script_load,
@@ -159,7 +159,9 @@ impl RedisConnection {
                         .extend(on.map(|subscription| ConnectionEvent::Subscribed(subscription.resource)));
                 }
                 Err(error) if error.is_unrecoverable_error() => return Err(error),
-                Err(error) => tracing::warn!(%error, "a node refuses subscriptions: waiters poll"),
+                Err(error) => {
+                    tracing::warn!(error = %classify(&error), "a node refuses subscriptions: waiters poll");
+                }
             }
         }
     }

@@ -17,7 +17,7 @@ impl Driver {
         self.monitor.connected(&self.address, self.connections > 0);
         if let Some(before) = self.unseen_change(connection) {
             tracing::warn!(
-                node = %self.address, incarnation = ?connection.incarnation, %before,
+                node = %self.address, incarnation = ?connection.incarnation, ?before,
                 "another server answers at a node's address, and is in no quarantine: does its name \
                  lead to several servers?"
             );
