@@ -1,7 +1,8 @@
 //! Serves what a quorum does to Prometheus, over HTTP.
 //!
 //! By itself it lets some contenders work on five in-memory nodes for a moment, asks its own page
-//! once as Prometheus would, prints it and ends. With an address it stays:
+//! once as Prometheus would, prints it and ends. With an address it stays. Real nodes need
+//! `redquorum init --if-needed` before, once:
 //!
 //! ```text
 //! cargo run -p redquorum-recipes --bin metrics
@@ -116,7 +117,7 @@ fn free_address() -> io::Result<SocketAddr> {
 
 async fn connect() -> Result<Quorum, ConnectError> {
     match Quorum::builder().nodes_from_env() {
-        Ok(builder) => builder.admit_new_nodes().connect().await,
+        Ok(builder) => builder.connect().await,
         Err(_) => Quorum::in_memory(5),
     }
 }

@@ -4,7 +4,7 @@
 //! `opentelemetry-otlp` in place of `opentelemetry-stdout`, a batch exporter in place of the simple
 //! one, and changes nothing else.
 //!
-//! Runs on five in-memory nodes, or on real ones:
+//! Runs on five in-memory nodes, or on real ones after `redquorum init --if-needed`:
 //!
 //! ```text
 //! cargo run -p redquorum-recipes --bin opentelemetry
@@ -90,7 +90,7 @@ fn named(kind: Kind) -> impl Iterator<Item = KeyName> {
 
 async fn connect() -> Result<Quorum, ConnectError> {
     match Quorum::builder().nodes_from_env() {
-        Ok(builder) => builder.admit_new_nodes().connect().await,
+        Ok(builder) => builder.connect().await,
         Err(_) => Quorum::in_memory(5),
     }
 }

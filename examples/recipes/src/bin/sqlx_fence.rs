@@ -5,7 +5,8 @@
 //! the same statement, which takes the token if it is not smaller than the one that is there. Any
 //! database with an atomic `UPDATE ... WHERE` does as well.
 //!
-//! Runs on five in-memory nodes, or on real ones, and with a database in memory, or a file:
+//! Runs on five in-memory nodes, or on real ones after `redquorum init --if-needed`, and with a
+//! database in memory, or a file:
 //!
 //! ```text
 //! cargo run -p redquorum-recipes --bin sqlx_fence
@@ -94,7 +95,7 @@ async fn write(database: &SqlitePool, token: FencingToken, state: &str) -> sqlx:
 
 async fn connect() -> Result<Quorum, ConnectError> {
     match Quorum::builder().nodes_from_env() {
-        Ok(builder) => builder.admit_new_nodes().connect().await,
+        Ok(builder) => builder.connect().await,
         Err(_) => Quorum::in_memory(5),
     }
 }

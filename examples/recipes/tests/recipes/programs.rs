@@ -2,10 +2,11 @@
 
 use std::{collections::BTreeSet, path::Path};
 
-use redquorum_tests::Cluster;
+use redquorum::{Quorum, redis::cmd};
+use redquorum_tests::{Cluster, eventually};
 use sqlx::{Connection, SqliteConnection};
 
-use super::process::{nodes, output, printed, program};
+use super::process::{SOON, nodes, output, printed, program, quorum};
 
 #[test]
 fn every_program_is_known_to_these_tests() {
@@ -16,9 +17,33 @@ fn every_program_is_known_to_these_tests() {
     assert_eq!(names.collect::<BTreeSet<_>>(), known.map(str::to_owned).into());
 }
 
+/// A server without data may have lost it: only `init` makes it vote at once.
+#[tokio::test]
+async fn no_program_makes_nodes_vote_that_may_have_lost_their_data() {
+    for path in [
+        env!("CARGO_BIN_EXE_axum_service"),
+        env!("CARGO_BIN_EXE_metrics"),
+        env!("CARGO_BIN_EXE_opentelemetry"),
+        env!("CARGO_BIN_EXE_sqlx_fence"),
+    ] {
+        let cluster = Cluster::start(3).await;
+        let mut command = program(path);
+        if path.ends_with("axum_service") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
+        let _running = command.env("REDQUORUM_NODES", nodes(&cluster)).spawn().unwrap();
+        for server in cluster.some(0..3) {
+            let is_known = async || server.query::<bool>(cmd("EXISTS").arg("redquorum:node")).await;
+            eventually(SOON, "it has registered", is_known).await;
+        }
+        let observer = Quorum::builder().nodes(cluster.urls()).read_only().connect().await.unwrap();
+        assert_eq!(observer.health().await.voting(), 0, "{path}");
+    }
+}
+
 #[tokio::test]
 async fn metrics_prints_what_prometheus_would_get() {
-    let cluster = Cluster::start(3).await;
+    let cluster = quorum(3).await;
     let mut in_memory = program(env!("CARGO_BIN_EXE_metrics"));
     let mut on_servers = program(env!("CARGO_BIN_EXE_metrics"));
     on_servers.env("REDQUORUM_NODES", nodes(&cluster));
@@ -33,7 +58,7 @@ async fn metrics_prints_what_prometheus_would_get() {
 
 #[tokio::test]
 async fn a_database_takes_the_write_of_the_later_token_and_refuses_the_earlier_one() {
-    let cluster = Cluster::start(3).await;
+    let cluster = quorum(3).await;
     let file = file(&cluster, "invoices.db");
     for (database, nodes) in
         [(None, None), (Some(&file), Some(nodes(&cluster))), (Some(&file), Some(nodes(&cluster)))]
@@ -82,7 +107,7 @@ async fn a_database_that_takes_or_refuses_the_wrong_write_ends_the_program_with_
 
 #[tokio::test]
 async fn opentelemetry_is_handed_spans_inside_of_those_of_the_program_and_figures() {
-    let cluster = Cluster::start(3).await;
+    let cluster = quorum(3).await;
     let mut command = program(env!("CARGO_BIN_EXE_opentelemetry"));
     let told = printed(command.env("REDQUORUM_NODES", nodes(&cluster))).await;
     let (lock, charge) = (span(&told, "lock"), span(&told, "charge"));
