@@ -6,7 +6,7 @@
 //! ```text
 //! export REDQUORUM_NODES=redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3
 //! cargo run -p redquorum-recipes --bin axum_service -- --listen 127.0.0.1:8080
-//! curl http://127.0.0.1:8080/healthz    # 200: a quorum of nodes votes; 503: too few do
+//! curl http://127.0.0.1:8080/healthz    # 200: a quorum of nodes votes; 503: too few do, and which do not
 //! curl http://127.0.0.1:8080/leader     # the term of the leader, and where it listens
 //! ```
 //!
@@ -20,11 +20,22 @@
     reason = "sleeping stands for work, and no lease depends on how long requests are waited for"
 )]
 
-use std::{convert::Infallible, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    convert::Infallible,
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use axum::{Router, extract::State, http::StatusCode, routing::get};
 use clap::Parser;
-use redquorum::{Election, Lease, Quorum, error::LockError, settings};
+use redquorum::{
+    Election, Lease, Quorum,
+    error::LockError,
+    inspection::{NodeHolder, NodeInspection},
+    settings,
+};
 use tokio::{
     net::TcpListener,
     signal::unix::{Signal, SignalKind, signal},
@@ -55,6 +66,8 @@ struct Arguments {
 struct Service {
     quorum: Quorum,
     election: Election,
+    /// What the last request for the health was answered.
+    last_health: Arc<Mutex<String>>,
 }
 
 #[tokio::main]
@@ -80,7 +93,7 @@ async fn main() -> anyhow::Result<()> {
     let service = Router::new()
         .route("/healthz", get(health))
         .route("/leader", get(leader))
-        .with_state(Service { quorum: quorum.clone(), election });
+        .with_state(Service { quorum: quorum.clone(), election, last_health: Arc::default() });
     let serving = axum::serve(listener, service).with_graceful_shutdown(is_true(stopping));
     let serving = tokio::spawn(serving.into_future());
 
@@ -144,14 +157,36 @@ async fn work(lease: Lease) -> Infallible {
 async fn health(State(service): State<Service>) -> (StatusCode, String) {
     let health = service.quorum.health().await;
     let status = if health.has_quorum() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (status, format!("{health}\n"))
+    let votes = |node: &NodeInspection| {
+        node.abstention().is_none() && !matches!(node.holder(), NodeHolder::Unknown(_))
+    };
+    let nodes: Vec<bool> = health.nodes().map(votes).collect();
+    let mut answer =
+        format!("{} of {} nodes vote, {} have to", health.voting(), nodes.len(), health.needed());
+    let others: Vec<String> =
+        (1..).zip(nodes).filter(|(_, votes)| !votes).map(|(node, _): (usize, _)| node.to_string()).collect();
+    if !others.is_empty() {
+        answer += &format!("; not node {}", others.join(", "));
+    }
+    // Addresses, users and errors of nodes are nothing for whoever may ask. They are logged, at each
+    // change: anybody may ask often.
+    let mut last = service.last_health.lock().unwrap_or_else(PoisonError::into_inner);
+    if *last != answer {
+        println!("{health}");
+        last.clone_from(&answer);
+    }
+    (status, answer + "\n")
 }
 
 async fn leader(State(service): State<Service>) -> (StatusCode, String) {
     match service.election.leader().await {
-        Ok(Some(leader)) => (StatusCode::OK, format!("{} {}\n", leader.term(), leader.value_str())),
+        // A value is what anybody wrote who may write to the nodes.
+        Ok(Some(leader)) => {
+            (StatusCode::OK, format!("{} {}\n", leader.term(), leader.value_str().escape_debug()))
+        }
         Ok(None) => (StatusCode::NOT_FOUND, "nobody leads\n".to_owned()),
-        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
+        // The error names the nodes.
+        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "no quorum of nodes could be asked\n".to_owned()),
     }
 }
 

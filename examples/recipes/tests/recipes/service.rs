@@ -116,14 +116,20 @@ async fn without_a_majority_it_is_not_healthy_and_still_ends() {
     for server in cluster.some(0..2) {
         server.kill().await;
     }
-    assert_eq!(instance.get("/healthz").await.0, 200, "three of five are left");
+    let left = (200, "3 of 5 nodes vote, 3 have to; not node 1, 2\n".to_owned());
+    assert_eq!(instance.get("/healthz").await, left);
     cluster.server(2).kill().await;
     let (status, body) = instance.get("/healthz").await;
     assert_eq!(status, 503, "{body}");
-    assert!(body.starts_with("2 of 5 nodes vote, 3 have to; 127.0.0.1:"), "{body}");
-    assert_eq!(instance.get("/leader").await.0, 503);
+    assert_eq!(body, "2 of 5 nodes vote, 3 have to; not node 1, 2, 3\n");
+    assert_eq!(instance.get("/healthz").await, (status, body));
+    assert_eq!(instance.get("/leader").await, (503, "no quorum of nodes could be asked\n".to_owned()));
     let (status, printed) = instance.terminate().await;
     assert_eq!(status.code(), Some(0), "{printed}");
+    let first = format!("127.0.0.1:{}: ", cluster.server(0).port());
+    let logged =
+        printed.lines().filter(|line| line.starts_with("2 of 5 nodes vote") && line.contains(&first));
+    assert_eq!(logged.count(), 1, "whoever runs it is told which nodes, and once: {printed}");
 }
 
 #[tokio::test]
