@@ -36,6 +36,29 @@ fn variables(list: &Value) -> Vec<(String, String)> {
     variables
 }
 
+/// Neither an image that runs as root nor one that is broken into gets more than the scheduler needs.
+#[test]
+fn the_pod_has_no_privilege() {
+    let deployment: Value = serde_saphyr::from_str(&recipe("kubernetes.yaml")).unwrap();
+    let pod = &deployment["spec"]["template"]["spec"];
+    let user = &pod["securityContext"];
+    assert_eq!(
+        (&user["runAsNonRoot"], &user["seccompProfile"]["type"]),
+        (&true.into(), &"RuntimeDefault".into())
+    );
+    // An image may name its user, of which a kubelet cannot tell that it is not root.
+    assert!(user["runAsUser"].as_u64().is_some_and(|user| user > 0), "{user}");
+    let of_container = serde_json::json!({
+        "allowPrivilegeEscalation": false,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": true,
+    });
+    for container in pod["containers"].as_array().unwrap() {
+        assert_eq!(container["securityContext"], of_container);
+    }
+    assert_eq!(pod["automountServiceAccountToken"], false);
+}
+
 #[tokio::test]
 async fn a_pod_leads_and_is_ready_until_it_is_stopped() {
     let deployment: Value = serde_saphyr::from_str(&recipe("kubernetes.yaml")).unwrap();
