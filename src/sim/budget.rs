@@ -119,9 +119,10 @@ impl Fault {
             Self::Pause { client: of, .. } | Self::Freeze { client: of, .. } | Self::Kill { client: of } => {
                 *of == client
             }
-            Self::Crash { node: of, .. } | Self::Hang { node: of, .. } | Self::Slow { node: of, .. } => {
-                *of == node
-            }
+            Self::Crash { node: of, .. }
+            | Self::Hang { node: of, .. }
+            | Self::Slow { node: of, .. }
+            | Self::Far { node: of, .. } => *of == node,
             Self::Partition { client: one, node: other, .. } => (*one, *other) == (client, node),
             Self::Flush { .. } | Self::Evict { .. } | Self::Step { .. } => false,
         }

@@ -62,6 +62,17 @@ pub enum Fault {
         #[serde(with = "crate::sim::micros")]
         by: Duration,
     },
+    /// A node is far away: messages to it and from it take longer, and it does as much as ever.
+    Far {
+        /// Which node.
+        node: usize,
+        /// For how long.
+        #[serde(with = "crate::sim::micros")]
+        lasts: Duration,
+        /// By how much, one way.
+        #[serde(with = "crate::sim::micros")]
+        by: Duration,
+    },
     /// All data of a node is deleted under living connections.
     Flush {
         /// Which node.
@@ -129,6 +140,7 @@ impl Fault {
             | Self::Crash { lasts, .. }
             | Self::Hang { lasts, .. }
             | Self::Slow { lasts, .. }
+            | Self::Far { lasts, .. }
             | Self::Partition { lasts, .. } => *lasts,
             Self::Kill { .. } | Self::Flush { .. } | Self::Evict { .. } | Self::Step { .. } => Duration::ZERO,
         }
@@ -142,6 +154,7 @@ impl Fault {
             | Self::Freeze { lasts, .. }
             | Self::Hang { lasts, .. }
             | Self::Slow { lasts, .. }
+            | Self::Far { lasts, .. }
             | Self::Partition { lasts, .. } => lasts.is_zero(),
             Self::Crash { .. }
             | Self::Kill { .. }
@@ -160,6 +173,7 @@ impl Fault {
             Self::Crash { node, .. }
             | Self::Hang { node, .. }
             | Self::Slow { node, .. }
+            | Self::Far { node, .. }
             | Self::Flush { node }
             | Self::Evict { node }
             | Self::Step { node, .. } => format!("node {node}"),
@@ -179,6 +193,7 @@ impl fmt::Display for Fault {
             Self::Crash { memory: Memory::AsOf(ago), .. } => write!(f, "down, goes back by {ago:?}"),
             Self::Hang { .. } => f.write_str("hangs"),
             Self::Slow { by, .. } => write!(f, "slower by {by:?}"),
+            Self::Far { by, .. } => write!(f, "farther by {by:?}"),
             Self::Flush { .. } => f.write_str("flushed"),
             Self::Evict { .. } => f.write_str("evicts its locks"),
             Self::Step { by, .. } => write!(f, "clock stepped by {by} ms"),

@@ -39,6 +39,8 @@ pub struct Report {
     pub history: History,
     /// How long it took in simulated time.
     pub lasted: Duration,
+    /// How many attempts there were that more nodes than a queue node heard of.
+    pub rounds: u64,
     /// How many messages were sent.
     pub messages: u64,
     /// A number that follows from everything that happened: two runs of one schedule have the same.

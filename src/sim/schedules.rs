@@ -220,6 +220,7 @@ impl Fault {
             Self::Crash { node, .. }
             | Self::Hang { node, .. }
             | Self::Slow { node, .. }
+            | Self::Far { node, .. }
             | Self::Flush { node }
             | Self::Evict { node }
             | Self::Step { node, .. } => *node %= nodes,

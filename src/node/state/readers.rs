@@ -119,7 +119,8 @@ impl NodeState {
                 && readers
                     .is_none_or(|readers| Some(&readers.expires_at) == last && readers.phase <= readers.epoch)
         };
-        self.locks.keys().chain(self.readers.keys()).find(|resource| !is_sound(resource))
+        let shared = self.locks.iter().filter(|(_, held)| held.owner.is_of_readers());
+        shared.map(|(resource, _)| resource).chain(self.readers.keys()).find(|resource| !is_sound(resource))
     }
 
     /// The key ends with the last of them.

@@ -13,6 +13,7 @@ fn a_fault_that_takes_no_time_is_none() {
         Fault::Freeze { client, lasts },
         Fault::Hang { node, lasts },
         Fault::Slow { node, lasts, by },
+        Fault::Far { node, lasts, by },
         Fault::Partition { client, node, way: Way::Both, lasts },
     ];
     let calm = Simulation::new(Schedule::calm(1, 1, 1)).run(contend);
@@ -57,6 +58,7 @@ fn no_fault_without_an_end_keeps_a_run_from_ending() {
         Fault::Crash { node, lasts, memory: Memory::Kept },
         Fault::Hang { node, lasts },
         Fault::Slow { node, lasts: SECOND, by: NEVER },
+        Fault::Far { node, lasts, by: SECOND },
         Fault::Partition { client, node, way: Way::Requests, lasts },
     ];
     for fault in endless {

@@ -56,6 +56,7 @@ impl WorldState {
             Fault::Slow { node, by, .. } => {
                 self.with_server(node, |server| server.slow_down(micros(by)));
             }
+            Fault::Far { .. } => {}
             Fault::Flush { node } => self.with_server(node, Server::flush),
             Fault::Evict { node } => self.with_server(node, |server| server.state.evict_locks()),
             Fault::Step { node, by } => self.with_server(node, |server| server.clock.step(by, now)),
@@ -92,7 +93,7 @@ impl WorldState {
                 // Only what is done while the fault lasts takes longer.
                 not_come_to.into_iter().for_each(|delivery| self.arrive_at_node(delivery, now));
             }
-            // The network keeps count of the ends of cuts.
+            // The network keeps count of the ends of cuts, and asks the schedule who is far.
             _ => {}
         }
     }

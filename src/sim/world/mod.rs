@@ -11,7 +11,7 @@
 //! until none of them can go on.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     hash::{DefaultHasher, Hash, Hasher},
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard},
@@ -37,6 +37,7 @@ use crate::{
         history::{self, History},
         report::{End, Report},
     },
+    values::OwnerId,
 };
 
 mod connection;
@@ -84,6 +85,8 @@ pub(crate) struct WorldState {
     trace: DefaultHasher,
     budget: u64,
     spent: u64,
+    /// The owners of whom any node was asked for a lock without a place in its queue.
+    rounds: BTreeSet<OwnerId>,
     messages: u64,
     /// The first node that stored what contradicts itself.
     inconsistent: Option<usize>,
@@ -116,6 +119,7 @@ impl World {
             trace: DefaultHasher::new(),
             budget: limits.budget,
             spent: 0,
+            rounds: BTreeSet::new(),
             messages: 0,
             inconsistent: None,
             end: None,
@@ -149,6 +153,7 @@ impl World {
             end: state.end.clone().unwrap_or(End::Horizon),
             history: std::mem::take(&mut state.history),
             lasted: Duration::from_micros(now),
+            rounds: u64::try_from(state.rounds.len()).unwrap_or(u64::MAX),
             messages: state.messages,
             trace: trace.finish(),
         }

@@ -1,7 +1,7 @@
 //! Connections, and what becomes of the messages on them.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque, btree_map::Entry},
     hash::Hash,
     task::Waker,
 };
@@ -14,9 +14,9 @@ use super::{
     teardown::Teardown,
 };
 use crate::{
-    node::{QuorumParameters, names},
+    node::{Operation, QuorumParameters, names},
     sim::{
-        Direction, Schedule, Verdict,
+        Direction, Fault, Schedule, Verdict,
         clock::micros,
         rng::{Purpose, hash_of, part},
     },
@@ -48,6 +48,8 @@ pub(crate) struct Network {
     sent: BTreeMap<(usize, usize, Direction), u32>,
     /// Until when nothing gets through.
     pub(super) cut_until: BTreeMap<(usize, usize, Direction), u64>,
+    /// The connections that have subscribed to a topic of a node; some may be over.
+    subscribers: BTreeMap<(usize, Resource), BTreeSet<usize>>,
     /// How many messages are on their way.
     pub(super) under_way: u64,
 }
@@ -59,7 +61,29 @@ impl Network {
             .iter()
             .map(|fault| ((fault.client, fault.node, fault.direction, fault.index), fault.verdict))
             .collect();
-        Self { verdicts, sent: BTreeMap::new(), cut_until: BTreeMap::new(), under_way: 0 }
+        Self {
+            verdicts,
+            sent: BTreeMap::new(),
+            cut_until: BTreeMap::new(),
+            subscribers: BTreeMap::new(),
+            under_way: 0,
+        }
+    }
+}
+
+impl Network {
+    /// The connections to this incarnation of a node on which a topic is heard.
+    fn heard<'a>(
+        &'a self,
+        connections: &'a [Connection],
+        node: usize,
+        epoch: u64,
+        topic: &'a Resource,
+    ) -> impl Iterator<Item = usize> + 'a {
+        let subscribed = self.subscribers.get(&(node, topic.clone())).into_iter().flatten().copied();
+        subscribed.filter(move |number| {
+            connections.get(*number).is_some_and(|connection| connection.hears(node, epoch, topic))
+        })
     }
 }
 
@@ -105,7 +129,7 @@ impl WorldState {
         let index = *sent;
         *sent += 1;
         self.messages += 1;
-        let latency = self.latency(client, node, direction, index);
+        let latency = self.latency(client, node, direction, index).saturating_add(self.distance(node, now));
         let verdict = self.network.verdicts.get(&(client, node, direction, index)).copied();
         let cut_until = self.network.cut_until.get(&(client, node, direction)).copied().unwrap_or(0);
         let mut at = now.max(cut_until).saturating_add(latency);
@@ -243,13 +267,16 @@ impl WorldState {
         let reply = match outbound {
             Outbound::Hello => return,
             Outbound::Call { batch, operations } => {
+                self.rounds.extend(operations.iter().filter_map(|operation| match operation {
+                    Operation::Lock(lock) => Some(lock.owner.clone()),
+                    _ => None,
+                }));
                 let (parameters, epoch) = (connection.parameters.clone(), server.epoch);
-                let connections = &self.connections;
+                let (connections, network) = (&self.connections, &self.network);
                 let listeners = |topic: &Resource| {
                     let channel = names::shared_key_alias(topic);
-                    let hear =
-                        connections.iter().filter(|connection| connection.hears(node, epoch, &channel));
-                    u32::try_from(hear.count()).unwrap_or(u32::MAX)
+                    let heard = network.heard(connections, node, epoch, &channel);
+                    u32::try_from(heard.count()).unwrap_or(u32::MAX)
                 };
                 let (answers, released) = server.apply(&parameters, &operations, now, &listeners);
                 (now, node, batch, answers.len()).hash(&mut self.trace);
@@ -264,10 +291,17 @@ impl WorldState {
             }
             Outbound::Subscribe(resource) => {
                 connection.subscriptions.insert(resource.clone());
+                self.network.subscribers.entry((node, resource.clone())).or_default().insert(number);
                 Inbound::Subscribed(resource)
             }
             Outbound::Unsubscribe(resource) => {
                 connection.subscriptions.remove(&resource);
+                if let Entry::Occupied(mut subscribed) = self.network.subscribers.entry((node, resource)) {
+                    subscribed.get_mut().remove(&number);
+                    if subscribed.get().is_empty() {
+                        subscribed.remove();
+                    }
+                }
                 return;
             }
         };
@@ -279,12 +313,24 @@ impl WorldState {
         let channel = names::shared_key_alias(resource);
         let Some(node) = self.connections.get(from).map(|connection| connection.node) else { return };
         let Some(epoch) = self.servers.get(node).map(|server| server.epoch) else { return };
-        let all = self.connections.iter().enumerate();
-        let subscribed = all.filter(|(_, connection)| connection.hears(node, epoch, &channel));
-        let subscribed: Vec<usize> = subscribed.map(|(number, _)| number).collect();
+        let subscribed: Vec<usize> = self.network.heard(&self.connections, node, epoch, &channel).collect();
         for number in subscribed {
             self.send(number, Payload::Inbound(Inbound::Released(channel.clone())));
         }
+    }
+
+    /// How much longer messages to and from a node take at present.
+    fn distance(&self, node: usize, now: u64) -> u64 {
+        let faults = self
+            .schedule
+            .faults
+            .iter()
+            .filter(|timed| micros(timed.at) <= now && now < micros(timed.until()));
+        let by = faults.map(|timed| match timed.fault {
+            Fault::Far { node: of, by, .. } if of == node => micros(by),
+            _ => 0,
+        });
+        by.fold(0, u64::saturating_add)
     }
 
     fn latency(&self, client: usize, node: usize, direction: Direction, index: u32) -> u64 {
