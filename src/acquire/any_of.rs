@@ -14,25 +14,23 @@ use futures::{
     stream::FuturesUnordered,
 };
 
+use self::look::Look;
 use crate::{
     acquire::{
         attempt::attempt_once, checked_request::CheckedRequest, outcome::AttemptOutcome, waiters::Waiters,
         waiting::lock_waiting,
     },
     algorithm::attempt::HEDGE_SHARE,
-    client::{
-        asking::ask_some,
-        environment::Environment,
-        fanout::{Fanout, Heard},
-    },
+    client::environment::Environment,
     clock::Instant,
     config::CheckedLock,
     error::{ConfigError, LockError},
     lease::active_lease::Acquired,
     mutex::lock,
-    node::{Answer, Operation, Vacant},
-    values::{Resource, Votes},
+    values::{Resource, Vote, Votes},
 };
+
+mod look;
 
 /// A client that waits is in the queues of so many of them.
 pub(crate) const QUEUES: usize = 3;
@@ -45,8 +43,7 @@ const SOME: usize = 64;
 const TRIED: usize = 3;
 const TRIED_ONCE: usize = 8;
 
-/// So many nodes are asked which are vacant, by a client that waits if it does not hear it; the first
-/// answer counts.
+/// So many nodes are asked which are vacant, by a client that waits if it does not hear it.
 const NODES_ASKED: usize = 2;
 
 /// Some resources, any one of which is to be locked.
@@ -82,18 +79,6 @@ pub(crate) struct Surplus {
 
 /// One of them, by its index, and its lease.
 pub(crate) type AcquiredOne = (usize, Acquired);
-
-/// The question which of some are vacant, under way.
-struct Look {
-    asked: Fanout<()>,
-    /// How many answers are still to come.
-    open: usize,
-    deadline: Instant,
-    /// Those that it asks about.
-    indices: Vec<usize>,
-    /// Whether the first of them is a surplus one.
-    has_surplus: bool,
-}
 
 impl Surplus {
     pub(crate) fn below(most: usize) -> Self {
@@ -180,8 +165,8 @@ impl AnyOf {
         let (mut poll, mut most) = (pacing.first_poll.max(pacing.floor), SOME);
         loop {
             environment.clock.sleep_until(environment.now() + poll.mul_f64(0.5 + environment.jitter())).await;
-            let look = self.look(environment.some_of(self.count, most), 1, true);
-            if let Ok(Some(acquired)) = self.try_found(look, TRIED).await {
+            let look = self.ask_vacant(environment.some_of(self.count, most), 1, true);
+            if let Ok(Some(acquired)) = self.try_found(look, self.tried()).await {
                 return acquired;
             }
             poll = poll.saturating_mul(2).min(pacing.longest_poll).max(pacing.floor);
@@ -195,10 +180,26 @@ impl AnyOf {
         let environment = self.environment();
         let drawn = environment.some_of(self.count, SOME);
         let Some(first) = self.first.or_else(|| drawn.first().copied()) else { return Ok(None) };
-        let (nodes, tried) = if waits { (NODES_ASKED, TRIED) } else { (environment.nodes.len(), TRIED_ONCE) };
-        let others = |indices: Vec<usize>| indices.into_iter().filter(|index| *index != first).collect();
-        let look = self.look(others(drawn), nodes, waits);
-        if let Some(acquired) = self.attempt(first).await? {
+        // Those who wait for it go first, and it is one of many.
+        let skips_first = waits && self.is_awaited(first).await?;
+        let others = |indices: Vec<usize>| -> Vec<usize> {
+            let others = indices.into_iter().filter(|index| *index != first);
+            skips_first.then_some(first).into_iter().chain(others).collect()
+        };
+        // Where nobody waits for what is not found, one node of each share answers if a quorum does.
+        let electorate = environment.settings.electorate;
+        let (nodes, tried) = if waits {
+            (NODES_ASKED, self.tried())
+        } else {
+            (electorate.nodes() + 1 - electorate.needed(), TRIED_ONCE)
+        };
+        let drawn = others(drawn);
+        let look = if waits {
+            self.ask_vacant(drawn, nodes, waits)
+        } else {
+            self.ask_vacant_by_shares(&drawn, nodes, waits)
+        };
+        if !skips_first && let Some(acquired) = self.attempt(first).await? {
             return Ok(Some(acquired));
         }
         if let Some(acquired) = self.try_found(look, tried).await? {
@@ -207,8 +208,8 @@ impl AnyOf {
         if self.count <= SOME {
             return Ok(None);
         }
-        let all = self.look(others(environment.some_of(self.count, self.count)), nodes, waits);
-        self.try_found(all, tried).await
+        let all = others(environment.some_of(self.count, self.count));
+        self.try_found(self.ask_vacant_by_shares(&all, nodes, waits), tried).await
     }
 
     /// Tries so many of those that a look has found vacant.
@@ -219,22 +220,6 @@ impl AnyOf {
             }
         }
         Ok(None)
-    }
-
-    /// Asks so many nodes which of these are vacant; where it will wait, others are let go first.
-    fn look(&self, mut indices: Vec<usize>, nodes: usize, waits: bool) -> Look {
-        let environment = self.environment();
-        // First, so that the answer is never full before it.
-        let surplus = self.surplus_index();
-        surplus.into_iter().for_each(|index| indices.insert(0, index));
-        let deadline = environment.now() + self.settings.rules.node_timeout / HEDGE_SHARE;
-        let nodes = environment.some_of(environment.nodes.len(), if indices.is_empty() { 0 } else { nodes });
-        let resources = indices.iter().map(|index| (self.resource_at)(*index)).collect();
-        let most = u32::try_from(TRIED_ONCE + 1).unwrap_or(u32::MAX);
-        let vacant = Operation::Vacant(Vacant { resources, most, even_marked: !waits });
-        let (open, has_surplus) = (nodes.len(), surplus.is_some());
-        let asked = ask_some(environment, nodes, vacant, deadline);
-        Look { open, asked, deadline, indices, has_surplus }
     }
 
     /// One of those that others may use if they count twice as many.
@@ -253,41 +238,43 @@ impl AnyOf {
         }
     }
 
+    /// How many vacant ones are tried by who waits otherwise. Of many, most of those that one node calls
+    /// vacant are on their way to somebody who waits.
+    fn tried(&self) -> usize {
+        if self.count > SOME { 1 } else { TRIED }
+    }
+
+    /// Whether others are known to be in the queue of this one.
+    async fn is_awaited(&self, index: usize) -> Result<bool, ConfigError> {
+        let checked = self.checked(index, self.settings)?;
+        Ok(self.environment().awaited_resource(&checked.resources).await.is_some())
+    }
+
     async fn attempt(&self, index: usize) -> Result<Option<AcquiredOne>, LockError> {
         let checked = self.checked(index, self.settings)?;
-        let outcome = attempt_once(self.environment(), &checked).await;
+        let (environment, begun) = (self.environment(), self.environment().now());
+        let outcome = attempt_once(environment, &checked).await;
         if let AttemptOutcome::Failed(failed) = &outcome {
+            let took = environment.now().saturating_duration_since(begun);
+            let queue_node = checked.queue_node(environment, 0).unwrap_or_default();
+            let is_silent =
+                !matches!(failed.votes.all().get(queue_node), Some(Vote::Granted | Vote::Refused(_)) | None);
+            // It was waited for, once.
+            if is_silent && took >= self.settings.rules.node_timeout / HEDGE_SHARE {
+                environment.queues.passed_over(queue_node);
+            }
             *lock(&self.last_votes) = Some(failed.votes.clone());
         }
-        Ok(outcome.of_only_attempt(self.environment(), &checked)?.map(|acquired| (index, acquired)))
+        Ok(outcome.of_only_attempt(environment, &checked)?.map(|acquired| (index, acquired)))
     }
 
     fn checked(&self, index: usize, settings: CheckedLock) -> Result<CheckedRequest, ConfigError> {
-        CheckedRequest::new([(self.resource_at)(index)].into(), settings)
+        let checked = CheckedRequest::new([(self.resource_at)(index)].into(), settings)?;
+        Ok(checked.passing_over_silent(self.environment()))
     }
 
     fn environment(&self) -> &Environment {
         &self.waiters.environment
-    }
-}
-
-impl Look {
-    /// Which are vacant, up to so many, by the first node that says so; none if no node does.
-    async fn found(mut self, any: &AnyOf, most: usize) -> Vec<usize> {
-        while self.open > 0 {
-            match self.asked.next(&*any.environment().clock, self.deadline).await {
-                Heard::Answer { answer: Answer::Vacant(vacant), .. } => {
-                    if self.has_surplus && !vacant.contains(&0) {
-                        self.indices.first().into_iter().for_each(|index| any.tell_surplus(*index));
-                    }
-                    let found = vacant.into_iter().filter_map(|index| self.indices.get(index).copied());
-                    return found.filter(|index| *index < any.count).take(most).collect();
-                }
-                Heard::Answer { .. } => self.open -= 1,
-                Heard::Silence => break,
-            }
-        }
-        Vec::new()
     }
 }
 

@@ -22,6 +22,9 @@ use crate::{
     values::{OwnerId, Refusal, Vote},
 };
 
+/// A subscription is waited for no longer than this part of a node timeout.
+const LISTENING_SHARE: u32 = 64;
+
 /// What the waiter knows, and hands on.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
@@ -195,8 +198,16 @@ impl Waiting {
         let (entry_ttl, hand_over) = (settings.entry_ttl, environment.settings.parameters.hand_over);
         let mut queueing =
             Queueing::new(electorate, settings.pacing, entry_ttl, hand_over, order.clone(), now);
-        queueing.ask_again(now);
-        Self { queueing, entries: QueueEntries::new(environment, checked, index, notifier), order }
+        let mut entries = QueueEntries::new(environment, checked, index, notifier);
+        match order.first() {
+            // It enters the queue by its first question, once it listens, or could by now.
+            Some(queue_node) if checked.is_taken => {
+                entries.listen(*queue_node);
+                queueing.ask_again(now + settings.rules.node_timeout / LISTENING_SHARE);
+            }
+            _ => queueing.ask_again(now),
+        }
+        Self { queueing, entries, order }
     }
 
     fn hear(&mut self, notifications: Notifications, now: Instant) {

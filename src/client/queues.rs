@@ -108,7 +108,8 @@ impl Queues {
         Some(Known { index: known.index, queue_node: known.queue_node, reply: known.reply.take() })
     }
 
-    fn is_silent(&self, queue_node: usize) -> bool {
+    /// Whether a queue node was passed over, and has not answered since.
+    pub(crate) fn is_silent(&self, queue_node: usize) -> bool {
         lock(&self.silent).contains(queue_node)
     }
 

@@ -88,3 +88,50 @@ async fn a_resource_that_cannot_be_locked_keeps_nobody_from_the_others() {
     drop(held);
     assert_eq!(waiting.await.unwrap().resource().to_string(), "b");
 }
+
+/// The time that each server has spent on calls of clients.
+async fn spent(cluster: &Cluster) -> Vec<Duration> {
+    let mut spent = Vec::new();
+    for server in cluster.servers() {
+        let info = server.info("commandstats").await;
+        let usec = |command: &str| -> u64 {
+            let line = info.lines().find(|line| line.starts_with(&format!("cmdstat_{command}:")));
+            line.and_then(|line| line.split("usec=").nth(1)?.split(',').next()?.parse().ok()).unwrap_or(0)
+        };
+        // What runs inside of a script is in its time.
+        spent.push(Duration::from_micros(usec("evalsha") + usec("subscribe") + usec("unsubscribe")));
+    }
+    spent
+}
+
+/// What the busiest server has spent since then.
+fn most_since(before: &[Duration], after: &[Duration]) -> Duration {
+    after.iter().zip(before).map(|(after, before)| *after - *before).max().unwrap()
+}
+
+/// A newcomer looks at all slots and lines up; then it costs no more than its polls.
+#[tokio::test]
+async fn a_newcomer_at_a_full_semaphore_of_a_thousand_costs_no_server_a_millisecond() {
+    const TIMES: usize = 25;
+    for count in [3, 5] {
+        let cluster = Cluster::start(count).await;
+        let (one, other) = (client(&cluster).await, client(&cluster).await);
+        let semaphore = one.semaphore("s", 1_024);
+        let _permits = join_all((0..1_024).map(|_| semaphore.acquire())).await;
+        let theirs = other.semaphore("s", 1_024);
+        let mut tried = Vec::new();
+        let mut lined_up = Vec::new();
+        for _ in 0..TIMES {
+            let before = spent(&cluster).await;
+            assert!(theirs.try_acquire().await.unwrap().is_none());
+            let between = spent(&cluster).await;
+            theirs.try_acquire_for(Duration::from_millis(200)).await.unwrap_err();
+            tried.push(most_since(&before, &between));
+            lined_up.push(most_since(&between, &spent(&cluster).await));
+        }
+        // The least, as what else the machine does makes a server slower, and nothing makes it faster.
+        let [tried, lined_up] = [tried, lined_up].map(|each| each.into_iter().min().unwrap());
+        eprintln!("{count} servers, the busiest: a try {tried:?}, a newcomer that lines up {lined_up:?}");
+        assert!(tried.max(lined_up) <= Duration::from_millis(1), "{tried:?}, {lined_up:?}");
+    }
+}

@@ -1,0 +1,100 @@
+//! Looking which of some resources are vacant.
+
+use super::{AnyOf, TRIED_ONCE};
+use crate::{
+    algorithm::attempt::HEDGE_SHARE,
+    client::fanout::{Fanout, Heard},
+    clock::Instant,
+    node::{Answer, Operation, Request, Vacant},
+};
+
+/// The question which of some are vacant, under way.
+pub(super) struct Look {
+    /// By the index of what each node is asked about.
+    asked: Fanout<usize>,
+    deadline: Instant,
+    questions: Vec<Question>,
+    /// Which shares no node has looked at yet.
+    unseen: Vec<usize>,
+    /// Whether the first that each node is asked about is a surplus one.
+    has_surplus: bool,
+}
+
+/// What one node is asked about.
+struct Question {
+    node: usize,
+    indices: Vec<usize>,
+    shares: Vec<usize>,
+}
+
+impl AnyOf {
+    /// Asks so many nodes which of these are vacant; where it will wait, others are let go first. The
+    /// first answer counts.
+    pub(super) fn ask_vacant(&self, indices: Vec<usize>, nodes: usize, waits: bool) -> Look {
+        let nodes = self.environment().some_of(self.environment().nodes.len(), nodes);
+        let question = |node| Question { node, indices: indices.clone(), shares: vec![0] };
+        self.ask(nodes.into_iter().map(question).collect(), waits)
+    }
+
+    /// Asks all nodes, each about some shares of these, so that so many are asked about each share. To
+    /// look at a thousand costs a node more than the rest of what a newcomer asks of it.
+    pub(super) fn ask_vacant_by_shares(&self, indices: &[usize], nodes_each: usize, waits: bool) -> Look {
+        let nodes = self.environment().some_of(self.environment().nodes.len(), usize::MAX);
+        let size = indices.len().div_ceil(nodes.len().max(1)).max(1);
+        let all: Vec<&[usize]> = indices.chunks(size).collect();
+        let question = |(at, node): (usize, &usize)| {
+            let shares = (at..at + nodes_each.min(nodes.len())).map(|share| share % nodes.len());
+            let shares: Vec<usize> = shares.filter(|share| *share < all.len().max(1)).collect();
+            let indices = shares.iter().filter_map(|share| all.get(*share)).copied().flatten().copied();
+            Question { node: *node, indices: indices.collect(), shares }
+        };
+        self.ask(nodes.iter().enumerate().map(question).collect(), waits)
+    }
+
+    fn ask(&self, mut questions: Vec<Question>, waits: bool) -> Look {
+        let environment = self.environment();
+        // First, so that no answer is full before it.
+        let surplus = self.surplus_index();
+        for question in &mut questions {
+            surplus.into_iter().for_each(|index| question.indices.insert(0, index));
+        }
+        questions.retain(|question| !question.indices.is_empty() && !question.shares.is_empty());
+        let deadline = environment.now() + self.settings.rules.node_timeout / HEDGE_SHARE;
+        let most = u32::try_from(TRIED_ONCE + 1).unwrap_or(u32::MAX);
+        let mut asked = Fanout::new();
+        for (at, question) in questions.iter().enumerate() {
+            let resources = question.indices.iter().map(|index| (self.resource_at)(*index)).collect();
+            let vacant = Operation::Vacant(Vacant { resources, most, even_marked: !waits });
+            asked.send(&environment.nodes, question.node, at, Request::one(vacant, deadline));
+        }
+        let mut unseen: Vec<usize> = questions.iter().flat_map(|question| question.shares.clone()).collect();
+        unseen.sort_unstable();
+        unseen.dedup();
+        Look { asked, deadline, questions, unseen, has_surplus: surplus.is_some() }
+    }
+}
+
+impl Look {
+    /// Which are vacant, up to so many, by the first node that knows of any; none if every share was
+    /// seen, or no node says more.
+    pub(super) async fn found(mut self, any: &AnyOf, most: usize) -> Vec<usize> {
+        while self.asked.open() > 0 && !self.unseen.is_empty() {
+            let heard = self.asked.next(&*any.environment().clock, self.deadline).await;
+            let Heard::Answer { tag, answer, .. } = heard else { break };
+            let (Answer::Vacant(vacant), Some(question)) = (answer, self.questions.get(tag)) else {
+                continue;
+            };
+            any.environment().queues.heard(question.node);
+            if self.has_surplus && !vacant.contains(&0) {
+                question.indices.first().into_iter().for_each(|index| any.tell_surplus(*index));
+            }
+            let found = vacant.into_iter().filter_map(|index| question.indices.get(index).copied());
+            let found: Vec<usize> = found.filter(|index| *index < any.count).take(most).collect();
+            if !found.is_empty() {
+                return found;
+            }
+            self.unseen.retain(|share| !question.shares.contains(share));
+        }
+        Vec::new()
+    }
+}
