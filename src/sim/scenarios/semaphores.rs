@@ -3,7 +3,10 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use proptest::{
@@ -12,7 +15,10 @@ use proptest::{
 };
 
 use super::*;
-use crate::sim::{Campaign, Found, Schedules, Summary};
+use crate::{
+    LockOptions, SlotToken,
+    sim::{Campaign, Found, Schedules, Summary},
+};
 
 /// What came of a semaphore that many clients use again and again.
 #[derive(Debug)]
@@ -186,6 +192,86 @@ fn s73_broken_rules_show_in_semaphores() {
         let found = under_tolerated_faults(20_000, Some(rule)).unwrap_err();
         eprintln!("{rule:?}: {found:?}");
     }
+}
+
+/// How a store has its rows, and what it asks of those who write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rows {
+    OnePerSlot,
+    OneForAll,
+    Unfenced,
+}
+
+/// What came of the writes: some were accepted; others were refused, late or under a valid permit.
+#[derive(Debug, Default)]
+struct Writes {
+    accepted: AtomicU64,
+    late: AtomicU64,
+    wronged: AtomicU64,
+}
+
+/// Those who have a permit read the row of its slot, and write it some time later, valid or not.
+fn writes(schedules: &Schedules, rows: Rows) -> Result<Arc<Writes>, Box<Found<Schedule>>> {
+    let writes = Arc::new(Writes::default());
+    let noted = Arc::clone(&writes);
+    let found = Campaign::new(300).seed(75).run(&schedules.strategy(), move |schedule| {
+        let noted = Arc::clone(&noted);
+        let report = Simulation::new(schedule.clone()).horizon(600 * SECOND).run(move |client| {
+            let noted = Arc::clone(&noted);
+            async move {
+                let semaphore = quorum(&client).semaphore("s", 2);
+                let semaphore = semaphore.options(LockOptions::new().without_renewal());
+                for number in 0..3 {
+                    client.sleep(micros(client.random(number) % 2_000_000)).await;
+                    let Ok(permit) = semaphore.try_acquire_for(20 * SECOND).await else { continue };
+                    let SlotToken { slot, token, .. } = permit.slot_token();
+                    let row = if rows == Rows::OneForAll { 0 } else { slot };
+                    let store = client.store(format!("row {row}")).unwrap();
+                    let read = store.read(token).await;
+                    client.sleep(millis(client.random(number + 9) % 30_000)).await;
+                    let is_accepted = match read {
+                        Some(value) if rows == Rows::Unfenced => {
+                            store.write_unfenced(value + 1).await;
+                            true
+                        }
+                        Some(value) => store.write(token, value + 1).await,
+                        None => false,
+                    };
+                    let of_kind = match (is_accepted, permit.is_valid()) {
+                        (true, _) => &noted.accepted,
+                        (false, true) => &noted.wronged,
+                        (false, false) => &noted.late,
+                    };
+                    of_kind.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+        report.check(&schedule.promises(DRIFT, RestartGuard::PerConnection)).map(|()| report)
+    });
+    found.map(|_| writes)
+}
+
+#[test]
+fn s75_tokens_of_a_slot_order_the_writes_of_its_row_whatever_fails() {
+    for (schedules, is_beyond) in [(Schedules::tolerated(), false), (Schedules::beyond(), true)] {
+        let writes = writes(&schedules, Rows::OnePerSlot).unwrap_or_else(|failure| panic!("{failure:?}"));
+        eprintln!("{writes:?}");
+        let count = |of_kind: &AtomicU64| of_kind.load(Ordering::Relaxed);
+        assert!(count(&writes.accepted) > 200 && count(&writes.late) > 20, "{writes:?}");
+        assert!(is_beyond || count(&writes.wronged) == 0, "who has a permit may write: {writes:?}");
+    }
+}
+
+#[test]
+fn s75_one_row_for_all_slots_refuses_those_who_have_a_permit() {
+    let writes = writes(&Schedules::tolerated(), Rows::OneForAll).unwrap();
+    assert!(writes.wronged.load(Ordering::Relaxed) > 0, "{writes:?}");
+}
+
+#[test]
+fn s75_rows_that_ask_for_no_token_lose_writes() {
+    let failure = writes(&Schedules::beyond(), Rows::Unfenced).unwrap_err();
+    eprintln!("{failure:?}");
 }
 
 /// When latches were called to arrive, and when they let somebody pass.
