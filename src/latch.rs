@@ -1,6 +1,7 @@
 //! Latches: waiting until so many have arrived.
 
 mod call;
+mod latch_wait;
 #[cfg(test)]
 mod tests;
 
@@ -10,7 +11,7 @@ use crate::{
     algorithm::latch::LatchView,
     config::LockOptions,
     error::{ConfigError, LatchError},
-    latch::call::LatchCall,
+    latch::{call::LatchCall, latch_wait::LatchWait},
     lock::{Quorum, client::Client},
     values::{Arrivals, LONGEST_ARRIVAL, Resource},
 };
@@ -177,14 +178,25 @@ impl Latch {
                 call.pause_without_quorum().await?;
             }
         };
-        tokio::select! {
+        let arrived = tokio::select! {
             biased;
             arrived = arrived => arrived,
             () = self.client.environment.closed() => Err(LatchError::Closed),
+        };
+        if arrived.is_ok() {
+            self.client.environment.observer.arrived_at_latch();
         }
+        arrived
     }
 
     async fn wait_until(&self, wait: Option<Duration>) -> Result<(), LatchError> {
+        let mut measured = LatchWait::begin(&self.client.environment);
+        let waited = self.until_open(wait).await;
+        measured.ended(&waited);
+        waited
+    }
+
+    async fn until_open(&self, wait: Option<Duration>) -> Result<(), LatchError> {
         let environment = &*self.client.environment;
         let mut call = self.call(Arrivals::new(), true)?;
         let start = environment.now();

@@ -6,7 +6,7 @@ use crate::{
     algorithm::attempt::FailureReason,
     clock::Instant,
     error::LossReason,
-    node::{Answer, Resources, remote::Monitor},
+    node::{Answer, Resources, names, remote::Monitor},
     values::{FencingToken, OwnerId},
 };
 
@@ -53,6 +53,15 @@ pub(crate) trait Observer: Monitor {
     /// The lease has left the active phase, so long after it was granted.
     fn lease_ended(&self, _lease: &dyn ObservedLease, _end: LeaseEnd, _lasted: Duration) {}
 
+    /// A client has arrived at a latch.
+    fn arrived_at_latch(&self) {}
+
+    /// A call has waited for a latch, so long.
+    fn waited_for_latch(&self, _end: LatchEnd, _waited: Duration) {}
+
+    /// Others use a slot of a semaphore beyond those that its caller counts.
+    fn saw_other_count(&self) {}
+
     /// A call to lock begins.
     fn call_began(&self) {}
 
@@ -75,11 +84,19 @@ pub(crate) enum Mode {
     Exclusive,
     /// All of them are shared.
     Shared,
+    /// It is a slot of a semaphore.
+    Permit,
 }
 
 impl Mode {
     pub(crate) fn of(resources: &Resources) -> Self {
-        if resources.are_all_shared() { Self::Shared } else { Self::Exclusive }
+        if resources.are_all_shared() {
+            Self::Shared
+        } else if resources.first().is_some_and(names::is_slot) {
+            Self::Permit
+        } else {
+            Self::Exclusive
+        }
     }
 }
 
@@ -149,6 +166,22 @@ pub(crate) enum CallEnd {
     Expired,
     LeaseLost,
     Closed,
+    Refused,
+    /// It was dropped.
+    Cancelled,
+}
+
+/// How a call that waited for a latch ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LatchEnd {
+    /// It is open.
+    Open,
+    TimedOut,
+    NoQuorum,
+    Closed,
+    /// Others use it with another count.
+    OtherCount,
+    /// The settings cannot be.
     Refused,
     /// It was dropped.
     Cancelled,

@@ -230,6 +230,7 @@ impl AnyOf {
 
     /// Others use one that is none of these. That is no error, and told once.
     fn tell_surplus(&self, index: usize) {
+        self.environment().observer.saw_other_count();
         if let Some(surplus) = &self.surplus
             && !surplus.is_told.swap(true, Ordering::Relaxed)
         {

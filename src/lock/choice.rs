@@ -1,6 +1,6 @@
 //! A request to lock any one of some resources.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, ops::Range, sync::Arc, time::Duration};
 
 use futures::future::{BoxFuture, FutureExt};
 use tracing::{Instrument, field::Empty};
@@ -41,6 +41,15 @@ pub(super) struct Offered {
     pub(super) surplus: Option<Arc<Surplus>>,
 }
 
+/// How many nodes say that one is vacant, and that somebody has it or waits for it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    pub(super) vacant: usize,
+    pub(super) taken: usize,
+    /// So many are a quorum.
+    pub(super) needed: usize,
+}
+
 /// One of them, by its index, and its lease.
 type LockedOne = (usize, LockGuard);
 
@@ -69,34 +78,40 @@ impl Choice {
 
     /// How many a quorum says are vacant.
     pub(super) async fn vacant(&self) -> Result<usize, LockError> {
+        let count = self.offered.as_ref().map_or(0, |offered| offered.count);
+        let seen = self.seen(0..count).await?;
+        Ok(seen.into_iter().filter(|seen| seen.vacant >= seen.needed).count())
+    }
+
+    /// What nodes say of these, of which some may be beyond the last.
+    pub(super) async fn seen(&self, indices: Range<usize>) -> Result<Vec<Seen>, LockError> {
         let environment = &*self.client.environment;
         if environment.is_closed() {
             return Err(LockError::Closed);
         }
-        let Offered { name, count, resource_at, .. } = self.offered.clone()?;
+        let Offered { name, resource_at, .. } = self.offered.clone()?;
         let settings = self.settings.check(&environment.settings)?;
-        let resources = (0..count).map(|index| resource_at(index)).collect();
-        let most = u32::try_from(count).unwrap_or(u32::MAX);
+        let resources: Vec<Resource> = indices.map(|index| resource_at(index)).collect();
+        let needed = environment.settings.electorate.needed();
+        let mut seen = vec![Seen { vacant: 0, taken: 0, needed }; resources.len()];
+        let most = u32::try_from(resources.len()).unwrap_or(u32::MAX);
         let vacant = Operation::Vacant(Vacant { resources, most, even_marked: true });
         let deadline = environment.now() + settings.rules.node_timeout;
         let answers = hear_all(environment, ask_operation(environment, vacant, deadline), deadline).await;
-        let mut nodes = vec![0; count];
         let mut answered = 0;
         for answer in &answers {
             let Answer::Vacant(vacant) = answer else { continue };
             answered += 1;
-            for index in vacant {
-                if let Some(nodes) = nodes.get_mut(*index) {
-                    *nodes += 1;
-                }
+            for (index, seen) in seen.iter_mut().enumerate() {
+                let is_vacant = vacant.binary_search(&index).is_ok();
+                *(if is_vacant { &mut seen.vacant } else { &mut seen.taken }) += 1;
             }
         }
-        let needed = environment.settings.electorate.needed();
         if answered < needed {
             let votes = environment.votes(answers.iter().map(Vote::from));
             return Err(LockError::NoQuorum { resource: name, needed, votes });
         }
-        Ok(nodes.into_iter().filter(|nodes| *nodes >= needed).count())
+        Ok(seen)
     }
 
     /// Does this, and begins anew if it was taken back because nobody polled it.
@@ -109,11 +124,11 @@ impl Choice {
         let any = self.checked(first)?;
         let environment = &*self.client.environment;
         let resources: Resources = [any.name.clone()].into();
-        let mode = Mode::of(&resources);
+        let mode = if any.surplus.is_some() { Mode::Permit } else { Mode::of(&resources) };
         let span = tracing::debug_span!(
             "any_of", call = name, resource = %any.name, ?mode, owner = Empty, token = Empty
         );
-        let mut call = LockCall::begin(environment, &resources);
+        let mut call = LockCall::begin(environment, mode);
         let done = loop {
             let work = work(any.clone()).instrument(span.clone());
             if let Some(done) = oversee(&self.client.waiters, &resources, work).await {

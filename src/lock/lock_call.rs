@@ -5,7 +5,6 @@ use crate::{
     clock::Instant,
     error::LockError,
     lock::lock_request::Locked,
-    node::Resources,
     observer::{CallEnd, Mode},
 };
 
@@ -19,9 +18,8 @@ pub(super) struct LockCall<'a> {
 }
 
 impl<'a> LockCall<'a> {
-    pub(super) fn begin(environment: &'a Environment, resources: &Resources) -> Self {
+    pub(super) fn begin(environment: &'a Environment, mode: Mode) -> Self {
         environment.observer.call_began();
-        let mode = Mode::of(resources);
         Self { environment, mode, begun: environment.now(), end: CallEnd::Cancelled }
     }
 

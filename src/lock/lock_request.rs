@@ -77,7 +77,7 @@ impl LockRequest {
         let deadline = wait.map(|wait| self.environment().now() + wait);
         let (resource, mode) = (&checked.resource, Mode::of(&checked.resources));
         let span = tracing::debug_span!("lock", %resource, ?mode, owner = Empty, token = Empty);
-        let mut call = LockCall::begin(self.environment(), &checked.resources);
+        let mut call = LockCall::begin(self.environment(), mode);
         let work = |request: Self, checked: CheckedRequest, owner| {
             async move { request.lock_as(owner, &checked, deadline).await }.boxed()
         };
@@ -93,7 +93,7 @@ impl LockRequest {
         let checked = self.checked()?;
         let (resource, mode) = (&checked.resource, Mode::of(&checked.resources));
         let span = tracing::debug_span!("try_lock", %resource, ?mode, owner = Empty, token = Empty);
-        let mut call = LockCall::begin(self.environment(), &checked.resources);
+        let mut call = LockCall::begin(self.environment(), mode);
         let work = |request: Self, checked: CheckedRequest, owner| {
             async move { request.try_lock_as(owner, &checked).await }.boxed()
         };

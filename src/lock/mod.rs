@@ -27,6 +27,7 @@ mod rw_lock;
 mod semaphore;
 mod shared_lease;
 pub(crate) mod shutdown;
+mod surplus;
 #[cfg(test)]
 pub(crate) mod tests;
 

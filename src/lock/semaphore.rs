@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// A semaphore has so many permits, at most.
-const MOST: u32 = 1_024;
+pub(super) const MOST: u32 = 1_024;
 
 /// A semaphore: at most so many permits are valid at a time among all clients of the quorum, under
 /// the assumptions of the [crate's promises](crate#what-is-promised-and-on-what-it-rests).

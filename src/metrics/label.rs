@@ -4,7 +4,7 @@ use crate::{
     algorithm::attempt::FailureReason,
     error::LossReason,
     node::Answer,
-    observer::{AttemptEnd, CallEnd, LeaseEnd, Mode, Question, RenewalOutcome},
+    observer::{AttemptEnd, CallEnd, LatchEnd, LeaseEnd, Mode, Question, RenewalOutcome},
     values::NodeError,
 };
 
@@ -18,7 +18,7 @@ pub(super) const ATTEMPT_ENDS: [AttemptEnd; 5] = [
 ];
 
 /// Every way to lock.
-pub(super) const MODES: [Mode; 2] = [Mode::Exclusive, Mode::Shared];
+pub(super) const MODES: [Mode; 3] = [Mode::Exclusive, Mode::Shared, Mode::Permit];
 
 /// Every reason for which a lease is lost: to unlock it is none.
 pub(super) const LOSS_REASONS: [LossReason; 4] =
@@ -59,6 +59,19 @@ pub(super) fn of_mode(mode: Mode) -> &'static str {
     match mode {
         Mode::Exclusive => "exclusive",
         Mode::Shared => "shared",
+        Mode::Permit => "permit",
+    }
+}
+
+pub(super) fn of_latch(end: LatchEnd) -> &'static str {
+    match end {
+        LatchEnd::Open => "open",
+        LatchEnd::TimedOut => "timed_out",
+        LatchEnd::NoQuorum => "no_quorum",
+        LatchEnd::Closed => "closed",
+        LatchEnd::OtherCount => "other_count",
+        LatchEnd::Refused => "refused",
+        LatchEnd::Cancelled => "cancelled",
     }
 }
 

@@ -5,14 +5,15 @@ use std::{sync::Arc, time::Duration};
 use ::metrics::{Gauge, counter, gauge, histogram};
 
 use super::{
-    ABANDONED, ATTEMPTS, CONNECTIONS, HOLD, LEASES, LOSSES, MARGIN, QUARANTINED, RECONNECTS, RENEWAL,
-    RENEWALS, UNDELIVERED, VOTES, WAIT, WAITING, label,
+    ABANDONED, ARRIVALS, ATTEMPTS, CONNECTIONS, HOLD, LATCH_WAIT, LEASES, LOSSES, MARGIN, OTHER_COUNTS,
+    QUARANTINED, RECONNECTS, RENEWAL, RENEWALS, UNDELIVERED, VOTES, WAIT, WAITING, label,
 };
 use crate::{
     error::LossReason,
     node::{Answer, remote::Monitor},
     observer::{
-        AttemptEnd, CallEnd, LeaseEnd, Mode, ObservedLease, Observer, Question, RenewalOutcome, Renewed,
+        AttemptEnd, CallEnd, LatchEnd, LeaseEnd, Mode, ObservedLease, Observer, Question, RenewalOutcome,
+        Renewed,
     },
 };
 
@@ -34,7 +35,9 @@ impl Meter {
         // What counts up from nothing can be told from what is not measured.
         label::MODES.into_iter().for_each(|mode| meter.leases(mode).increment(0.0));
         gauge!(WAITING, "quorum" => meter.quorum()).increment(0.0);
-        counter!(ABANDONED, "quorum" => meter.quorum()).increment(0);
+        for nothing in [ABANDONED, ARRIVALS, OTHER_COUNTS] {
+            counter!(nothing, "quorum" => meter.quorum()).increment(0);
+        }
         meter.count_attempts(label::ATTEMPT_ENDS, 0);
         meter.count_renewals(label::RENEWAL_ENDS, 0);
         meter.count_losses(label::LOSS_REASONS, 0);
@@ -151,6 +154,19 @@ impl Observer for Meter {
             LeaseEnd::Dropped => counter!(ABANDONED, "quorum" => self.quorum()).increment(1),
             LeaseEnd::Lost(reason) => self.count_losses([reason], 1),
         }
+    }
+
+    fn arrived_at_latch(&self) {
+        counter!(ARRIVALS, "quorum" => self.quorum()).increment(1);
+    }
+
+    fn waited_for_latch(&self, end: LatchEnd, waited: Duration) {
+        let outcome = label::of_latch(end);
+        histogram!(LATCH_WAIT, "quorum" => self.quorum(), "outcome" => outcome).record(waited);
+    }
+
+    fn saw_other_count(&self) {
+        counter!(OTHER_COUNTS, "quorum" => self.quorum()).increment(1);
     }
 
     fn call_began(&self) {

@@ -3,8 +3,8 @@
 use ::metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 
 use super::{
-    ABANDONED, ATTEMPTS, CONNECTIONS, HOLD, LEASES, LOSSES, MARGIN, QUARANTINED, RECONNECTS, RENEWAL,
-    RENEWALS, UNDELIVERED, VOTES, WAIT, WAITING,
+    ABANDONED, ARRIVALS, ATTEMPTS, CONNECTIONS, HOLD, LATCH_WAIT, LEASES, LOSSES, MARGIN, OTHER_COUNTS,
+    QUARANTINED, RECONNECTS, RENEWAL, RENEWALS, UNDELIVERED, VOTES, WAIT, WAITING,
 };
 
 /// Something that is measured.
@@ -83,6 +83,24 @@ pub(super) const ALL: &[Metric] = &[
     ),
     metric(LOSSES, Kind::Counter, &["quorum", "reason"], "leases that were lost, by reason"),
     metric(ABANDONED, Kind::Counter, &["quorum"], "leases whose last guard was dropped, and not unlocked"),
+    metric(
+        OTHER_COUNTS,
+        Kind::Counter,
+        &["quorum"],
+        "sightings of a semaphore's slot that is in use beyond the number of permits here",
+    ),
+    metric(
+        ARRIVALS,
+        Kind::Counter,
+        &["quorum"],
+        "arrivals at latches that a quorum keeps, repeated ones too",
+    ),
+    metric(
+        LATCH_WAIT,
+        Kind::Seconds,
+        &["quorum", "outcome"],
+        "seconds from a call that waits for a latch to its end",
+    ),
     metric(
         QUARANTINED,
         Kind::Gauge,

@@ -72,6 +72,15 @@ pub const LOSSES: &str = "redquorum_losses_total";
 /// Leases whose last guard was dropped, and not unlocked.
 pub const ABANDONED: &str = "redquorum_abandoned_total";
 
+/// Sightings of a semaphore's slot that is in use beyond the number of permits here.
+pub const OTHER_COUNTS: &str = "redquorum_other_permit_counts_total";
+
+/// Arrivals at latches that a quorum keeps, repeated ones too.
+pub const ARRIVALS: &str = "redquorum_latch_arrivals_total";
+
+/// Seconds from a call that waits for a latch to its end, by how it ended.
+pub const LATCH_WAIT: &str = "redquorum_latch_wait_seconds";
+
 /// Whether a node is in quarantine, by its last word on that.
 pub const QUARANTINED: &str = "redquorum_node_quarantined";
 

@@ -69,6 +69,11 @@ pub(crate) fn slot(semaphore: &Resource, index: usize) -> Resource {
     Resource::internal(name)
 }
 
+/// Whether it is a slot of a semaphore.
+pub(crate) fn is_slot(resource: &Resource) -> bool {
+    resource.as_bytes().starts_with(SLOT.as_bytes())
+}
+
 /// Another slot of the semaphore that one is of; itself if it is of none.
 #[cfg(test)]
 pub(crate) fn sibling(slot: &Resource, index: usize) -> Resource {

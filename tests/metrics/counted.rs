@@ -5,7 +5,10 @@ use std::time::Duration;
 use redquorum::{
     LockOptions, MemoryCluster, Owner, Quorum,
     error::LossReason,
-    metrics::{ABANDONED, ATTEMPTS, HOLD, LEASES, LOSSES, MARGIN, RENEWAL, RENEWALS, VOTES, WAIT, WAITING},
+    metrics::{
+        ABANDONED, ARRIVALS, ATTEMPTS, HOLD, LATCH_WAIT, LEASES, LOSSES, MARGIN, OTHER_COUNTS, RENEWAL,
+        RENEWALS, VOTES, WAIT, WAITING,
+    },
 };
 use tokio::{runtime::Builder, time::sleep};
 
@@ -65,6 +68,52 @@ fn what_is_read_is_counted_apart_and_what_tasks_share_as_one_lease() {
             assert_eq!(figures.sum(&count(HOLD), &[("mode", mode), ("end", "unlocked")]), 1.0, "{mode}");
             assert_eq!(leases(mode), 0.0);
         }
+    });
+}
+
+#[test]
+fn permits_are_counted_apart_from_leases_and_so_are_latches() {
+    measure(async |figures| {
+        let cluster = MemoryCluster::new(3);
+        let quorum = client(&cluster);
+        let leases = |mode| figures.sum(LEASES, &[("mode", mode)]);
+        let lock = quorum.red_lock("gpu").lock().await.unwrap();
+        let gpus = quorum.semaphore("gpu", 2);
+        let permits = [gpus.acquire().await.unwrap(), gpus.acquire().await.unwrap()];
+        assert_eq!((leases("permit"), leases("exclusive")), (2.0, 1.0));
+        assert!(gpus.try_acquire().await.unwrap().is_none());
+        drop((lock, permits));
+        let permit = [("mode", "permit"), ("outcome", "acquired")];
+        assert_eq!(figures.sum(&count(WAIT), &permit), 2.0);
+        assert_eq!(figures.sum(&count(WAIT), &[("mode", "permit"), ("outcome", "held")]), 1.0);
+        assert_eq!(figures.sum(&count(HOLD), &[("mode", "permit"), ("end", "dropped")]), 2.0);
+        assert_eq!((leases("permit"), leases("exclusive")), (0.0, 0.0));
+
+        let latch = quorum.latch("warm", 2);
+        latch.arrive().await.unwrap();
+        latch.wait_for(Duration::from_secs(3)).await.unwrap_err();
+        quorum.latch("warm", 2).arrive().await.unwrap();
+        latch.wait().await.unwrap();
+        assert_eq!(figures.sum(ARRIVALS, &[]), 2.0);
+        for outcome in ["open", "timed_out"] {
+            assert_eq!(figures.sum(&count(LATCH_WAIT), &[("outcome", outcome)]), 1.0, "{outcome}");
+        }
+        assert_eq!(figures.sum(&format!("{LATCH_WAIT}_sum"), &[("outcome", "timed_out")]), 3.0);
+    });
+}
+
+#[test]
+fn that_others_count_more_permits_is_counted() {
+    measure(async |figures| {
+        let cluster = MemoryCluster::new(3);
+        let (few, many) = (client(&cluster).semaphore("s", 1), client(&cluster).semaphore("s", 2));
+        let held = [many.acquire().await.unwrap(), many.acquire().await.unwrap()];
+        assert_eq!(figures.sum(OTHER_COUNTS, &[]), 0.0);
+        for seen in [1.0, 2.0] {
+            assert!(few.try_acquire().await.unwrap().is_none());
+            assert_eq!(figures.sum(OTHER_COUNTS, &[]), seen);
+        }
+        drop(held);
     });
 }
 

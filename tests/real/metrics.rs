@@ -83,6 +83,9 @@ fn a_run_tells_what_is_documented_and_nothing_else() {
         drop(quorum.red_lock("lock:dropped").lock().await.unwrap());
         let lost = quorum.red_lock("lock:lost").ttl(Duration::from_millis(200)).without_renewal();
         drop(lost.lock().await.unwrap().lost().await);
+        let latch = quorum.latch("open", 1);
+        latch.arrive().await.unwrap();
+        latch.wait().await.unwrap();
         quorum.shutdown().await;
 
         let told = figures.told();

@@ -8,7 +8,8 @@ use futures::future::try_join_all;
 use redquorum::Quorum;
 
 use crate::{
-    app::App, changes::Changes, duration, exit::Exit, failure::Failure, lock_view::LockView, stopwatch,
+    app::App, changes::Changes, counted::counted, duration, exit::Exit, failure::Failure,
+    lock_view::LockView, name, stopwatch,
 };
 
 /// So many slots are asked about at once.
@@ -66,9 +67,23 @@ impl Inspect {
                 }
                 from += AT_ONCE;
             }
+            self.tell_others_count(quorum, app).await;
             Ok(Exit::Success)
         })
         .await
+    }
+
+    /// Says that others count more permits, if a quorum of nodes that vote knows it.
+    async fn tell_others_count(&self, quorum: &Quorum, app: &App) {
+        let Some(permits) = self.permits else { return };
+        let semaphore = quorum.semaphore(self.name.as_bytes(), permits);
+        if let Ok([slots @ .., last]) = semaphore.in_use_beyond().await.as_deref() {
+            let (name, count) = (name::shown(&self.name), counted(slots.len() + 1, "slot"));
+            app.messages.notice(&format!(
+                "{count} of {name} in use beyond these, up to slot {last}: others count more than {}",
+                counted(permits as usize, "permit")
+            ));
+        }
     }
 
     /// How many there are to look at: a lock is one.

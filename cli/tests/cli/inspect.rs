@@ -303,3 +303,21 @@ async fn a_yes_is_about_the_holder_that_was_shown() {
     assert!(said.contains("nothing was unlocked") && said.contains(&other.owner().to_string()), "{said}");
     other.renew().await.unwrap();
 }
+
+#[tokio::test]
+async fn slots_that_are_in_use_beyond_those_shown_are_told() {
+    let cluster = Cluster::start(3).await;
+    let quorum = client(&cluster).await;
+    let gpus = quorum.semaphore("gpu", 4);
+    let _permits = futures::future::join_all((0..4).map(|_| gpus.acquire())).await;
+    for (permits, told) in [
+        ("4", ""),
+        (
+            "2",
+            "redquorum: 2 slots of gpu in use beyond these, up to slot 3: others count more than 2 permits\n",
+        ),
+    ] {
+        let shown = output(plainly(&cluster, ["inspect", "gpu", "-n", permits])).await;
+        assert_eq!((code(&shown), &*stderr(&shown)), (0, told));
+    }
+}
