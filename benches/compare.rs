@@ -16,6 +16,7 @@
 
 mod compare {
     pub(crate) mod contestant;
+    pub(crate) mod distance;
     pub(crate) mod floor;
     pub(crate) mod plot;
     pub(crate) mod recording;

@@ -12,6 +12,7 @@ mod handoff;
 mod line;
 mod readers;
 mod scale;
+mod semaphore;
 mod throughput;
 mod uncontended;
 mod waiters;
@@ -29,6 +30,7 @@ pub(crate) enum Scenario {
     Contended,
     Line,
     Readers,
+    Semaphore,
     Frozen,
     Faults,
     Waiters,
@@ -49,13 +51,14 @@ impl Effort {
 }
 
 impl Scenario {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Uncontended,
         Self::Throughput,
         Self::Handoff,
         Self::Contended,
         Self::Line,
         Self::Readers,
+        Self::Semaphore,
         Self::Frozen,
         Self::Watchdog,
         Self::Scale,
@@ -77,6 +80,7 @@ impl Scenario {
             Self::Contended => contended::run(effort).await,
             Self::Line => line::run(effort).await,
             Self::Readers => readers::run(effort).await,
+            Self::Semaphore => semaphore::run(effort).await,
             Self::Frozen => frozen::run(effort).await,
             Self::Faults => faults::run(effort).await,
             Self::Waiters => waiters::run(effort).await,

@@ -113,6 +113,25 @@ impl Servers {
         }
         Ok(sum)
     }
+
+    /// The microseconds that each server has spent on calls of clients; what runs inside of a script is
+    /// in the time of that.
+    pub(crate) async fn spent(&self) -> Result<Vec<u64>, Problem> {
+        let mut spent = Vec::new();
+        for server in &self.servers {
+            let mut connection = server.connection().await?;
+            let info: String = redis::cmd("INFO").arg("commandstats").query_async(&mut connection).await?;
+            let of_clients = info.lines().filter(|line| {
+                ["evalsha", "subscribe", "unsubscribe"].iter().any(|command| {
+                    line.strip_prefix("cmdstat_").is_some_and(|rest| rest.starts_with(&format!("{command}:")))
+                })
+            });
+            let usec =
+                of_clients.filter_map(|line| line.split("usec=").nth(1)?.split(',').next()?.parse().ok());
+            spent.push(usec.sum::<u64>());
+        }
+        Ok(spent)
+    }
 }
 
 /// The calls in a line such as `cmdstat_evalsha:calls=4,usec=..`, if it is of one of these

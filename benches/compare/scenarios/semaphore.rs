@@ -1,0 +1,192 @@
+//! Permits: what one costs beside a lock, how many are in use where all are wanted, and what a
+//! newcomer costs where all are.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::{Duration, Instant},
+};
+
+use futures::future::try_join_all;
+use rand::RngExt;
+use redquorum::{Quorum, Semaphore};
+use tokio::time::sleep;
+
+use super::{Effort, NODES};
+use crate::{
+    Problem,
+    compare::{
+        distance::Distance,
+        sample::{Sample, micros},
+        section::Section,
+        servers::Servers,
+        verdict::{Target, Verdict},
+    },
+};
+
+/// How far away all nodes are, one way: so the machine is not what limits many clients, and timers are
+/// fine enough.
+const WAY: Duration = Duration::from_millis(3);
+
+/// Round trips that a permit is held for.
+const HELD: u32 = 10;
+
+/// What may be wrong with the first node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    None,
+    Frozen,
+    /// Ten milliseconds slower, there and back.
+    Far,
+}
+
+pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
+    let columns = ["in_use", "rounds", "commands"];
+    let mut section = Section::new("semaphore", "permits of 5 nodes, 6 ms away: in use, waited for", columns);
+    let (permit, lock) = pairs(effort).await?;
+    let ratio = permit.ratio_to(&lock);
+    section.verdict(Verdict::of_ratio("try_acquire + unlock / lock + unlock", ratio, Target::AtMost(1.3)));
+    // At rest ten times as long as it takes to get one: 57 % of what is held.
+    let some = used(10, 12, HELD, Fault::None, effort).await?;
+    section.row("10 of 12, some free", some);
+    section.verdict(Verdict::of("some free, median rounds per grant", some[1], Target::AtMost(1.5)));
+    for permits in [4, 10] {
+        for clients in [permits * 3 / 2, permits * 10] {
+            for fault in [Fault::None, Fault::Frozen, Fault::Far] {
+                let figures = used(permits, clients as usize, 0, fault, effort).await?;
+                let what = format!("{permits} of {clients}, {fault:?}").to_lowercase();
+                section.row(&*what, figures);
+                section.verdict(Verdict::of(format!("{what}, in use"), figures[0], Target::AtLeast(0.8)));
+            }
+        }
+    }
+    let (newcomer, waiting) = full().await?;
+    section.verdict(Verdict::of("1,024 full, us of a node for a newcomer", newcomer, Target::AtMost(1000.0)));
+    section.verdict(Verdict::of("1,024 full, us per waiting second, 5 nodes", waiting, None));
+    Ok(section)
+}
+
+/// Microseconds of a permit and of a lock, by turns.
+async fn pairs(effort: Effort) -> Result<(Sample, Sample), Problem> {
+    let servers = Servers::start(NODES).await?;
+    let quorum = servers.ours().await?;
+    let (semaphore, lock) = (quorum.semaphore("s", 10), quorum.red_lock("r"));
+    let (mut permits, mut locks) = <(Sample, Sample)>::default();
+    for _ in 0..effort.pick(21, 61) {
+        let mut each = <(Sample, Sample)>::default();
+        for _ in 0..effort.pick(80, 300) {
+            let begin = Instant::now();
+            let permit = semaphore.try_acquire().await?.ok_or("a permit is free")?;
+            permit.unlock().await?;
+            each.0.push(micros(begin.elapsed()));
+            let begin = Instant::now();
+            lock.lock().await?.unlock().await?;
+            each.1.push(micros(begin.elapsed()));
+        }
+        permits.push(each.0.median());
+        locks.push(each.1.median());
+    }
+    Ok((permits, locks))
+}
+
+/// The share of the permits that is in use, how many round trips a grant takes, and how many commands.
+/// Clients rest for so many round trips on average.
+async fn used(
+    permits: u32,
+    clients: usize,
+    rest: u32,
+    fault: Fault,
+    effort: Effort,
+) -> Result<[f64; 3], Problem> {
+    let servers = Servers::start(NODES).await?;
+    let mut ways = [WAY; NODES];
+    ways[0] += if fault == Fault::Far { Duration::from_millis(5) } else { Duration::ZERO };
+    let distance = Distance::of(&servers.urls(), &ways).await?;
+    let connect = || Quorum::builder().nodes(distance.urls.clone()).admit_new_nodes().connect();
+    let quorums: Vec<Quorum> = try_join_all((0..clients).map(|_| connect())).await?;
+    let lock = quorums[0].red_lock("r");
+    let mut trips = Sample::default();
+    for _ in 0..20 {
+        let begin = Instant::now();
+        let guard = lock.lock().await?;
+        trips.push(begin.elapsed().as_secs_f64());
+        guard.unlock().await?;
+    }
+    let trip = Duration::from_secs_f64(trips.median());
+    if fault == Fault::Frozen {
+        servers.all().first().ok_or("there is a server")?.freeze()?;
+    }
+    let lasts = effort.pick(Duration::from_secs(2), Duration::from_secs(8));
+    // What a client learns of a silent node, it learns before it counts.
+    let from = Instant::now() + Duration::from_secs(1);
+    let (held, plan) = (AtomicU64::new(0), Plan { from, until: from + lasts, trip, rest });
+    let before = if fault == Fault::Frozen { 0 } else { servers.calls(&["evalsha"]).await? };
+    let work = quorums.iter().map(|quorum| again_and_again(quorum.semaphore("s", permits), plan, &held));
+    let waited: Vec<Sample> = try_join_all(work).await?;
+    let sent =
+        if fault == Fault::Frozen { f64::NAN } else { (servers.calls(&["evalsha"]).await? - before) as f64 };
+    servers.all().first().ok_or("there is a server")?.thaw()?;
+    let mut rounds = Sample::default();
+    waited.iter().for_each(|waited| rounds.extend(waited));
+    let in_use = held.into_inner() as f64 / 1e6 / (f64::from(permits) * lasts.as_secs_f64());
+    let share = lasts.as_secs_f64() / (lasts.as_secs_f64() + 1.0);
+    let grants = in_use * f64::from(permits) * lasts.as_secs_f64() / (f64::from(HELD) * trip.as_secs_f64());
+    Ok([in_use, rounds.median(), sent * share / grants])
+}
+
+/// What each client does.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    from: Instant,
+    until: Instant,
+    trip: Duration,
+    rest: u32,
+}
+
+/// How many round trips each permit was waited for. What was held within the time is added up, in
+/// microseconds.
+async fn again_and_again(semaphore: Semaphore, plan: Plan, held: &AtomicU64) -> Result<Sample, Problem> {
+    let Plan { from, until, trip, rest } = plan;
+    let mut rounds = Sample::default();
+    while Instant::now() < until {
+        if rest > 0 {
+            let drawn: f64 = rand::rng().random();
+            sleep(trip.mul_f64(-(1.0 - drawn).ln() * f64::from(rest))).await;
+        }
+        let begin = Instant::now();
+        let permit = semaphore.acquire().await?;
+        let granted = Instant::now();
+        rounds.push(granted.duration_since(begin).as_secs_f64() / trip.as_secs_f64());
+        sleep(trip * HELD).await;
+        let end = Instant::now().min(until);
+        let within = end.saturating_duration_since(granted.max(from));
+        held.fetch_add(u64::try_from(within.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        permit.unlock().await?;
+    }
+    Ok(rounds)
+}
+
+/// Microseconds of the busiest node for a newcomer at a full semaphore of 1,024, and of all nodes for a
+/// second in which it waits.
+async fn full() -> Result<(f64, f64), Problem> {
+    const LOOKS: u32 = 25;
+    const WAITS: Duration = Duration::from_secs(4);
+    let servers = Servers::start(NODES).await?;
+    let (one, other) = (servers.ours().await?, servers.ours().await?);
+    let semaphore = one.semaphore("s", 1024);
+    let _permits = try_join_all((0..1024).map(|_| semaphore.acquire())).await?;
+    let theirs = other.semaphore("s", 1024);
+    let mut newcomer = Sample::default();
+    let most = |spent: Vec<u64>| spent.into_iter().max().unwrap_or_default() as f64;
+    for _ in 0..LOOKS {
+        let before = servers.spent().await?;
+        drop(theirs.try_acquire_for(Duration::from_millis(200)).await);
+        let after = servers.spent().await?;
+        newcomer.push(most(after.iter().zip(before).map(|(after, before)| after - before).collect()));
+    }
+    let mut waiting = Box::pin(theirs.acquire());
+    drop(tokio::time::timeout(Duration::from_millis(200), &mut waiting).await);
+    let before: u64 = servers.spent().await?.iter().sum();
+    drop(tokio::time::timeout(WAITS, &mut waiting).await);
+    let spent = servers.spent().await?.iter().sum::<u64>() - before;
+    Ok((newcomer.median(), spent as f64 / WAITS.as_secs_f64()))
+}
