@@ -49,6 +49,8 @@ pub(crate) enum Mutation {
     LetNobodyFirst,
     /// Nodes that have not answered are not told of the rollback.
     RollbackSkipsSilent,
+    /// What an attempt has that was lost is not given back.
+    LoserKeeps,
     /// A loss is announced by the renewal, not by a timer of its own.
     LossFedByRenewal,
     /// An inner unlock takes one hold away, whatever is left, instead of saying how many are left:

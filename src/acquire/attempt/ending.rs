@@ -34,7 +34,8 @@ impl AttemptPerformer<'_> {
         let leaving = unlock(Tombstone::IfMissing);
         let clean = unlock(Tombstone::Never);
         let mut nodes = NodeSet::EMPTY;
-        for (node, has_answered) in self.attempt.to_roll_back() {
+        let keeps = mutation::is_on(Mutation::LoserKeeps);
+        for (node, has_answered) in self.attempt.to_roll_back().filter(|_| !keeps) {
             if let Some(to) = self.environment.nodes.get(node) {
                 let request = if may_land_yet(has_answered) { &leaving } else { &clean };
                 drop(to.call(request.clone()));
