@@ -78,7 +78,7 @@ impl Inspect {
         let Some(permits) = self.permits else { return };
         let semaphore = quorum.semaphore(self.name.as_bytes(), permits);
         if let Ok([slots @ .., last]) = semaphore.in_use_beyond().await.as_deref() {
-            let (name, count) = (name::shown(&self.name), counted(slots.len() + 1, "slot"));
+            let (name, count) = (name::shown(self.name.as_bytes()), counted(slots.len() + 1, "slot"));
             app.messages.notice(&format!(
                 "{count} of {name} in use beyond these, up to slot {last}: others count more than {}",
                 counted(permits as usize, "permit")

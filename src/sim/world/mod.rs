@@ -50,6 +50,7 @@ mod recorder;
 mod server;
 mod sleep;
 mod stores;
+mod subscribers;
 mod teardown;
 
 pub(crate) use self::{

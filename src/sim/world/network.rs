@@ -1,7 +1,7 @@
 //! Connections, and what becomes of the messages on them.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque, btree_map::Entry},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     hash::Hash,
     task::Waker,
 };
@@ -11,6 +11,7 @@ use super::{
     event::WorldEvent,
     message::{Delivery, Inbound, Outbound, Payload},
     server::Readiness,
+    subscribers::Subscribers,
     teardown::Teardown,
 };
 use crate::{
@@ -48,8 +49,7 @@ pub(crate) struct Network {
     sent: BTreeMap<(usize, usize, Direction), u32>,
     /// Until when nothing gets through.
     pub(super) cut_until: BTreeMap<(usize, usize, Direction), u64>,
-    /// The connections that have subscribed to a topic of a node; some may be over.
-    subscribers: BTreeMap<(usize, Resource), BTreeSet<usize>>,
+    subscribers: Subscribers,
     /// How many messages are on their way.
     pub(super) under_way: u64,
 }
@@ -65,13 +65,11 @@ impl Network {
             verdicts,
             sent: BTreeMap::new(),
             cut_until: BTreeMap::new(),
-            subscribers: BTreeMap::new(),
+            subscribers: Subscribers::default(),
             under_way: 0,
         }
     }
-}
 
-impl Network {
     /// The connections to this incarnation of a node on which a topic is heard.
     fn heard<'a>(
         &'a self,
@@ -80,8 +78,7 @@ impl Network {
         epoch: u64,
         topic: &'a Resource,
     ) -> impl Iterator<Item = usize> + 'a {
-        let subscribed = self.subscribers.get(&(node, topic.clone())).into_iter().flatten().copied();
-        subscribed.filter(move |number| {
+        self.subscribers.of(node, topic).filter(move |number| {
             connections.get(*number).is_some_and(|connection| connection.hears(node, epoch, topic))
         })
     }
@@ -291,17 +288,12 @@ impl WorldState {
             }
             Outbound::Subscribe(resource) => {
                 connection.subscriptions.insert(resource.clone());
-                self.network.subscribers.entry((node, resource.clone())).or_default().insert(number);
+                self.network.subscribers.insert(number, node, &resource);
                 Inbound::Subscribed(resource)
             }
             Outbound::Unsubscribe(resource) => {
                 connection.subscriptions.remove(&resource);
-                if let Entry::Occupied(mut subscribed) = self.network.subscribers.entry((node, resource)) {
-                    subscribed.get_mut().remove(&number);
-                    if subscribed.get().is_empty() {
-                        subscribed.remove();
-                    }
-                }
+                self.network.subscribers.remove(number, node, &resource);
                 return;
             }
         };
