@@ -126,9 +126,9 @@ impl Servers {
                     line.strip_prefix("cmdstat_").is_some_and(|rest| rest.starts_with(&format!("{command}:")))
                 })
             });
-            let usec =
-                of_clients.filter_map(|line| line.split("usec=").nth(1)?.split(',').next()?.parse().ok());
-            spent.push(usec.sum::<u64>());
+            let usec = of_clients
+                .filter_map(|line| line.split("usec=").nth(1)?.split(',').next()?.parse::<u64>().ok());
+            spent.push(usec.sum());
         }
         Ok(spent)
     }

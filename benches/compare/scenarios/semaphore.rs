@@ -60,7 +60,11 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
         }
     }
     let (newcomer, waiting) = full().await?;
-    section.verdict(Verdict::of("1,024 full, us of a node for a newcomer", newcomer, Target::AtMost(1000.0)));
+    section.verdict(Verdict::of(
+        "1,024 full, us of the busiest node, newcomer",
+        newcomer,
+        Target::AtMost(1000.0),
+    ));
     section.verdict(Verdict::of("1,024 full, us per waiting second, 5 nodes", waiting, None));
     Ok(section)
 }
@@ -179,8 +183,12 @@ async fn full() -> Result<(f64, f64), Problem> {
     let most = |spent: Vec<u64>| spent.into_iter().max().unwrap_or_default() as f64;
     for _ in 0..LOOKS {
         let before = servers.spent().await?;
-        drop(theirs.try_acquire_for(Duration::from_millis(200)).await);
+        // Until it waits: what it takes to leave is the end of its wait.
+        let mut waiting = Box::pin(theirs.acquire());
+        drop(tokio::time::timeout(Duration::from_millis(200), &mut waiting).await);
         let after = servers.spent().await?;
+        drop(waiting);
+        sleep(Duration::from_millis(20)).await;
         newcomer.push(most(after.iter().zip(before).map(|(after, before)| after - before).collect()));
     }
     let mut waiting = Box::pin(theirs.acquire());
