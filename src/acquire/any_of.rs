@@ -193,12 +193,7 @@ impl AnyOf {
         } else {
             (electorate.nodes() + 1 - electorate.needed(), TRIED_ONCE)
         };
-        let drawn = others(drawn);
-        let look = if waits {
-            self.ask_vacant(drawn, nodes, waits)
-        } else {
-            self.ask_vacant_by_shares(&drawn, nodes, waits)
-        };
+        let look = self.ask_vacant(others(drawn), nodes, waits);
         if !skips_first && let Some(acquired) = self.attempt(first).await? {
             return Ok(Some(acquired));
         }
