@@ -1,7 +1,7 @@
 //! The faults of the schedule, as they come.
 
 use super::{WorldState, event::WorldEvent, server::Server, teardown::Teardown};
-use crate::sim::{Direction, Fault, Memory, clock::micros};
+use crate::sim::{Direction, Fault, Memory, Schedule, clock::micros};
 
 impl WorldState {
     /// Puts all faults of the schedule in the queue.
@@ -106,5 +106,18 @@ impl WorldState {
         if let Some(server) = self.servers.get_mut(node) {
             change(server);
         }
+    }
+}
+
+impl Schedule {
+    /// How much longer messages to and from a node take at present.
+    pub(super) fn distance(&self, node: usize, now: u64) -> u64 {
+        let faults =
+            self.faults.iter().filter(|timed| micros(timed.at) <= now && now < micros(timed.until()));
+        let by = faults.map(|timed| match timed.fault {
+            Fault::Far { node: of, by, .. } if of == node => micros(by),
+            _ => 0,
+        });
+        by.fold(0, u64::saturating_add)
     }
 }

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     node::{Operation, QuorumParameters, names},
     sim::{
-        Direction, Fault, Schedule, Verdict,
+        Direction, Schedule, Verdict,
         clock::micros,
         rng::{Purpose, hash_of, part},
     },
@@ -126,7 +126,8 @@ impl WorldState {
         let index = *sent;
         *sent += 1;
         self.messages += 1;
-        let latency = self.latency(client, node, direction, index).saturating_add(self.distance(node, now));
+        let latency =
+            self.latency(client, node, direction, index).saturating_add(self.schedule.distance(node, now));
         let verdict = self.network.verdicts.get(&(client, node, direction, index)).copied();
         let cut_until = self.network.cut_until.get(&(client, node, direction)).copied().unwrap_or(0);
         let mut at = now.max(cut_until).saturating_add(latency);
@@ -309,20 +310,6 @@ impl WorldState {
         for number in subscribed {
             self.send(number, Payload::Inbound(Inbound::Released(channel.clone())));
         }
-    }
-
-    /// How much longer messages to and from a node take at present.
-    fn distance(&self, node: usize, now: u64) -> u64 {
-        let faults = self
-            .schedule
-            .faults
-            .iter()
-            .filter(|timed| micros(timed.at) <= now && now < micros(timed.until()));
-        let by = faults.map(|timed| match timed.fault {
-            Fault::Far { node: of, by, .. } if of == node => micros(by),
-            _ => 0,
-        });
-        by.fold(0, u64::saturating_add)
     }
 
     fn latency(&self, client: usize, node: usize, direction: Direction, index: u32) -> u64 {
