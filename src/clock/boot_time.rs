@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[cfg(all(target_os = "linux", not(redquorum_portable)))]
-    /// Row S: monotonic, and a suspended machine's time counts too.
+    /// Monotonic, and a suspended machine's time counts too.
     #[test]
     fn the_kernel_calls_the_same_time_its_uptime() {
         use std::time::Duration;

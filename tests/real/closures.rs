@@ -1,4 +1,4 @@
-//! Row Q: a closure under a lock. What it returns and what became of its unlock are two things.
+//! A closure under a lock. What it returns and what became of its unlock are two things.
 
 use std::{
     sync::{
@@ -27,7 +27,7 @@ impl Drop for Witness {
     }
 }
 
-/// Row Q: the value comes back with the report of the nodes.
+/// The value comes back with the report of the nodes.
 #[tokio::test]
 async fn the_value_of_a_closure_comes_back_and_the_resource_is_free() {
     let cluster = Cluster::start(3).await;
@@ -45,7 +45,7 @@ async fn the_value_of_a_closure_comes_back_and_the_resource_is_free() {
     have_holds(cluster.servers(), "r", 0).await;
 }
 
-/// Row Q: an unlock that nobody confirms does not cost the value, and is not kept quiet either.
+/// An unlock that nobody confirms does not cost the value, and is not kept quiet either.
 #[tokio::test]
 async fn the_value_of_a_closure_comes_back_though_no_server_confirms_its_unlock() {
     let cluster = Cluster::start(3).await;
@@ -67,7 +67,7 @@ async fn the_value_of_a_closure_comes_back_though_no_server_confirms_its_unlock(
     have_holds(cluster.servers(), "r", 0).await;
 }
 
-/// Row Q: that the lease was over when the closure returned is said of the unlock, not instead of
+/// That the lease was over when the closure returned is said of the unlock, not instead of
 /// the value.
 #[tokio::test]
 async fn the_value_of_a_closure_that_saw_its_lease_end_comes_back_with_the_loss_beside_it() {

@@ -79,7 +79,7 @@ async fn a_group_of_which_another_holds_one_resource_is_refused_and_nothing_of_i
     nothing_left(cluster.servers(), &["a", "c"]).await;
 }
 
-/// Row V: when one of several resources is gone, its siblings are unlocked all the same, each on
+/// When one of several resources is gone, its siblings are unlocked all the same, each on
 /// every node that has it.
 #[tokio::test]
 async fn unlocking_a_group_frees_every_resource_that_is_still_ours_when_others_are_gone() {
@@ -105,7 +105,7 @@ async fn unlocking_a_group_frees_every_resource_that_is_still_ours_when_others_a
     nothing_left(cluster.servers(), &GROUP).await;
 }
 
-/// Row AB: what somebody else holds by now is never extended by the renewal of a group it was once
+/// What somebody else holds by now is never extended by the renewal of a group it was once
 /// part of.
 #[tokio::test]
 async fn a_group_never_extends_what_another_holds_by_now_and_is_lost_with_it() {
@@ -142,7 +142,7 @@ async fn a_group_never_extends_what_another_holds_by_now_and_is_lost_with_it() {
     }
 }
 
-/// Row AB, where it costs nothing: what another holds on a minority is not extended, and the group
+/// Where it costs nothing: what another holds on a minority is not extended, and the group
 /// goes on without that node.
 #[tokio::test]
 async fn a_group_goes_on_without_a_minority_where_another_holds_part_of_it() {

@@ -16,7 +16,7 @@ use super::servers::{
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// Row R: the view is the quorum's, and every node's answer stands behind it.
+/// The view is the quorum's, and every node's answer stands behind it.
 #[tokio::test]
 async fn inspection_tells_the_owner_the_holds_and_the_remaining_ttl_with_every_nodes_answer() {
     let cluster = Cluster::start(3).await;
@@ -51,7 +51,7 @@ async fn inspection_tells_the_owner_the_holds_and_the_remaining_ttl_with_every_n
     assert_eq!(cluster.server(0).keys().await, keys, "asking changes nothing");
 }
 
-/// Row R: a node that is dead or hangs is reported as silent, and changes nothing beside.
+/// A node that is dead or hangs is reported as silent, and changes nothing beside.
 #[tokio::test]
 async fn inspection_says_the_same_with_a_minority_silent() {
     let cluster = Cluster::start(3).await;
@@ -74,7 +74,7 @@ async fn inspection_says_the_same_with_a_minority_silent() {
     assert_eq!(inspect(&quorum).await.state(), LockState::Free);
 }
 
-/// Row R: where no quorum can be asked there is an error with every node's answer, and never a
+/// Where no quorum can be asked there is an error with every node's answer, and never a
 /// resource that is free.
 #[tokio::test]
 async fn inspection_without_a_quorum_is_an_error_and_never_free() {
@@ -95,7 +95,7 @@ async fn inspection_without_a_quorum_is_an_error_and_never_free() {
     drop(guard);
 }
 
-/// Row R: votes of contenders are no lock; silent nodes that decide are no answer; keys of another
+/// Votes of contenders are no lock; silent nodes that decide are no answer; keys of another
 /// kind are no vote.
 #[tokio::test]
 async fn inspection_tells_free_held_and_unclear_apart() {

@@ -50,7 +50,7 @@ async fn guards_of_an_owner_may_go_in_any_order_and_the_last_one_unlocks() {
     }
 }
 
-/// Row X: when a re-entry fails, what is taken back is the new hold alone.
+/// When a re-entry fails, what is taken back is the new hold alone.
 #[tokio::test]
 async fn a_re_entry_that_found_no_quorum_leaves_the_hold_before_it_everywhere() {
     let cluster = Cluster::start(3).await;

@@ -65,7 +65,7 @@ async fn no_nodes_and_too_many_are_refused() {
     assert_eq!(many.to_string(), "65 nodes were given: at most 64 make a quorum");
 }
 
-/// Row W: one address has one vote, however it is written.
+/// One address has one vote, however it is written.
 #[tokio::test]
 async fn one_address_given_twice_is_refused() {
     let ways = [

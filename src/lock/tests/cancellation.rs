@@ -88,7 +88,7 @@ async fn drop_after(polls: usize, name: &str, call: Call) -> bool {
     is_over
 }
 
-/// Row M: at every single poll of every call.
+/// At every single poll of every call.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_left_on_any_node_wherever_a_public_future_is_dropped() {
     for (name, call) in CALLS {

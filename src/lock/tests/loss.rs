@@ -39,7 +39,7 @@ async fn a_lease_with_a_fixed_ttl_is_never_renewed_and_ends_on_time() {
     assert_eq!(lost.reason, LossReason::Expired);
 }
 
-/// Row AF: nothing is sent for a lease whose guard is dropped.
+/// Nothing is sent for a lease whose guard is dropped.
 #[tokio::test(start_paused = true)]
 async fn a_renewed_lease_outlives_many_ttls_and_stops_being_renewed_with_its_guard() {
     let cluster = MemoryCluster::new(5);
@@ -60,7 +60,7 @@ async fn a_renewed_lease_outlives_many_ttls_and_stops_being_renewed_with_its_gua
     }
 }
 
-/// Row C: the end of a lease has a timer of its own, which a renewal task that died cannot take
+/// The end of a lease has a timer of its own, which a renewal task that died cannot take
 /// along.
 #[tokio::test(start_paused = true)]
 async fn loss_is_announced_by_the_deadline_even_if_the_watchdog_is_gone() {
@@ -73,7 +73,7 @@ async fn loss_is_announced_by_the_deadline_even_if_the_watchdog_is_gone() {
     assert!(start.elapsed() <= WINDOW, "{:?}", start.elapsed());
 }
 
-/// Row H: renewals that hang are no reason to be told late.
+/// Renewals that hang are no reason to be told late.
 #[tokio::test(start_paused = true)]
 async fn loss_is_announced_by_the_deadline_when_every_node_hangs() {
     let cluster = MemoryCluster::new(5);
@@ -87,7 +87,7 @@ async fn loss_is_announced_by_the_deadline_when_every_node_hangs() {
     assert_eq!(locked_nodes(&cluster), NONE, "what was lost is unlocked, behind the renewals");
 }
 
-/// Row F: a renewal that fails deletes nothing.
+/// A renewal that fails deletes nothing.
 #[tokio::test(start_paused = true)]
 async fn a_failed_renewal_leaves_the_lease_as_it_is_and_is_tried_again() {
     let cluster = MemoryCluster::new(5);
@@ -116,7 +116,7 @@ async fn a_minority_that_hangs_or_fails_never_costs_the_lease() {
     assert!(votes.iter().any(|(_, vote)| *vote == Vote::Unknown(NodeError::OutOfMemory)), "{votes}");
 }
 
-/// Row Y: a renewal heals nodes that lost the key.
+/// A renewal heals nodes that lost the key.
 #[tokio::test(start_paused = true)]
 async fn nodes_that_lost_the_key_get_it_back_by_renewal() {
     let cluster = MemoryCluster::new(5);

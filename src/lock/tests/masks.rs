@@ -82,7 +82,7 @@ async fn one_node_with_every_behaviour() {
     try_lock_under_every_mask_of(1).await;
 }
 
-/// Row I: with an even number of nodes, halves that vote against each other are decided at once
+/// With an even number of nodes, halves that vote against each other are decided at once
 /// too.
 #[tokio::test(start_paused = true)]
 async fn two_nodes_with_every_mixture_of_behaviours() {
@@ -94,7 +94,7 @@ async fn three_nodes_with_every_mixture_of_behaviours() {
     try_lock_under_every_mask_of(3).await;
 }
 
-/// Row I: with an even number of nodes, halves that vote against each other are decided at once
+/// With an even number of nodes, halves that vote against each other are decided at once
 /// too.
 #[tokio::test(start_paused = true)]
 async fn four_nodes_with_every_mixture_of_behaviours() {

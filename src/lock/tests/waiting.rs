@@ -29,7 +29,7 @@ async fn a_waiter_wakes_at_once_on_unlock() {
     assert_eq!(start.elapsed(), Duration::ZERO, "woken, not polling");
 }
 
-/// Row AD: a holder that ends without a notice delays nobody beyond its ttl.
+/// A holder that ends without a notice delays nobody beyond its ttl.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_whose_notices_are_lost_wakes_when_the_ttl_ends() {
     let cluster = MemoryCluster::new(5);
@@ -66,7 +66,7 @@ async fn tasks_of_one_client_get_their_turns_in_order_and_none_gets_the_token_of
     assert!(order.windows(2).all(|pair| pair[0].1 < pair[1].1), "{order:?}");
 }
 
-/// Row P: a wait ends at its deadline.
+/// A wait ends at its deadline.
 #[tokio::test(start_paused = true)]
 async fn try_lock_for_takes_as_long_as_it_was_given() {
     let cluster = MemoryCluster::new(3);
@@ -107,7 +107,7 @@ async fn lock_gives_up_when_no_quorum_could_be_asked_for_its_quorum_timeout() {
     }
 }
 
-/// Rows P and AC: no failure is fast enough to make a waiter spin; rounds keep the retry delay
+/// No failure is fast enough to make a waiter spin; rounds keep the retry delay
 /// between them.
 #[tokio::test(start_paused = true)]
 async fn nodes_that_fail_at_once_do_not_make_a_busy_loop() {

@@ -10,7 +10,7 @@ use super::{
     votes_of,
 };
 
-/// Row A: what is left of a ttl is never the difference of two times in the wrong order.
+/// What is left of a ttl is never the difference of two times in the wrong order.
 ///
 /// Replies are held back for shorter and longer than the whole ttl. If there is a lease at all, it
 /// ends within one window of the moment before the call.
@@ -43,7 +43,7 @@ async fn a_lease_whose_window_passed_while_nodes_stalled_is_never_returned_as_va
     }
 }
 
-/// Row G: the validity is looked at last, so votes that come after its end are worth nothing.
+/// The validity is looked at last, so votes that come after its end are worth nothing.
 ///
 /// The drift is large, so that the lease ends long before the keys do: what removes them is the
 /// rollback.
@@ -67,7 +67,7 @@ async fn a_lock_that_expired_while_it_was_being_taken_is_an_error_and_leaves_no_
     assert!(begin.elapsed() < ttl, "gone, but perhaps with the ttl");
 }
 
-/// Row J: nodes that are down are outvoted, from the connection to the unlock.
+/// Nodes that are down are outvoted, from the connection to the unlock.
 #[tokio::test]
 async fn a_minority_of_dead_nodes_changes_nothing() {
     let cluster = Cluster::start(5).await;
@@ -95,7 +95,7 @@ async fn a_minority_of_dead_nodes_changes_nothing() {
     }
 }
 
-/// Row J: and a majority of them is told, at once, without keys on the living.
+/// And a majority of them is told, at once, without keys on the living.
 #[tokio::test]
 async fn a_majority_of_dead_nodes_is_no_quorum_and_leaves_no_key_on_the_living() {
     let cluster = Cluster::start(3).await;

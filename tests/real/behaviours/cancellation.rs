@@ -8,7 +8,7 @@ use super::{
     NODE_METADATA, SOON, TTL, builder, builder_behind, client, connections, is_locked, on_all_nodes, proxies,
 };
 
-/// Row M: dropped wherever it waits (for votes, for their confirmation, for others to unlock), an
+/// Dropped wherever it waits (for votes, for their confirmation, for others to unlock), an
 /// acquisition takes back what it has asked for.
 ///
 /// A lock on another resource is the barrier: on each connection it comes behind the rollback.
@@ -54,7 +54,7 @@ async fn unlocked_or_held_by_nobody(cluster: &Cluster, step: i64) {
     }
 }
 
-/// Row M: dropped at any of its polls, `connect` leaves neither a connection nor a key of a lock.
+/// Dropped at any of its polls, `connect` leaves neither a connection nor a key of a lock.
 ///
 /// The servers answer late, so that it is dropped while it dials, in the handshake and while it
 /// asks. That a client can be made afterwards shows that the servers were well.
@@ -83,7 +83,7 @@ async fn dropping_connect_at_any_poll_leaves_no_connection_and_no_key() {
     no_connection_is_left(&cluster).await;
 }
 
-/// Row M: the same where servers take connections and say nothing.
+/// The same where servers take connections and say nothing.
 #[tokio::test]
 async fn dropping_connect_while_servers_hang_leaves_no_connection_and_no_key() {
     let cluster = Cluster::start(3).await;

@@ -10,7 +10,7 @@ use redquorum_tests::{Cluster, Direction, Proxy, eventually};
 
 use super::{TTL, client, hash, in_order, unlocked_everywhere, unlocked_on};
 
-/// Row W: a server that answers at two addresses would have two votes.
+/// A server that answers at two addresses would have two votes.
 #[tokio::test]
 async fn one_server_behind_two_addresses_is_refused_at_connect() {
     let cluster = Cluster::start(2).await;
@@ -31,7 +31,7 @@ async fn one_server_behind_two_addresses_is_refused_at_connect() {
     }
 }
 
-/// Row W: nor has an address a vote of its own that did not answer before the client went on.
+/// Nor has an address a vote of its own that did not answer before the client went on.
 #[tokio::test]
 async fn a_second_address_of_a_server_that_answers_late_is_not_used() {
     let cluster = Cluster::start(2).await;
@@ -50,7 +50,7 @@ async fn a_second_address_of_a_server_that_answers_late_is_not_used() {
     eventually(Duration::from_secs(20), "the second address is refused", is_refused).await;
 }
 
-/// Row W: the majority is one of the servers that are configured, however few are there when a
+/// The majority is one of the servers that are configured, however few are there when a
 /// client connects.
 #[tokio::test]
 async fn a_client_that_reaches_a_minority_of_its_servers_is_not_a_quorum_of_them() {
@@ -66,7 +66,7 @@ async fn a_client_that_reaches_a_minority_of_its_servers_is_not_a_quorum_of_them
     assert_eq!(votes.iter().filter(|(_, vote)| matches!(vote, Vote::Unknown(_))).count(), 3, "{votes}");
 }
 
-/// Row W: nor does the majority shrink when servers die later.
+/// Nor does the majority shrink when servers die later.
 #[tokio::test]
 async fn the_majority_does_not_shrink_when_servers_die() {
     let cluster = Cluster::start(5).await;
@@ -113,7 +113,7 @@ async fn two_servers_of_which_one_is_dead_make_no_lock() {
     unlocked_on(cluster.some(0..1), "r").await;
 }
 
-/// Rows J and W: four servers survive the loss of one, as three do, and not of two, though half of
+/// Four servers survive the loss of one, as three do, and not of two, though half of
 /// them still answer.
 #[tokio::test]
 async fn four_servers_lock_without_one_and_not_without_two() {

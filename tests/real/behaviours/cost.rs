@@ -19,7 +19,7 @@ const NODE_TIMEOUT: Duration = Duration::from_secs(1);
 /// One node of five does not decide, so it should cost nothing; this leaves room for noise.
 const MOST: f64 = 1.5;
 
-/// Row P: the deadline ends a wait, whether the resource is held or the nodes are unresponsive or
+/// The deadline ends a wait, whether the resource is held or the nodes are unresponsive or
 /// gone.
 #[tokio::test]
 async fn waits_end_at_their_deadline_whatever_the_nodes_do() {
@@ -45,7 +45,7 @@ async fn waits_end_at_their_deadline_whatever_the_nodes_do() {
     drop(guard);
 }
 
-/// Rows P and AC: servers that fail at once are asked at growing intervals.
+/// Servers that fail at once are asked at growing intervals.
 #[tokio::test]
 async fn a_waiter_whose_nodes_fail_at_once_does_not_spin() {
     let cluster = Cluster::start(3).await;
@@ -62,7 +62,7 @@ async fn a_waiter_whose_nodes_fail_at_once_does_not_spin() {
     assert!(asked.iter().all(|asked| (4..=40).contains(asked)), "{asked:?} commands in 2 s");
 }
 
-/// Row AC: a server that hangs up at once is not dialled each time that somebody wants to lock.
+/// A server that hangs up at once is not dialled each time that somebody wants to lock.
 #[tokio::test]
 async fn a_server_that_hangs_up_at_once_is_not_dialled_in_a_busy_loop() {
     let cluster = Cluster::start(2).await;
@@ -87,7 +87,7 @@ async fn a_server_that_hangs_up_at_once_is_not_dialled_in_a_busy_loop() {
     assert!((2..=20).contains(&dials), "{dials} dials, {locks} locks in a second");
 }
 
-/// Row O: nobody waits for a node that does not decide.
+/// Nobody waits for a node that does not decide.
 #[tokio::test]
 async fn a_hung_node_of_five_does_not_change_the_latency_of_lock_and_unlock() {
     let cluster = Cluster::start(5).await;

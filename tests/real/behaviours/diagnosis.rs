@@ -10,7 +10,7 @@ use redquorum_tests::Cluster;
 
 use super::{client, hold_as};
 
-/// Row R: a server that cannot be asked has said nothing. It is reported as such, beside what the
+/// A server that cannot be asked has said nothing. It is reported as such, beside what the
 /// others said, and never makes a held resource look free.
 #[tokio::test]
 async fn a_server_that_cannot_be_asked_is_unknown_and_never_free() {
@@ -32,7 +32,7 @@ async fn a_server_that_cannot_be_asked_is_unknown_and_never_free() {
     assert_eq!(*votes[2], Vote::Unknown(NodeError::TimedOut));
 }
 
-/// Row AG: an error reads as a sentence that names every node and what it said.
+/// An error reads as a sentence that names every node and what it said.
 #[tokio::test]
 async fn an_error_says_node_by_node_what_stood_in_the_way() {
     let cluster = Cluster::start(5).await;
@@ -60,7 +60,7 @@ async fn an_error_says_node_by_node_what_stood_in_the_way() {
     assert_eq!(error.to_string(), expected);
 }
 
-/// Row AG: that others hold it, that nobody can be asked, that time ran out and that it was taken
+/// That others hold it, that nobody can be asked, that time ran out and that it was taken
 /// away are four things.
 #[tokio::test]
 async fn held_unreachable_expired_and_taken_away_are_told_apart() {
@@ -105,7 +105,7 @@ async fn held_unreachable_expired_and_taken_away_are_told_apart() {
     assert!(votes.iter().all(|(_, vote)| gone(vote) || *vote == Vote::Pending), "{votes}");
 }
 
-/// Row AG: a server that was not waited for, because the others had decided, is not called silent.
+/// A server that was not waited for, because the others had decided, is not called silent.
 #[tokio::test]
 async fn a_server_that_was_not_waited_for_is_not_called_silent() {
     let cluster = Cluster::start(3).await;

@@ -25,7 +25,7 @@ impl Ledger {
     }
 }
 
-/// Row Z: tokens increase from lease to lease, for any holders, while servers crash and come back
+/// Tokens increase from lease to lease, for any holders, while servers crash and come back
 /// one at a time. They keep every vote, so nothing has to be guarded against.
 #[tokio::test]
 async fn tokens_increase_from_lease_to_lease_while_servers_come_and_go() {
@@ -50,7 +50,7 @@ async fn tokens_increase_from_lease_to_lease_while_servers_come_and_go() {
     }
 }
 
-/// Row Z: a holder that was paused past the end of its lease does no harm to a ledger that looks at
+/// A holder that was paused past the end of its lease does no harm to a ledger that looks at
 /// tokens.
 #[tokio::test]
 async fn a_holder_that_slept_through_its_end_is_refused_by_what_it_protects() {
@@ -68,7 +68,7 @@ async fn a_holder_that_slept_through_its_end_is_refused_by_what_it_protects() {
     assert!(!old.is_valid() && new.is_valid());
 }
 
-/// Row E: nodes that forgot a lease may have granted another; that one is never proven away.
+/// Nodes that forgot a lease may have granted another; that one is never proven away.
 #[tokio::test]
 async fn verify_does_not_prove_a_lease_whose_keys_another_held_in_between() {
     let cluster = Cluster::start(3).await;

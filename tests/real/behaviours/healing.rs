@@ -9,7 +9,7 @@ use super::{
     NEVER, SOON, TTL, client, hash, is_locked, locked_on, on_all_nodes, trusting, unlocked_everywhere,
 };
 
-/// Row Y: a server that grants after the decision counts for the lease from then on.
+/// A server that grants after the decision counts for the lease from then on.
 #[tokio::test]
 async fn grants_that_come_after_the_decision_are_adopted() {
     let cluster = Cluster::start(5).await;
@@ -30,7 +30,7 @@ async fn grants_that_come_after_the_decision_are_adopted() {
     unlocked_everywhere(&cluster, "r").await;
 }
 
-/// Row Y: the watchdog gives the key back to servers that lost it, well before the lease could
+/// The watchdog gives the key back to servers that lost it, well before the lease could
 /// suffer.
 #[tokio::test]
 async fn the_watchdog_heals_servers_that_lost_the_key() {
@@ -48,7 +48,7 @@ async fn the_watchdog_heals_servers_that_lost_the_key() {
     assert_eq!(hash(cluster.server(0), "r").await, expected);
 }
 
-/// Row Y: so does a renewal on request, which also shows how many servers could still fail.
+/// So does a renewal on request, which also shows how many servers could still fail.
 #[tokio::test]
 async fn renewing_heals_servers_and_votes_show_the_margin() {
     let cluster = Cluster::start(5).await;

@@ -90,7 +90,7 @@ async fn five_thousand_waiting_tasks_end_with_a_shutdown() {
     nothing_is_left(&cluster).await;
 }
 
-/// Row P: one waiter of each client asks; the others stand behind it.
+/// One waiter of each client asks; the others stand behind it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_waiters_for_one_resource_send_less_than_half_a_command_each_per_second() {
     let cluster = Cluster::start(5).await;
@@ -99,7 +99,7 @@ async fn many_waiters_for_one_resource_send_less_than_half_a_command_each_per_se
     assert!(rate <= 0.5, "{rate:.2} commands per waiter and second");
 }
 
-/// Row P: a waiter asks one node, and polls it seldom, even where it waits for a resource alone.
+/// A waiter asks one node, and polls it seldom, even where it waits for a resource alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_for_a_resource_each_send_at_most_half_a_command_per_second() {
     let cluster = Cluster::start(5).await;

@@ -70,7 +70,7 @@ async fn resources_that_share_a_channel_wake_each_others_waiters_only() {
     }
 }
 
-/// Row T: an owner is its client's label, a random uuid of the client (version 4: 122 bits from the
+/// An owner is its client's label, a random uuid of the client (version 4: 122 bits from the
 /// operating system) and a number; no two clients share the first, no two leases of a client the second, and the
 /// guard shows what the servers store.
 #[tokio::test]

@@ -23,7 +23,7 @@ fn end_of(guard: &LockGuard) -> (Instant, Instant) {
     (before + left, Instant::now() + left)
 }
 
-/// Row B: two of the three nodes that answered at first are a majority of those three, but not of
+/// Two of the three nodes that answered at first are a majority of those three, but not of
 /// the five.
 ///
 /// The holder keeps reaching two of five; another client reaches the other three.
@@ -45,7 +45,7 @@ async fn renewal_by_most_of_the_nodes_that_granted_is_no_quorum_so_there_are_nev
     assert!(guard.renew().await.is_err());
 }
 
-/// Row E: once the lease is over, a renewal that arrives makes nobody a holder, though it finds the
+/// Once the lease is over, a renewal that arrives makes nobody a holder, though it finds the
 /// keys free.
 #[tokio::test]
 async fn renewals_that_arrive_after_another_has_held_the_resource_revive_nothing() {
@@ -71,7 +71,7 @@ async fn renewals_that_arrive_after_another_has_held_the_resource_revive_nothing
     assert!(!guard.is_valid());
 }
 
-/// Row E: a renewal that all nodes have made, in time, but that is heard of too late, is none.
+/// A renewal that all nodes have made, in time, but that is heard of too late, is none.
 #[tokio::test]
 async fn a_renewal_that_is_confirmed_after_the_end_of_validity_does_not_count() {
     let cluster = Cluster::start(3).await;
@@ -90,7 +90,7 @@ async fn a_renewal_that_is_confirmed_after_the_end_of_validity_does_not_count() 
     unlocked_everywhere(&cluster, "r").await;
 }
 
-/// Row E: and while the other holds it, the renewal says whose it is now.
+/// And while the other holds it, the renewal says whose it is now.
 #[tokio::test]
 async fn renewing_a_lease_whose_keys_another_has_now_is_a_loss_and_leaves_the_other_alone() {
     let cluster = Cluster::start(3).await;
@@ -108,7 +108,7 @@ async fn renewing_a_lease_whose_keys_another_has_now_is_a_loss_and_leaves_the_ot
     assert_eq!(locked_on(&cluster, "r").await, [0, 1, 2]);
 }
 
-/// Row F: a renewal without a quorum takes nothing back, whether the nodes refuse or their answers
+/// A renewal without a quorum takes nothing back, whether the nodes refuse or their answers
 /// are lost.
 #[tokio::test]
 async fn a_renewal_that_fails_deletes_nothing_and_the_lease_stays_valid_until_its_own_end() {
@@ -138,7 +138,7 @@ async fn a_renewal_that_fails_deletes_nothing_and_the_lease_stays_valid_until_it
     assert!(trusting(&cluster).await.red_lock("r").try_lock().await.unwrap().is_none());
 }
 
-/// Row H: the end of a lease needs nobody's answer.
+/// The end of a lease needs nobody's answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn loss_is_announced_by_the_end_of_validity_when_all_servers_freeze() {
     let cluster = Cluster::start(3).await;
@@ -175,7 +175,7 @@ async fn loss_is_announced_by_the_end_of_validity_when_all_servers_freeze() {
     unlocked_everywhere(&cluster, "r").await;
 }
 
-/// Row C: what keeps the lease valid and what ends it are two different things: without one, the
+/// What keeps the lease valid and what ends it are two different things: without one, the
 /// other still works.
 #[tokio::test]
 async fn a_lease_that_nobody_renews_is_lost_on_time_while_all_servers_are_well() {

@@ -11,7 +11,7 @@ use super::{
     unlocked_everywhere, votes_of,
 };
 
-/// Row K: no answer and an error are no refusals, so the rollback goes to every node that may have
+/// No answer and an error are no refusals, so the rollback goes to every node that may have
 /// the lock, or get it.
 #[tokio::test]
 async fn a_failed_attempt_is_rolled_back_on_nodes_that_granted_erred_or_stayed_silent() {
@@ -44,7 +44,7 @@ async fn a_failed_attempt_is_rolled_back_on_nodes_that_granted_erred_or_stayed_s
     assert_eq!(kept, "something else");
 }
 
-/// Row K: the rollback of one attempt is before the next attempt on every connection.
+/// The rollback of one attempt is before the next attempt on every connection.
 #[tokio::test]
 async fn the_residue_of_an_attempt_does_not_vote_against_the_next() {
     let cluster = Cluster::start(3).await;
@@ -65,7 +65,7 @@ async fn the_residue_of_an_attempt_does_not_vote_against_the_next() {
     unlocked_everywhere(&cluster, "r").await;
 }
 
-/// Row L: one connection, one order: a lock that is held up holds up its rollback.
+/// One connection, one order: a lock that is held up holds up its rollback.
 #[tokio::test]
 async fn a_lock_that_lands_late_is_followed_by_its_own_rollback() {
     let cluster = Cluster::start(3).await;
@@ -82,7 +82,7 @@ async fn a_lock_that_lands_late_is_followed_by_its_own_rollback() {
     unlocked_everywhere(&cluster, "r").await;
 }
 
-/// Row L: and where the order breaks, because the lock is stuck in an old connection, the tombstone
+/// And where the order breaks, because the lock is stuck in an old connection, the tombstone
 /// refuses it.
 #[tokio::test]
 async fn a_lock_that_lands_after_its_own_rollback_is_refused() {
@@ -103,7 +103,7 @@ async fn a_lock_that_lands_after_its_own_rollback_is_refused() {
     quorum.red_lock("r").ttl(TTL).try_lock_for(SOON).await.unwrap().unlock().await.unwrap();
 }
 
-/// Row K: an unlock that a server refuses for want of replicas must be delivered until the server
+/// An unlock that a server refuses for want of replicas must be delivered until the server
 /// takes it, and a shutdown waits for it.
 #[tokio::test]
 async fn an_unlock_that_a_server_without_its_replicas_refuses_is_sent_again_until_it_is_taken() {
@@ -130,7 +130,7 @@ async fn an_unlock_that_a_server_without_its_replicas_refuses_is_sent_again_unti
     assert!(!is_locked(server, "r").await, "the shutdown has not waited for what must be delivered");
 }
 
-/// Row K: an unlock that a server was too busy to execute must still be delivered.
+/// An unlock that a server was too busy to execute must still be delivered.
 #[tokio::test]
 async fn an_unlock_that_a_busy_server_refuses_is_sent_again() {
     let cluster = Cluster::start_with(3, ServerOptions::default().config("lua-time-limit", "20")).await;

@@ -25,7 +25,7 @@ async fn holders_if_told(server: &Server) -> Vec<(String, String)> {
     server.try_query(redis::cmd("HGETALL").arg("r")).await.unwrap_or_default()
 }
 
-/// Row AA: whatever is sent twice counts once: holds never pass 1, and the lock frees, long before
+/// Whatever is sent twice counts once: holds never pass 1, and the lock frees, long before
 /// its ttl.
 #[tokio::test]
 async fn broken_connections_and_lost_scripts_never_make_a_lock_count_twice() {
@@ -53,7 +53,7 @@ async fn broken_connections_and_lost_scripts_never_make_a_lock_count_twice() {
     unlocked_everywhere(&cluster, "r").await;
 }
 
-/// Rows N and AA: a server that lost its scripts is given them again in passing.
+/// A server that lost its scripts is given them again in passing.
 #[tokio::test]
 async fn scripts_that_were_flushed_are_loaded_again_without_anybody_noticing() {
     let cluster = Cluster::start(3).await;
@@ -75,7 +75,7 @@ async fn scripts_that_were_flushed_are_loaded_again_without_anybody_noticing() {
     }
 }
 
-/// Row N: a lock that the server could not execute is not sent again once its caller has given up,
+/// A lock that the server could not execute is not sent again once its caller has given up,
 /// its rollback is.
 #[tokio::test]
 async fn a_lock_whose_missing_script_is_learned_of_after_it_was_given_up_leaves_nothing() {
@@ -97,7 +97,7 @@ async fn a_lock_whose_missing_script_is_learned_of_after_it_was_given_up_leaves_
     lock.try_lock().await.unwrap().unwrap().unlock().await.unwrap();
 }
 
-/// Row N: a restarted server has no scripts either.
+/// A restarted server has no scripts either.
 #[tokio::test]
 async fn servers_that_were_restarted_get_the_script_with_the_new_connection() {
     let cluster = Cluster::start(3).await;

@@ -16,7 +16,7 @@ use super::{
 /// Of a lock that somebody else is given.
 const OTHERS_TTL: Duration = Duration::from_secs(20);
 
-/// Row D: every acquisition has an owner of its own, so the unlock of one that is over finds
+/// Every acquisition has an owner of its own, so the unlock of one that is over finds
 /// nothing.
 ///
 /// Whatever the stale holder sends is held up on its way, until somebody else has the resource.
@@ -47,7 +47,6 @@ async fn end_a_stale_lease(end: impl AsyncFn(LockGuard)) {
     unlocked_everywhere(&cluster, "r").await;
 }
 
-/// Row D.
 #[tokio::test]
 async fn unlocking_a_stale_guard_leaves_the_next_holder_alone_and_says_that_the_lease_was_lost() {
     end_a_stale_lease(async |stale| {
@@ -57,13 +56,12 @@ async fn unlocking_a_stale_guard_leaves_the_next_holder_alone_and_says_that_the_
     .await;
 }
 
-/// Row D.
 #[tokio::test]
 async fn dropping_a_stale_guard_leaves_the_next_holder_alone() {
     end_a_stale_lease(async |stale| drop(stale)).await;
 }
 
-/// Row D: one handle, two leases: the end of the first is not the end of the second.
+/// One handle, two leases: the end of the first is not the end of the second.
 #[tokio::test]
 async fn a_stale_guard_of_the_same_lock_and_client_does_not_unlock_the_lease_that_came_after_it() {
     let cluster = Cluster::start(3).await;
@@ -82,7 +80,7 @@ async fn a_stale_guard_of_the_same_lock_and_client_does_not_unlock_the_lease_tha
     assert!(next.is_valid());
 }
 
-/// Row U: a guard whose lease is somebody else's by now gets an error for its unlock, and the other
+/// A guard whose lease is somebody else's by now gets an error for its unlock, and the other
 /// keeps the lock. So it does when the guard is dropped without a look at what became of its lease.
 #[tokio::test]
 async fn unlocking_what_is_anothers_by_now_is_an_error_and_leaves_it_alone() {
@@ -107,7 +105,7 @@ async fn unlocking_what_is_anothers_by_now_is_an_error_and_leaves_it_alone() {
     }
 }
 
-/// Row AB: a renewal extends a key only for its owner. What is another's keeps the ttl that the
+/// A renewal extends a key only for its owner. What is another's keeps the ttl that the
 /// other gave it.
 #[tokio::test]
 async fn a_renewal_never_extends_a_key_that_is_anothers() {

@@ -59,7 +59,7 @@ async fn a_waiter_wakes_when_the_holders_ttl_ends() {
     assert!(took >= ttl && took < ttl + Duration::from_secs(1), "{took:?}");
 }
 
-/// Row AD: a waiter whose connections break just when the release is told subscribes again and
+/// A waiter whose connections break just when the release is told subscribes again and
 /// looks again.
 #[tokio::test]
 async fn a_waiter_that_was_cut_off_during_the_unlock_looks_again_when_it_is_back() {
@@ -79,7 +79,7 @@ async fn a_waiter_that_was_cut_off_during_the_unlock_looks_again_when_it_is_back
     soon(waiting).await.unwrap();
 }
 
-/// Row AD: the same when the server ends the subscribed connections, before and after the release.
+/// The same when the server ends the subscribed connections, before and after the release.
 #[tokio::test]
 async fn a_waiter_whose_subscriptions_the_servers_kill_still_wakes() {
     let cluster = Cluster::start(3).await;
@@ -105,7 +105,7 @@ async fn a_waiter_whose_subscriptions_the_servers_kill_still_wakes() {
     }
 }
 
-/// Row AD: nobody tells of a key that is deleted by hand; the fallback poll finds out, and nothing
+/// Nobody tells of a key that is deleted by hand; the fallback poll finds out, and nothing
 /// else would.
 #[tokio::test]
 async fn a_release_that_nobody_tells_is_found_by_the_fallback_poll() {

@@ -13,7 +13,7 @@ async fn all_calls(servers: &[Server]) -> Vec<u64> {
     join_all(servers.iter().map(calls)).await
 }
 
-/// Row AE: a server that hangs delays no renewal on the others, however many leases there are.
+/// A server that hangs delays no renewal on the others, however many leases there are.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hung_and_a_dead_server_starve_no_renewal_on_the_others() {
     let cluster = Cluster::start(5).await;
@@ -34,7 +34,7 @@ async fn a_hung_and_a_dead_server_starve_no_renewal_on_the_others() {
     assert!(all_lost.now_or_never().is_none());
 }
 
-/// Row AF: no renewal is sent once an unlock has returned or a guard is dropped.
+/// No renewal is sent once an unlock has returned or a guard is dropped.
 #[tokio::test]
 async fn nothing_is_sent_for_a_lease_once_it_is_unlocked() {
     let cluster = Cluster::start(3).await;
@@ -59,7 +59,7 @@ async fn nothing_is_sent_for_a_lease_once_it_is_unlocked() {
     }
 }
 
-/// Row AF: a renewal that is under way when its lease is unlocked does not bring the key back.
+/// A renewal that is under way when its lease is unlocked does not bring the key back.
 #[tokio::test]
 async fn a_renewal_that_races_with_the_unlock_does_not_revive_the_key() {
     let cluster = Cluster::start(3).await;
@@ -82,7 +82,7 @@ async fn a_renewal_that_races_with_the_unlock_does_not_revive_the_key() {
     unlocked_everywhere(&cluster, "r").await;
 }
 
-/// Row AF: nor does the watchdog, where leases that are always due are unlocked all the time.
+/// Nor does the watchdog, where leases that are always due are unlocked all the time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_busy_watchdog_revives_no_key_after_its_unlock() {
     let cluster = Cluster::start(3).await;
