@@ -99,6 +99,7 @@ impl Elect {
                     let rest = tokio::time::sleep(REST);
                     tokio::select! {
                         biased;
+                        never = orphans.bury(None, None) => match never {},
                         signal = signals.end(&app.messages) => return Ok(Exit::Signal(signal as u8)),
                         () = rest => {}
                     }

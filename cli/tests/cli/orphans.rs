@@ -1,11 +1,28 @@
 //! redquorum as the first process of a container.
 
-use redquorum_tests::Cluster;
+use std::process::Stdio;
+
+use redquorum_tests::{Cluster, eventually};
+use tokio::process::Command;
 
 use super::{
-    redquorum::{code, ended, on, stderr},
+    redquorum::{SOON, code, ended, on, stderr},
     scratch::Scratch,
 };
+
+/// The command as the first process of a container, which ends with it.
+fn in_a_container(plain: &Command) -> Command {
+    let plain = plain.as_std();
+    let mut container = Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        container.args(["--user", "--map-root-user"]);
+    }
+    container.args(["--pid", "--fork", "--mount-proc", "--kill-child"]);
+    container.arg(plain.get_program()).args(plain.get_args());
+    container.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    container.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    container
+}
 
 #[tokio::test]
 async fn as_the_first_process_of_a_container_it_buries_what_the_command_has_orphaned() {
@@ -21,18 +38,30 @@ async fn as_the_first_process_of_a_container_it_buries_what_the_command_has_orph
              done\n\
              exit 7"
         );
-        let plain = on(&cluster, arguments);
-        let plain = plain.as_std();
-        let mut container = tokio::process::Command::new("unshare");
-        if !rustix::process::geteuid().is_root() {
-            container.args(["--user", "--map-root-user"]);
-        }
-        container.args(["--pid", "--fork", "--mount-proc", "--kill-child"]);
-        container.arg(plain.get_program()).args(plain.get_args()).args(["-c", &script]);
-        container.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        container.stdin(std::process::Stdio::null());
-        container.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-        let run = ended(container.kill_on_drop(true).spawn().unwrap()).await;
+        let run = ended(in_a_container(on(&cluster, arguments).args(["-c", &script])).spawn().unwrap()).await;
         assert_eq!(code(&run), 7, "{arguments:?}: {}", stderr(&run));
     }
+}
+
+#[tokio::test]
+async fn a_candidate_buries_orphans_also_while_it_rests_before_its_command_is_started_again() {
+    let cluster = Cluster::start(1).await;
+    let scratch = Scratch::new();
+    let (started, buried) = (scratch.file("started"), scratch.file("buried"));
+    // Each time an orphan ends when the command has, and another process notes when it is gone.
+    let script = format!(
+        "date +%s%N >> {started}\n\
+         (orphan=$(sh -c 'sleep 0.05 > /dev/null & echo $!')\n\
+         while [ -e /proc/$orphan ]; do sleep 0.01; done; date +%s%N >> {buried}) > /dev/null 2>&1 &"
+    );
+    let mut elect = on(&cluster, ["elect", "job", "--value", "v", "--restart"]);
+    let elect = in_a_container(elect.args(["-c", &script])).spawn().unwrap();
+    // It rests for a second. What is buried only when that is over is so at once before the next start.
+    let is_buried_meanwhile = || {
+        let times = |name| -> Vec<u64> { scratch.read(name).lines().map(|at| at.parse().unwrap()).collect() };
+        let (started, buried) = (times("started"), times("buried"));
+        std::iter::zip(&buried, started.iter().skip(1)).any(|(buried, next)| buried + 500_000_000 < *next)
+    };
+    eventually(SOON, "an orphan is buried long before the next start", async || is_buried_meanwhile()).await;
+    drop(elect);
 }
