@@ -6,7 +6,7 @@ use redquorum::{Quorum, QuorumBuilder};
 
 use crate::{
     arguments::General, exit::Exit, failure::Failure, messages::Messages, narration::narrate_connecting,
-    output::Output, settings::Settings, shortage::Teller,
+    output::Output, settings::Settings, shortage::Teller, supervise::signals::Signals,
 };
 
 /// How long the process stays for nodes that do not confirm an unlock, and for a lease that no
@@ -61,6 +61,32 @@ impl App {
         builder: QuorumBuilder,
         work: impl AsyncFnOnce(&Quorum) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
+        let quorum = self.connect(settings, builder).await?;
+        self.work_with(quorum, work).await
+    }
+
+    /// The same for work that hears signals, which are taken over before anything is waited for: one
+    /// that ends it also ends the connecting, which leaves nothing on a node.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be connected, or that of the work.
+    pub(crate) async fn with_quorum_and_signals(
+        &self,
+        settings: &Settings,
+        builder: QuorumBuilder,
+        work: impl AsyncFnOnce(&Quorum, &mut Signals) -> Result<Exit, Failure>,
+    ) -> Result<Exit, Failure> {
+        let mut signals = Signals::register()?;
+        let quorum = tokio::select! {
+            biased;
+            signal = signals.end(&self.messages) => return Ok(Exit::Signal(signal as u8)),
+            quorum = self.connect(settings, builder) => quorum?,
+        };
+        self.work_with(quorum, async |quorum| work(quorum, &mut signals).await).await
+    }
+
+    async fn connect(&self, settings: &Settings, builder: QuorumBuilder) -> Result<Quorum, Failure> {
         let nodes = builder.connectors()?;
         let mut teller = Teller::default();
         let needed = settings.effective.votes_needed;
@@ -72,6 +98,14 @@ impl App {
         if let Some(message) = teller.hear(None) {
             self.messages.notice(&message);
         }
+        Ok(quorum)
+    }
+
+    async fn work_with<T>(
+        &self,
+        quorum: Quorum,
+        work: impl AsyncFnOnce(&Quorum) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
         let done = work(&quorum).await;
         #[expect(clippy::disallowed_methods, reason = "no lease depends on it, and a suspend may prolong it")]
         let ended = tokio::time::timeout(END, quorum.shutdown_within(GRACE)).await;

@@ -17,7 +17,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     messages::Messages,
-    supervise::{exec_child::ExecChild, guardian},
+    supervise::{exec_child::ExecChild, guardian, signals},
 };
 
 mod app;
@@ -59,7 +59,9 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return said_by_clap(&advised(error)).into(),
     };
+    let asked = if command.hears_signals() { Ok(()) } else { signals::end_a_first_process() };
     end(general.json, |messages| {
+        asked?;
         logs::start(general.verbose, messages);
         perform(command, &App::new(general, messages.clone()))
     })
@@ -84,7 +86,10 @@ fn end(is_json: bool, work: impl FnOnce(&Messages) -> Result<Exit, Failure>) -> 
 fn perform(command: Command, app: &App) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::internal("a runtime", error))?;
-    runtime.block_on(command.perform(app))
+    let performed = runtime.block_on(command.perform(app));
+    // A name that nobody resolves would be waited for.
+    runtime.shutdown_background();
+    performed
 }
 
 /// With the advice that clap does not have: a command that is run is told from names only by what

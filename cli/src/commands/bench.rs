@@ -62,10 +62,12 @@ impl Bench {
         let verb = if self.tasks.get() == 1 { "loads" } else { "load" };
         app.messages.notice(&format!("{tasks} {verb} the servers for {seconds}"));
         let waiting = Waiting::show(&app.messages, format!("measuring for {seconds}"));
-        let mut residue = Residue::new(settings.effective.max_ttl);
-        let done = app.with_quorum_of(&settings, builder, async |quorum| {
-            let (report, left) =
-                self.measure(quorum, &resources, settings.effective.max_ttl, &app.messages).await?;
+        // None where nothing was begun, for which no node is to be waited for once more.
+        let mut residue = None;
+        let done = app.with_quorum_and_signals(&settings, builder, async |quorum, signals| {
+            let residue = residue.insert(Residue::new(settings.effective.max_ttl));
+            let over = end(self.duration, signals, &app.messages);
+            let (report, left) = self.measure(quorum, &resources, settings.effective.max_ttl, over).await?;
             residue.add(left);
             drop(waiting);
             app.output.print(&report)?;
@@ -75,7 +77,9 @@ impl Bench {
             Err(Failure::new(Exit::NoQuorum, "no lock could be taken: `redquorum doctor` says why"))
         });
         let done = done.await;
-        residue.delete(&settings, &resources).await;
+        if let Some(residue) = residue {
+            residue.delete(&settings, &resources).await;
+        }
         done
     }
 
@@ -91,15 +95,15 @@ impl Bench {
         quorum: &Quorum,
         resources: &[String],
         tombstones_last: Duration,
-        messages: &Messages,
+        end: impl Future<Output = ()>,
     ) -> Result<(Report, Residue), Failure> {
         let (over, is_over) = watch::channel(false);
         let asked = resources.first().map_or("", String::as_str);
         let start = stopwatch::now();
         let ending = async {
-            let ended = end(self.duration, messages).await;
+            end.await;
             over.send_replace(true);
-            ended.map(|()| start.elapsed())
+            Ok(start.elapsed())
         };
         let (took, load, nodes) = tokio::try_join!(
             ending,
@@ -111,12 +115,10 @@ impl Bench {
 }
 
 /// The end of the time, or a signal that asks for it.
-async fn end(lasts: Duration, messages: &Messages) -> Result<(), Failure> {
-    let mut signals = Signals::register()?;
+async fn end(lasts: Duration, signals: &mut Signals, messages: &Messages) {
     tokio::select! {
         biased;
         _ = signals.end(messages) => {}
         () = stopwatch::pause(lasts) => {}
     }
-    Ok(())
 }

@@ -80,8 +80,8 @@ impl Elect {
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let settings = app.settings()?;
         let rule = self.rule(&settings)?;
-        app.with_quorum_of(&settings, settings.builder_within(self.quorum_timeout), async |quorum| {
-            let mut signals = Signals::register()?;
+        let builder = settings.builder_within(self.quorum_timeout);
+        app.with_quorum_and_signals(&settings, builder, async |quorum, signals| {
             let mut orphans = Orphans::of_this_process()?;
             loop {
                 let leadership = tokio::select! {
@@ -90,7 +90,7 @@ impl Elect {
                     signal = signals.end(&app.messages) => return Ok(Exit::Signal(signal as u8)),
                     leadership = self.campaign(quorum, app) => leadership?,
                 };
-                let ended = self.lead(leadership, rule.clone(), &mut signals, app).await?;
+                let ended = self.lead(leadership, rule.clone(), signals, app).await?;
                 if ended.is_demanded || !(ended.is_stopped || self.restart) {
                     return Ok(ended.exit);
                 }

@@ -28,6 +28,11 @@ fn lock_options(ttl: Option<Duration>, quorum_timeout: Option<Duration>) -> Lock
 }
 
 impl Command {
+    /// Whether it does something at a signal, other than to end.
+    pub(crate) fn hears_signals(&self) -> bool {
+        matches!(self, Self::Run(_) | Self::Elect(_) | Self::Top(_) | Self::Bench(_))
+    }
+
     /// Does what was asked.
     ///
     /// # Errors

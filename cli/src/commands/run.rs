@@ -24,7 +24,6 @@ use crate::{
     supervise::{
         Ended, Job,
         rule::{Marks, OnLoss, Rule},
-        signals::Signals,
     },
     waiting::Waiting,
     what_to_run::WhatToRun,
@@ -140,8 +139,7 @@ impl Run {
         // A command that does not wait for long does not wait for nodes any longer.
         let short_wait = self.wait.filter(|wait| *wait < settings.effective.connect_timeout);
         let builder = settings.builder_within(self.quorum_timeout.or(short_wait));
-        app.with_quorum_of(&settings, builder, async |quorum| {
-            let mut signals = Signals::register()?;
+        app.with_quorum_and_signals(&settings, builder, async |quorum, signals| {
             let guard = tokio::select! {
                 biased;
                 signal = signals.end(&app.messages) => return Ok(Exit::Signal(signal as u8)),
@@ -149,8 +147,8 @@ impl Run {
             };
             let job = Job { command: &self.what.words(), variables: self.variables(&guard), rule };
             let ended = match &guard {
-                Held::Lock(guard) => job.run(guard, &mut signals, app).await?,
-                Held::Permit(permit) => job.run(permit, &mut signals, app).await?,
+                Held::Lock(guard) => job.run(guard, signals, app).await?,
+                Held::Permit(permit) => job.run(permit, signals, app).await?,
             };
             self.give_back(guard, ended, app).await
         })

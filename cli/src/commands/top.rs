@@ -52,14 +52,13 @@ impl Top {
             return Err(Failure::usage("top draws on a terminal, which standard output is not: use `list`"));
         }
         let settings = app.settings()?;
-        app.with_quorum_of(&settings, settings.builder().read_only(), async |quorum| {
-            self.watch(quorum, app).await
+        app.with_quorum_and_signals(&settings, settings.builder().read_only(), async |quorum, signals| {
+            self.watch(quorum, signals, app).await
         })
         .await
     }
 
-    async fn watch(&self, quorum: &Quorum, app: &App) -> Result<Exit, Failure> {
-        let mut signals = Signals::register()?;
+    async fn watch(&self, quorum: &Quorum, signals: &mut Signals, app: &App) -> Result<Exit, Failure> {
         let mut drawing = Drawing::begin(&app.messages)?;
         let (mut events, mut screen) = (events(), Screen::new(self.refresh));
         let mut looking = Box::pin(self.look(quorum, Duration::ZERO));

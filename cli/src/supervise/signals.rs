@@ -1,14 +1,14 @@
 //! The signals that are passed on.
 
-use std::{future::poll_fn, task::Poll};
+use std::{future::poll_fn, task::Poll, thread};
 
 use nix::{
-    sys::signal::{Signal, kill},
+    sys::signal::{SigSet, Signal, kill},
     unistd::Pid,
 };
 use tokio::signal::unix::{self, SignalKind, signal};
 
-use crate::{failure::Failure, messages::Messages};
+use crate::{exit::Exit, failure::Failure, messages::Messages};
 
 /// Those that are passed on to the command. SIGKILL and SIGSTOP cannot be.
 const PASSED_ON: [Signal; 9] = [
@@ -38,10 +38,8 @@ impl Signals {
     ///
     /// If the system refuses.
     pub(crate) fn register() -> Result<Self, Failure> {
-        let ignored = ignored();
-        let is_heard = |signal: &Signal| ignored & (1 << (*signal as i32 - 1)) == 0;
         let listen = |number: Signal| Ok((number, signal(SignalKind::from_raw(number as i32))?));
-        let streams: std::io::Result<_> = PASSED_ON.into_iter().filter(is_heard).map(listen).collect();
+        let streams: std::io::Result<_> = heard().map(listen).collect();
         Ok(Self { streams: streams.map_err(|error| Failure::internal("listening to signals", error))? })
     }
 
@@ -81,6 +79,28 @@ impl Signals {
     }
 }
 
+/// Has signals end this process as they end any other, if it is the first one of a container, to
+/// which the system gives none that it does not ask for. For commands that do not hear signals
+/// themselves; before there is a second thread, which would have to block them as well.
+///
+/// # Errors
+///
+/// If the system refuses.
+pub(crate) fn end_a_first_process() -> Result<(), Failure> {
+    if Pid::this().as_raw() != 1 {
+        return Ok(());
+    }
+    let asked: SigSet = heard().filter(|signal| ends(*signal)).collect();
+    asked.thread_block().map_err(|error| Failure::internal("blocking signals", error))?;
+    let wait = move || {
+        if let Ok(signal) = asked.wait() {
+            std::process::exit(Exit::Signal(signal as u8).code().into());
+        }
+    };
+    let thread = thread::Builder::new().name("signals".to_owned()).spawn(wait);
+    thread.map(drop).map_err(|error| Failure::internal("a thread for signals", error))
+}
+
 /// Whether it is a demand to end also where the command has survived it: others reload by SIGHUP,
 /// or show their threads by SIGQUIT, and go on.
 pub(crate) fn demands_end(signal: Signal) -> bool {
@@ -90,6 +110,12 @@ pub(crate) fn demands_end(signal: Signal) -> bool {
 /// Whether it ends a process that has no command.
 pub(crate) fn ends(signal: Signal) -> bool {
     matches!(signal, Signal::SIGHUP | Signal::SIGINT | Signal::SIGQUIT | Signal::SIGTERM)
+}
+
+/// Those that were not ignored when this process was started.
+fn heard() -> impl Iterator<Item = Signal> {
+    let ignored = ignored();
+    PASSED_ON.into_iter().filter(move |signal| ignored & (1 << (*signal as i32 - 1)) == 0)
 }
 
 /// The signals that this process ignores, the first in the lowest bit.

@@ -3,10 +3,14 @@
 use std::process::Stdio;
 
 use redquorum_tests::{Cluster, eventually};
-use tokio::process::Command;
+use rustix::process::Signal;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, Command},
+};
 
 use super::{
-    redquorum::{SOON, code, ended, on, stderr},
+    redquorum::{SOON, code, ended, on, plainly, send, stderr},
     scratch::Scratch,
 };
 
@@ -64,4 +68,53 @@ async fn a_candidate_buries_orphans_also_while_it_rests_before_its_command_is_st
     };
     eventually(SOON, "an orphan is buried long before the next start", async || is_buried_meanwhile()).await;
     drop(elect);
+}
+
+#[tokio::test]
+async fn a_signal_ends_the_first_process_of_a_container_also_while_it_connects() {
+    let cluster = Cluster::start(3).await;
+    for server in cluster.some(0..2) {
+        server.freeze().await;
+    }
+    let scratch = Scratch::new();
+    let file = scratch.file("redquorum.toml");
+    std::fs::write(&file, "connect_timeout = \"50s\"\n").unwrap();
+    let commands = [
+        &["run", "job", "--", "true"][..],
+        &["elect", "job", "--value", "v", "--", "true"],
+        &["bench"],
+        &["observe", "job"],
+        &["inspect", "job"],
+    ];
+    for arguments in commands {
+        let mut container = in_a_container(plainly(&cluster, arguments).env("REDQUORUM_CONFIG", &file));
+        let mut container = container.spawn().unwrap();
+        let mut said = BufReader::new(container.stderr.take().unwrap()).lines();
+        let connects = async {
+            while let Some(line) = said.next_line().await.unwrap() {
+                // Said once it has tried for a second.
+                if line.starts_with("redquorum: no quorum: 1 of 3 nodes answers") {
+                    return;
+                }
+            }
+            panic!("{arguments:?} has ended");
+        };
+        tokio::time::timeout(SOON, connects).await.expect("it connects");
+        send(first_process(&container).await, Signal::TERM);
+        assert_eq!(code(&ended(container).await), 128 + 15, "{arguments:?}");
+    }
+}
+
+/// The first process of a container, by its number outside of it.
+async fn first_process(container: &Child) -> u32 {
+    let unshare = container.id().unwrap();
+    let children = format!("/proc/{unshare}/task/{unshare}/children");
+    let first = || -> Option<u32> {
+        let first = std::fs::read_to_string(&children).ok()?.split_whitespace().next()?.parse().ok()?;
+        // Before that it is not this program yet.
+        let program = std::fs::read_to_string(format!("/proc/{first}/comm")).ok()?;
+        (program.trim() == "redquorum").then_some(first)
+    };
+    eventually(SOON, "the container has a process", async || first().is_some()).await;
+    first().unwrap()
 }
