@@ -36,6 +36,9 @@ pub(crate) struct LockView {
     needed: usize,
     #[serde(flatten)]
     holder: Option<Holder>,
+    /// Those who share it, as far as they are known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    readers: Vec<String>,
     nodes: Vec<NodeLockView>,
 }
 
@@ -67,6 +70,9 @@ struct NodeLockView {
     state: NodeState,
     #[serde(flatten)]
     holder: Option<Holder>,
+    /// Whether readers share it, for whom one name stands.
+    #[serde(skip)]
+    is_shared: bool,
     counter: Option<u64>,
     latency_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -109,6 +115,7 @@ impl LockView {
             state,
             needed: found.needed(),
             holder: matches!(state, ShownState::Held | ShownState::Shared).then(holder),
+            readers: found.readers().map(ToString::to_string).collect(),
             nodes: found.nodes().map(NodeLockView::new).collect(),
         }
     }
@@ -173,9 +180,10 @@ impl LockView {
         match (self.state, &self.holder) {
             (ShownState::Held, Some(holder)) => format!("{resource} is held by {holder}"),
             (ShownState::Shared, Some(Holder { holds, remaining_ms, .. })) => {
-                let readers = counted(*holds as usize, "reader");
-                let end = Remaining(*remaining_ms);
-                format!("{resource} is shared by {readers}{end}")
+                let count = counted(*holds as usize, "reader");
+                let named = if self.readers.is_empty() { "" } else { ": " };
+                let (readers, end) = (self.readers.join(", "), Remaining(*remaining_ms));
+                format!("{resource} is shared by {count}{named}{readers}{end}")
             }
             (ShownState::Held | ShownState::Shared, None) => format!("{resource} is held"),
             (ShownState::Free, _) if held == 0 => format!("{resource} is free"),
@@ -192,9 +200,11 @@ impl LockView {
 
 impl NodeLockView {
     fn new(answer: &NodeInspection) -> Self {
+        let mut is_shared = false;
         let (state, holder, error) = match answer.holder() {
             NodeHolder::Held { owner, holds, remaining, .. } => {
                 let label = owner.as_ref().and_then(OwnerId::label).map(str::to_owned);
+                is_shared = owner.as_ref().is_some_and(OwnerId::is_of_readers);
                 let owner = owner.as_ref().map(ToString::to_string);
                 let holder =
                     Holder { owner, label, holds: *holds, remaining_ms: remaining.map(milliseconds) };
@@ -207,6 +217,7 @@ impl NodeLockView {
             node: answer.address().to_owned(),
             state,
             holder,
+            is_shared,
             counter: answer.counter(),
             latency_ms: answer.latency().map(milliseconds),
             error,
@@ -217,6 +228,7 @@ impl NodeLockView {
     fn row(&self, is_short: bool) -> [Cow<'_, str>; 6] {
         let nothing = Cow::Borrowed("-");
         let owner = match (&self.holder, self.state) {
+            _ if self.is_shared => "(readers)".into(),
             (Some(Holder { owner: Some(owner), label, .. }), _) if is_short => {
                 short(label.as_deref().unwrap_or(owner))
             }

@@ -37,8 +37,9 @@ impl OwnerId {
         Self::from_wire(READERS.as_bytes())
     }
 
-    /// Whether it stands for readers, so that two of the name need not be the same.
-    pub(crate) fn is_of_readers(&self) -> bool {
+    /// Whether it stands for all readers of a resource, so that two of the name need not be the same.
+    #[must_use]
+    pub fn is_of_readers(&self) -> bool {
         self.as_bytes() == READERS.as_bytes()
     }
 

@@ -29,7 +29,7 @@ pub enum Vote {
 pub enum Refusal {
     /// Somebody else holds the resource there.
     Held {
-        /// Who; `None` for a lock of some other kind.
+        /// Who: `redquorum:shared` for readers, `None` for a lock of some other kind.
         owner: Option<OwnerId>,
         /// For how long, unless it is renewed.
         remaining: Duration,
@@ -127,6 +127,9 @@ impl fmt::Display for Vote {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Held { owner: Some(owner), remaining } if owner.is_of_readers() => {
+                write!(f, "held by readers for {remaining:?}")
+            }
             Self::Held { owner: Some(owner), remaining } => write!(f, "held by {owner} for {remaining:?}"),
             Self::Held { owner: None, remaining } => {
                 write!(f, "held by a lock of another kind for {remaining:?}")

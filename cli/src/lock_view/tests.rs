@@ -12,6 +12,7 @@ fn node(number: u8, holder: Option<Holder>) -> NodeLockView {
         latency_ms: holder.is_some().then_some(0.412),
         error: holder.is_none().then(|| "the connection cannot be used: ".to_owned() + &"word ".repeat(20)),
         holder,
+        is_shared: false,
         abstains: None,
     }
 }
@@ -35,6 +36,7 @@ fn view() -> LockView {
         state: ShownState::Held,
         needed: 3,
         holder: Some(holder.clone()),
+        readers: Vec::new(),
         nodes: nodes.collect(),
     }
 }

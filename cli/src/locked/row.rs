@@ -22,9 +22,6 @@ pub(crate) struct Row {
     /// As `inspect` prints it.
     #[serde(flatten)]
     view: LockView,
-    /// Those who share it, as far as they are known.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    readers: Vec<String>,
     /// The last token, or more after attempts that failed.
     counter: Option<u64>,
     pub(crate) waiters: u32,
@@ -73,7 +70,6 @@ impl Row {
         Self {
             kind: "resource",
             view: LockView::sample(),
-            readers: Vec::new(),
             counter: None,
             waiters,
             first_waiter: None,
@@ -122,7 +118,6 @@ impl Row {
         Self {
             kind,
             view,
-            readers: found.readers().map(ToString::to_string).collect(),
             counter: found.counter(),
             waiters: found.waiters(),
             first_waiter: found.first_waiter().map(ToString::to_string),
@@ -152,7 +147,7 @@ fn whose(found: &Inspection, named: impl Fn(&OwnerId) -> String) -> String {
         LockState::Held | LockState::Shared => (found.owner().cloned(), found.holds()),
         _ => found.nodes().find_map(held).unwrap_or_default(),
     };
-    if found.state() == LockState::Shared {
+    if owner.as_ref().is_some_and(OwnerId::is_of_readers) {
         let readers: Vec<String> = found.readers().map(named).collect();
         let count = counted(holds as usize, "reader");
         return if readers.is_empty() { count } else { format!("{count}: {}", readers.join(", ")) };

@@ -65,6 +65,35 @@ async fn as_json_a_lock_is_one_object_and_a_dead_node_has_an_error_in_it() {
     assert!(seen["nodes"][2]["error"].as_str().unwrap().contains("unreachable"), "{seen}");
 }
 
+#[tokio::test]
+async fn readers_are_shown_in_words_and_not_by_the_name_that_stands_for_all_of_them() {
+    let cluster = Cluster::start(3).await;
+    let one = client(&cluster).await;
+    let other = Quorum::builder().nodes(cluster.urls()).connect().await.unwrap();
+    let readers = [one.rw_lock("job").read().await.unwrap(), other.rw_lock("job").read().await.unwrap()];
+    let refused = output(plainly(&cluster, ["run", "job", "--wait", "50ms", "--", "true"])).await;
+    assert_eq!(code(&refused), 75, "{}", stderr(&refused));
+    let why = stderr(&refused);
+    assert!(why.contains("held by readers for ") && !why.contains("redquorum:shared"), "{why}");
+    // A quorum of nodes, or one alone, has readers.
+    for deleted in [0..0, 0..2] {
+        for server in cluster.some(deleted.clone()) {
+            server.command(&["DEL", "job"]).await;
+        }
+        let inspected = output(plainly(&cluster, ["inspect", "job"])).await;
+        let text = stdout(&inspected);
+        let rows = text.lines().filter(|line| line.starts_with("127.0.0.1:"));
+        let shared = rows.filter(|row| row.contains(" (readers) ")).count();
+        assert_eq!((shared, text.contains("redquorum:shared")), (3 - deleted.len(), false), "{text}");
+        let conclusion = text.lines().next_back().unwrap();
+        let are_named = readers.iter().all(|reader| conclusion.contains(&reader.owner().to_string()));
+        assert_eq!(are_named, deleted.is_empty(), "{text}");
+        let listed = stdout(&output(plainly(&cluster, ["list"])).await);
+        assert!(listed.contains("2 readers") && !listed.contains("redquorum:shared"), "{listed}");
+    }
+    drop(readers);
+}
+
 /// The next object that a command prints.
 async fn next_object(lines: &mut Lines<BufReader<ChildStdout>>) -> Value {
     let line = tokio::time::timeout(SOON, lines.next_line()).await.unwrap().unwrap().unwrap();
