@@ -27,9 +27,9 @@ const LONGEST_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 /// A latch: it opens when so many have arrived, and lets all pass who wait for it. From
 /// [`Quorum::latch`].
 ///
-/// Nothing is held, and no clock decides. Nodes keep who has arrived, each by an id; whoever waits
-/// merges what a quorum of nodes knows, and writes that back to the others, so that an arrival outlives
-/// its process.
+/// Nothing is held, and no clock decides. Nodes keep who has arrived, each by an id; a client that
+/// waits merges what a quorum of nodes knows, and writes that back to the others, so that an arrival
+/// outlives its process.
 ///
 /// * It never opens early: not before so many have called [`arrive`](Self::arrive), whatever fails or
 ///   is forgotten, if a name is used for one purpose once. So a name should say which time it is, as in
@@ -102,8 +102,8 @@ impl Latch {
         self.arrive_by(Arc::clone(&self.id)).await
     }
 
-    /// As [`arrive`](Self::arrive), by an id of the caller (1 to 48 bytes), which counts once whoever
-    /// uses it: for a job that is repeated by another process.
+    /// As [`arrive`](Self::arrive), by an id of the caller (1 to 48 bytes), which counts once, no
+    /// matter who uses it: for a job that is repeated by another process.
     ///
     /// # Errors
     ///

@@ -92,7 +92,7 @@ pub(crate) enum Mutation {
     WriteBackBelowPhase,
     /// When a reader leaves, the key ends when its own ttl would.
     OneEndForReaders,
-    /// A reader that leaves deletes the key, whoever has it.
+    /// A reader that leaves deletes the key, no matter who has it.
     UnshareAnyKey,
     /// A reader that leaves deletes the key of those who stay.
     UnshareForAll,

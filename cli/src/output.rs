@@ -35,8 +35,8 @@ impl Output {
     }
 }
 
-/// The same JSON, with what does not print escaped, which stands in texts alone: whoever writes keys
-/// chooses some of these texts, and a terminal would obey them.
+/// The same JSON, with what does not print escaped, which stands in texts alone: a program that
+/// writes keys chooses some of these texts, and a terminal would obey them.
 fn printable(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for letter in json.chars() {

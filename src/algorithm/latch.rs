@@ -1,9 +1,9 @@
 //! What nodes say of a latch, and what follows from it.
 //!
-//! Arrivals are a set that only grows, and no clock decides. So whoever knows of enough arrivals knows
-//! that the latch is open, by however few nodes. That it *stays* open for all who look takes a quorum
-//! that knows it: whoever asks another quorum meets a node of this one (Attiya, Bar-Noy, Dolev: Sharing
-//! memory robustly in message-passing systems, 1995).
+//! Arrivals are a set that only grows, and no clock decides. So a node that knows of enough
+//! arrivals knows that the latch is open, by however few nodes. That it *stays* open for all who
+//! look takes a quorum that knows it: a client that asks another quorum meets a node of this one
+//! (Attiya, Bar-Noy, Dolev: Sharing memory robustly in message-passing systems, 1995).
 
 use crate::{
     algorithm::{node_set::NodeSet, tally::Electorate},

@@ -208,7 +208,7 @@ async fn an_open_latch_is_kept_while_somebody_passes_and_nobody_shortens_that() 
     assert_eq!(latch().arrived().await.unwrap(), 0);
 }
 
-/// A node that was away learns that it is open from whoever passes.
+/// A node that was away learns that it is open from a client that passes.
 #[tokio::test(start_paused = true)]
 async fn whoever_passes_tells_those_that_do_not_know() {
     let cluster = MemoryCluster::new(3);

@@ -26,7 +26,7 @@ impl Semaphore {
     /// as it wants. So they do not wait for each other in a circle; and one that wants many delays
     /// those behind it. Who acquires a single permit takes part as ever.
     ///
-    /// Whoever has a permit of this semaphore must not wait for more by this: it may be one of those
+    /// Who has a permit of this semaphore must not wait for more by this: it may be one of those
     /// that it waits for. A permit that ends while the rest is waited for is acquired anew; leases
     /// that are [not renewed](crate::LockOptions::without_renewal) may end again and again, if the
     /// rest takes longer than they last.

@@ -60,7 +60,7 @@ impl RedLock {
         self
     }
 
-    /// Shares the resource with others that do: it is held as long as anybody reads it, and whoever
+    /// Shares the resource with others that do: it is held as long as anybody reads it, and who
     /// locks it without this waits for all of them (default: exclusively). As [`RwLock::read`].
     ///
     /// [`RwLock::read`]: crate::RwLock::read

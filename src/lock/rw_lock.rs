@@ -71,7 +71,7 @@ impl RwLock {
     }
 
     /// As [`RedLock::owned_by`]. An owner that writes may read and write again, one that reads may
-    /// read again, both at once, whoever waits.
+    /// read again, both at once, no matter who waits.
     pub fn owned_by(self, owner: &Owner) -> Self {
         self.each(|lock| lock.owned_by(owner))
     }

@@ -82,7 +82,7 @@ impl SharedLease {
         deadline: Option<Instant>,
     ) -> Result<Locked, LockError> {
         let waiting = Waiting::begin(self);
-        // Whoever comes next goes on where this one stands in the queue.
+        // The next task goes on where this one stands in the queue.
         let _place = request.client.waiters.enter(&checked.resources);
         let _turn = take_turn(&self.turn, request.environment(), checked, deadline).await?;
         let joined = self.join(request, arrived, true);

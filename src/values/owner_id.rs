@@ -15,7 +15,7 @@ use crate::{
     values::{Label, readable},
 };
 
-/// Stands in the key of a resource for whoever reads it.
+/// Stands in the key of a resource for everybody who reads it.
 pub(crate) const READERS: &str = "redquorum:shared";
 
 /// The owner of a lock on the wire: `<client uuid>:<number>`, as in Redisson's `RLock`, and before
@@ -45,8 +45,8 @@ impl OwnerId {
 
     /// What its client calls itself, as set by [`QuorumBuilder::label`](crate::QuorumBuilder::label);
     /// `None` for an owner that another library or none has made. For people alone: two clients may
-    /// call themselves the same. It is one line without control characters, whoever wrote the key: a
-    /// text that no client can be labelled with is no label.
+    /// call themselves the same. It is one line without control characters, no matter who wrote
+    /// the key: a text that no client can be labelled with is no label.
     #[must_use]
     pub fn label(&self) -> Option<&str> {
         let (label, rest) = std::str::from_utf8(&self.0).ok()?.rsplit_once('/')?;

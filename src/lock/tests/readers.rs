@@ -210,7 +210,7 @@ async fn an_owner_reads_what_it_has_and_never_waits_for_itself() {
     let writing = tokio::spawn(async move { other.write().await.unwrap() });
     pass(Duration::from_millis(10)).await;
     let again = lock.read().await.unwrap();
-    assert_eq!(again.owner(), reader.owner(), "whoever is queued");
+    assert_eq!(again.owner(), reader.owner(), "no matter who is queued");
     let refused = LockError::WouldDeadlock { resource: crate::Resource::new("r").unwrap() };
     assert_eq!(lock.write().await.unwrap_err(), refused);
     assert_eq!(lock.try_write().await.unwrap_err(), refused);

@@ -48,7 +48,7 @@ impl NodeState {
         end.map(|end| *end = at).is_some()
     }
 
-    /// The readers of a resource, or what is left of them, whoever has the key.
+    /// The readers of a resource, or what is left of them, no matter who has the key.
     pub(crate) fn stored_readers(&self, resource: &Resource) -> Option<&Readers> {
         self.readers.get(resource)
     }

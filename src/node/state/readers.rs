@@ -101,7 +101,7 @@ impl NodeState {
         } else if was_reader {
             self.keep_readers(resource, readers);
         } else if !readers.ends.is_empty() {
-            // What was left of them when their key was deleted: whoever has it now keeps it.
+            // What was left of them when their key was deleted: its owner now keeps it.
             self.readers.insert(resource.clone(), readers);
         }
         was_reader

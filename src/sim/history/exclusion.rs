@@ -45,7 +45,7 @@ impl<'h> Rule<'h> for ActiveLeases<'h> {
     }
 }
 
-/// The last granted of those that are held still. Whoever was granted after it is forgotten.
+/// The last granted of those that are held still. What was granted after it is forgotten.
 fn last_held<'h>(leases: &mut Vec<&'h AttemptRecord<'h>>, at: Duration) -> Option<&'h AttemptRecord<'h>> {
     while leases.pop_if(|lease| is_over(lease, at)).is_some() {}
     leases.last().copied()

@@ -16,7 +16,7 @@ use crate::values::Resource;
 #[derive(Default)]
 pub(super) struct Verifications<'h> {
     largest: Largest<'h>,
-    /// Among those that write: a reader is proven whoever reads.
+    /// Among those that write: a reader is proven no matter who reads.
     largest_written: Largest<'h>,
     begun: HashMap<Attempt, (Duration, Vec<Later<'h>>)>,
 }

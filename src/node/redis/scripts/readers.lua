@@ -2,7 +2,7 @@
 
 -- What the node knows of the readers of a resource that is held: the vote of the first of this
 -- unbroken run of readers, the vote of the next, when the last of them ends, and whether this owner
--- is one of them. Nil where there are none. Then whoever has it is another owner to everybody, also
+-- is one of them. Nil where there are none. Then its owner is another one to everybody, also
 -- where it is the field that stands for readers and nobody is known to be one.
 function node.readers(resource, held, owner)
   if held.owner ~= $SHARED then
@@ -70,7 +70,7 @@ function node.unshare(resource, owner, is_taken)
     end
     redis.call('ZREM', name, owner)
   end
-  -- What was left of readers when their key was deleted: whoever has it now keeps it.
+  -- What was left of readers when their key was deleted: its owner now keeps it.
   if not redis.call('HMGET', resource, $SHARED)[1] then
     return 0
   end

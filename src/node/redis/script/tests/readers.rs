@@ -30,7 +30,7 @@ fn registered() -> Server {
     server
 }
 
-/// The same, and whoever asks takes the long ways: there are signs of marks.
+/// The same, and a client that asks takes the long ways: there are signs of marks.
 fn marked() -> Server {
     let mut server = registered();
     server.run("SET redquorum:mark:{a} 1 PX 50000");
@@ -114,7 +114,7 @@ fn the_last_that_reads_frees_it_though_others_that_are_over_were_never_unlocked(
     }
 }
 
-/// Whoever has it: a hash that says that it is shared, but by nobody who is known.
+/// No matter who has it: a hash that says that it is shared, but by nobody who is known.
 #[test]
 fn what_is_shared_by_nobody_is_held_by_somebody_unknown_until_it_ends() {
     for (hash, members) in [
