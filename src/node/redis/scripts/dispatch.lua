@@ -15,8 +15,8 @@
 --   release       owner: notifies, leaves no tombstone
 --   release_late  owner: notifies, leaves a tombstone unless it deletes
 --   turn          owner, ttl, hint: the lock of a waiter that was woken
---   head          the same at the queue node, and waiter, ticket, entry ttl|0: it was first in the
---                 queue
+--   head          the same at the queue node, and waiter, ticket, entry ttl|0: short for the head of
+--                 the queue; any other waiter is left to `enqueue`
 --   share         owner, ttl: a lock of a shared resource, without a hint
 --   unshare       owner: the release of one
 --   unshare_late  owner: leaves a tombstone unless the owner was a reader
