@@ -20,14 +20,13 @@ use crate::{
         attempt::attempt_once, checked_request::CheckedRequest, outcome::AttemptOutcome, waiters::Waiters,
         waiting::lock_waiting,
     },
-    algorithm::attempt::HEDGE_SHARE,
     client::environment::Environment,
     clock::Instant,
     config::CheckedLock,
     error::{ConfigError, LockError},
     lease::active_lease::Acquired,
     mutex::lock,
-    values::{Resource, Vote, Votes},
+    values::{Resource, Votes},
 };
 
 mod look;
@@ -248,25 +247,16 @@ impl AnyOf {
 
     async fn attempt(&self, index: usize) -> Result<Option<AcquiredOne>, LockError> {
         let checked = self.checked(index, self.settings)?;
-        let (environment, begun) = (self.environment(), self.environment().now());
+        let environment = self.environment();
         let outcome = attempt_once(environment, &checked).await;
         if let AttemptOutcome::Failed(failed) = &outcome {
-            let took = environment.now().saturating_duration_since(begun);
-            let queue_node = checked.queue_node(environment, 0).unwrap_or_default();
-            let is_silent =
-                !matches!(failed.votes.all().get(queue_node), Some(Vote::Granted | Vote::Refused(_)) | None);
-            // It was waited for, once.
-            if is_silent && took >= self.settings.rules.node_timeout / HEDGE_SHARE {
-                environment.queues.passed_over(queue_node);
-            }
             *lock(&self.last_votes) = Some(failed.votes.clone());
         }
         Ok(outcome.of_only_attempt(environment, &checked)?.map(|acquired| (index, acquired)))
     }
 
     fn checked(&self, index: usize, settings: CheckedLock) -> Result<CheckedRequest, ConfigError> {
-        let checked = CheckedRequest::new([(self.resource_at)(index)].into(), settings)?;
-        Ok(checked.passing_over_silent(self.environment()))
+        CheckedRequest::new([(self.resource_at)(index)].into(), settings)
     }
 
     fn environment(&self) -> &Environment {

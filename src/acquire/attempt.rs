@@ -24,6 +24,20 @@ use crate::{
 mod ending;
 mod hearing;
 
+/// What earlier attempts of a waiter have shown.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Earlier {
+    /// A vote that is large enough, as far as nodes have told.
+    pub(super) hint: u64,
+    /// How many of them, in a row, have split the votes with others.
+    pub(super) splits: u32,
+}
+
+impl Earlier {
+    /// Of an attempt that will be the only one, and waits for slow nodes as if there had been many.
+    const ONLY_ONE: Self = Self { hint: 0, splits: u32::MAX };
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Asked {
     /// As one who comes first.
@@ -54,10 +68,10 @@ pub(super) async fn attempt(
     environment: &Environment,
     checked: &CheckedRequest,
     plan: Plan,
-    hint: u64,
+    earlier: Earlier,
     entries: Option<&mut QueueEntries>,
 ) -> AttemptOutcome {
-    perform(AttemptPerformer::new(environment, checked, plan, hint, entries)).await
+    perform(AttemptPerformer::new(environment, checked, plan, earlier, entries)).await
 }
 
 /// Makes the attempt of a writer that is to read what it has, before this instant: later, others may
@@ -72,7 +86,8 @@ pub(crate) async fn attempt_to_downgrade(
     writer: &OwnerId,
     until: Instant,
 ) -> AttemptOutcome {
-    let mut performer = AttemptPerformer::new(environment, checked, Plan::Downgrade(until), 0, None);
+    let mut performer =
+        AttemptPerformer::new(environment, checked, Plan::Downgrade(until), Earlier::ONLY_ONE, None);
     performer.writer = Some(writer.clone());
     perform(performer).await
 }
@@ -114,7 +129,8 @@ pub(crate) async fn attempt_once(environment: &Environment, checked: &CheckedReq
     };
     // It asks for a turn, and does not wait for one: it listens to nobody, so it enters no queue.
     let mut entries = awaited.map(|index| QueueEntries::new(environment, checked, index, &Arc::default()));
-    let mut performer = AttemptPerformer::new(environment, checked, plan, 0, entries.as_mut());
+    let mut performer =
+        AttemptPerformer::new(environment, checked, plan, Earlier::ONLY_ONE, entries.as_mut());
     performer.gives_up = true;
     perform(performer).await
 }
@@ -152,7 +168,7 @@ impl<'a> AttemptPerformer<'a> {
         environment: &'a Environment,
         checked: &'a CheckedRequest,
         plan: Plan,
-        hint: u64,
+        earlier: Earlier,
         entries: Option<&'a mut QueueEntries>,
     ) -> Self {
         let is_first = matches!(plan, Plan::First(_));
@@ -164,8 +180,9 @@ impl<'a> AttemptPerformer<'a> {
             checked,
             number: environment.observer.attempt_began(&checked.resources, &owner),
             owner,
-            hint,
-            attempt: Attempt::new(checked.settings.rules, plan, environment.now()),
+            hint: earlier.hint,
+            attempt: Attempt::new(checked.settings.rules, plan, environment.now())
+                .after_splits(earlier.splits),
             fanout: Fanout::new(),
             votes: vec![Vote::NotAsked; nodes],
             in_flight: Some(environment.attempts.enter()),

@@ -32,18 +32,6 @@ impl CheckedRequest {
         Self { is_taken: true, ..self }
     }
 
-    /// The same, with the nodes that are silent as the last queue nodes. For one of many slots it
-    /// takes longer to wait for a silent node than the slot is held.
-    pub(super) fn passing_over_silent(self, environment: &Environment) -> Self {
-        for (index, order) in self.queue_nodes.iter().enumerate() {
-            let mut nodes = environment.queue_nodes(self.resource_at(index));
-            nodes.sort_by_key(|node| environment.queues.is_silent(*node));
-            // Nobody has asked for it yet.
-            order.get_or_init(|| nodes);
-        }
-        self
-    }
-
     /// One of the resources, by its index.
     pub(super) fn resource_at(&self, index: usize) -> &Resource {
         self.resources.get(index).unwrap_or(&self.resource)

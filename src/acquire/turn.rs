@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     acquire::{
-        attempt::attempt,
+        attempt::{Earlier, attempt},
         checked_request::CheckedRequest,
         notifier::{Notifications, Notifier},
         outcome::AttemptOutcome,
@@ -76,11 +76,14 @@ impl Turn {
             let notified = notifier.notified.notified();
             let now = environment.now();
             waiting.hear(notifier.take(), now);
-            let NextAttempt { at, plan } = waiting.queueing.next_attempt();
+            let NextAttempt { at, mut plan } = waiting.queueing.next_attempt();
             let at = [quorum_deadline, self.quarantined_until].into_iter().flatten().fold(at, Instant::min);
             if at <= now {
                 waiting.queueing.attempt_begins(now);
                 waiting.entries.only_waits(waiting.queueing.only_queues());
+                if let Plan::Queued(order) = &mut plan {
+                    environment.put_silent_last(order);
+                }
                 return plan;
             }
             tokio::select! {
@@ -99,8 +102,10 @@ impl Turn {
         plan: Plan,
     ) -> AttemptOutcome {
         self.is_asking = true;
+        let splits = self.waiting.as_ref().map_or(0, |waiting| waiting.queueing.splits());
+        let earlier = Earlier { hint: self.hint, splits };
         let entries = self.waiting.as_mut().map(|waiting| &mut waiting.entries);
-        let outcome = attempt(environment, checked, plan, self.hint, entries).await;
+        let outcome = attempt(environment, checked, plan, earlier, entries).await;
         self.is_asking = false;
         outcome
     }

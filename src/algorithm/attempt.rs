@@ -53,6 +53,8 @@ pub(crate) struct Attempt {
     fencing: Fencing,
     /// Counts confirmations of the token.
     confirm: Round,
+    /// When nodes were last asked that had not been asked before.
+    asked_at: Instant,
     /// When the next queue node is asked although one is still silent.
     hedge_at: Instant,
     /// The queue node, once it has granted, or would.
@@ -67,6 +69,8 @@ pub(crate) struct Attempt {
     is_held: bool,
     /// Whether we were refused for another resource than the one whose turn we may have.
     is_refused_elsewhere: bool,
+    /// How many attempts of this waiter, in a row, have split the votes with others.
+    splits: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +97,7 @@ impl Attempt {
             lock_votes: vec![LockVote::Unsent; electorate.nodes()],
             fencing: Fencing::new(electorate.nodes()),
             confirm: Round::new(electorate),
+            asked_at: start,
             hedge_at: start,
             turn: None,
             is_put_off: false,
@@ -101,9 +106,15 @@ impl Attempt {
             again_at: None,
             is_held: false,
             is_refused_elsewhere: false,
+            splits: 0,
             rules,
             plan,
         }
+    }
+
+    /// The same, of a waiter whose last attempts, so many, have split the votes with others.
+    pub(crate) fn after_splits(self, splits: u32) -> Self {
+        Self { splits, ..self }
     }
 
     /// A node's answer to the lock; late ones too.
@@ -213,31 +224,13 @@ impl Attempt {
                 let next = self.ask_put_off(now).or_else(|| self.ask_again(now));
                 next.or_else(|| self.wait_for_queue_node(now)).unwrap_or_else(|| self.abandon(now))
             }
-            TallyResult::Pending if self.waking_node_refused() => self.abandon(now),
             TallyResult::Won => {
                 // A quorum of grants has a largest vote.
                 let Some(token) = self.fencing.fix() else { return self.abandon(now) };
                 self.phase = AttemptPhase::Confirming(token);
                 self.step_confirming(token, now)
             }
-            TallyResult::Pending => {
-                let next = self.next_to_ask(now);
-                if let Some(node) = self.queue_node_among(next) {
-                    self.ask(NodeSet::only(node), now);
-                    AttemptStep::Enqueue(node)
-                } else if !next.is_empty() {
-                    self.ask(next, now);
-                    AttemptStep::Lock { nodes: next, has_turn: !matches!(self.plan, Plan::First(_)) }
-                } else if let Some(step) = self.ask_put_off(now) {
-                    step
-                } else if self.queue_node_refused() {
-                    self.abandon(now)
-                } else {
-                    let is_put_off = self.turn.is_none() && self.lock_votes.contains(&LockVote::PutOff);
-                    let hedge = is_put_off.then(|| self.start + self.hedge()).filter(|end| *end > now);
-                    self.wait(self.lock.next_deadline().into_iter().chain(hedge).min())
-                }
-            }
+            TallyResult::Pending => self.step_pending(now),
         }
     }
 

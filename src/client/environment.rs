@@ -113,7 +113,16 @@ impl Environment {
 
     /// The nodes in the order in which they are the queue node of a resource.
     pub(crate) fn queue_nodes(&self, resource: &Resource) -> Vec<usize> {
-        queue_node::order(resource.as_bytes(), self.addresses.iter().map(|address| &**address))
+        let mut order =
+            queue_node::order(resource.as_bytes(), self.addresses.iter().map(|address| &**address));
+        self.put_silent_last(&mut order);
+        order
+    }
+
+    /// Puts nodes last that were silent when they were asked for a turn: to wait for them anew may take
+    /// longer than the resource is held.
+    pub(crate) fn put_silent_last(&self, order: &mut [usize]) {
+        order.sort_by_key(|node| self.queues.is_silent(*node));
     }
 
     /// In the queue of which of these resources others are known to be, or may be.

@@ -30,8 +30,8 @@ impl QueueNode {
 
     /// A node has said whether others are queued.
     pub(crate) fn hear(&mut self, queues: &Queues, resources: &Resources, node: usize, is_awaited: bool) {
+        queues.heard(node);
         if self.note(node, is_awaited) {
-            queues.heard(node);
             queues.note(resources, self.index, node, is_awaited);
         }
     }
@@ -52,6 +52,11 @@ impl QueueNode {
             queues.note(resources, self.index, node, true);
         }
         self
+    }
+
+    /// Whether this node has said nothing of its queue.
+    pub(crate) fn is_unheard(self) -> bool {
+        self.is_awaited.is_none()
     }
 
     /// Another node is asked for a turn: this one has not answered in time.

@@ -23,8 +23,18 @@ const MOST: usize = 4096;
 pub(crate) struct Queues {
     /// Looked up by resources, never iterated.
     known: Mutex<HashMap<Resources, Known>>,
+    silence: Mutex<Silence>,
+}
+
+/// Which nodes do not answer.
+#[derive(Debug, Default)]
+struct Silence {
+    /// Nodes that have ever answered. The others may not be connected yet.
+    known: NodeSet,
     /// Nodes that were passed over because they did not answer, and have not since.
-    silent: Mutex<NodeSet>,
+    passed_over: NodeSet,
+    /// Those that are not expected to answer soon.
+    silent: NodeSet,
 }
 
 /// What is known of the queue of one of some resources: that others are in it, unless a reply says
@@ -52,14 +62,22 @@ impl Queues {
     }
 
     /// A queue node has not answered in time. It is not asked before the others until it has: a
-    /// free resource would cost what it is waited for, again and again.
+    /// free resource would cost what it is waited for, again and again. One that has never answered is
+    /// waited for twice.
     pub(crate) fn passed_over(&self, queue_node: usize) {
-        lock(&self.silent).insert(queue_node);
+        let mut silence = lock(&self.silence);
+        if silence.known.contains(queue_node) || silence.passed_over.contains(queue_node) {
+            silence.silent.insert(queue_node);
+        }
+        silence.passed_over.insert(queue_node);
     }
 
-    /// A queue node has answered.
+    /// A node has answered.
     pub(crate) fn heard(&self, queue_node: usize) {
-        lock(&self.silent).remove(queue_node);
+        let mut silence = lock(&self.silence);
+        silence.known.insert(queue_node);
+        silence.passed_over.remove(queue_node);
+        silence.silent.remove(queue_node);
     }
 
     /// The index of the resource in whose queue others are known to be, or may be.
@@ -110,7 +128,7 @@ impl Queues {
 
     /// Whether a queue node was passed over, and has not answered since.
     pub(crate) fn is_silent(&self, queue_node: usize) -> bool {
-        lock(&self.silent).contains(queue_node)
+        lock(&self.silence).silent.contains(queue_node)
     }
 
     fn keep(&self, resources: &Resources, latest: Known) {
@@ -166,12 +184,25 @@ mod tests {
     async fn a_node_that_does_not_answer_is_asked_with_the_others_until_it_has() {
         let queues = Queues::default();
         queues.note(&resources("a"), 0, 4, true);
+        queues.heard(4);
         queues.passed_over(2);
         assert_eq!(of(&queues, "a").await, Some(0));
         queues.passed_over(4);
         assert_eq!(of(&queues, "a").await, None);
         queues.heard(4);
         assert_eq!(of(&queues, "a").await, Some(0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_has_never_answered_may_still_be_connecting() {
+        let queues = Queues::default();
+        queues.passed_over(4);
+        assert!(!queues.is_silent(4));
+        queues.passed_over(4);
+        assert!(queues.is_silent(4));
+        queues.heard(4);
+        queues.passed_over(4);
+        assert!(queues.is_silent(4), "it is connected");
     }
 
     #[tokio::test(start_paused = true)]
@@ -195,6 +226,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_reply_that_does_not_come_is_waited_for_once_and_heard_whenever_it_comes() {
         let queues = Queues::default();
+        queues.heard(4);
         let (responder, reply) = Reply::channel(1);
         queues.hear_later(&resources("a"), 0, 4, reply);
         let clock = TokioClock::new();

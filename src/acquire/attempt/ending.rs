@@ -1,9 +1,11 @@
 //! How an attempt ends: rolled back, as a lease, or with what it has seen.
 
+use std::time::Duration;
+
 use super::{Asked, AttemptPerformer};
 use crate::{
     algorithm::{
-        attempt::{FailureReason, LockVote},
+        attempt::{FailureReason, HEDGE_SHARE, LockVote},
         failed_attempt::{Deferral, FailedAttempt, Refused},
         holder::holder,
         lease::LeaseTime,
@@ -83,6 +85,7 @@ impl AttemptPerformer<'_> {
         self.decided(AttemptEnd::Failed(reason));
         self.close_votes();
         let took = self.environment.now().saturating_duration_since(self.attempt.start());
+        self.pass_over_silent(took);
         let by_queue_node = |deferral: &Deferral| {
             let index = self.blocked.unwrap_or_default();
             self.checked.queue_node(self.environment, index) == Some(deferral.node)
@@ -98,6 +101,18 @@ impl AttemptPerformer<'_> {
             took,
             deferral: self.deferral.take(),
             refused: self.blocked.map(|index| Refused { index, is_sure }),
+        }
+    }
+
+    /// Remembers that the queue node was waited for in vain.
+    fn pass_over_silent(&self, took: Duration) {
+        let hedge = self.checked.settings.rules.node_timeout / HEDGE_SHARE;
+        if let Some(node) = self.queue_node.node
+            && took >= hedge
+            && self.queue_node.is_unheard()
+            && self.attempt.lock_votes().get(node) == Some(&LockVote::Silent)
+        {
+            self.environment.queues.passed_over(node);
         }
     }
 

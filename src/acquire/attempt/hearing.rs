@@ -17,6 +17,9 @@ impl AttemptPerformer<'_> {
             Answer::Queued(Queued { ticket: 0, rank, .. }) => (answer, Some(rank > 0)),
             answer => answer.into_parts(),
         };
+        if is_awaited.is_some() {
+            self.environment.queues.heard(node);
+        }
         // The answer to a waiter whose turn it is says nothing of the others.
         if let (Asked::Lock | Asked::Enqueue, Some(is_awaited)) = (asked, is_awaited) {
             self.queue_node.hear(&self.environment.queues, &self.checked.resources, node, is_awaited);

@@ -3,30 +3,60 @@
 use std::time::Duration;
 
 use super::{Attempt, AttemptStep, HEDGE_SHARE, LockVote, Plan};
-use crate::{algorithm::node_set::NodeSet, clock::Instant};
+use crate::{
+    algorithm::{node_set::NodeSet, tally::TallyResult},
+    clock::Instant,
+};
 
 /// A client that has its turn and is refused asks again after no less than this share of the time
 /// it has for that.
 const SHORTEST_PAUSE_SHARE: u32 = 64;
 
 impl Attempt {
+    /// What to do as long as a quorum may still grant.
+    pub(super) fn step_pending(&mut self, now: Instant) -> AttemptStep {
+        if self.waking_node_refused() {
+            return self.abandon(now);
+        }
+        let next = self.next_to_ask(now);
+        if let Some(node) = self.queue_node_among(next) {
+            self.ask(NodeSet::only(node), now);
+            return AttemptStep::Enqueue(node);
+        }
+        if !next.is_empty() {
+            self.ask(next, now);
+            return AttemptStep::Lock { nodes: next, has_turn: !matches!(self.plan, Plan::First(_)) };
+        }
+        let split_until = self.split_until();
+        let again = self.ask_put_off(now).or_else(|| split_until.and_then(|_| self.ask_again(now)));
+        if let Some(step) = again {
+            return step;
+        }
+        if self.queue_node_refused() || split_until.is_some_and(|end| end <= now) {
+            return self.abandon(now);
+        }
+        let is_put_off = self.turn.is_none() && self.lock_votes.contains(&LockVote::PutOff);
+        let hedge = is_put_off.then(|| self.start + self.hedge()).filter(|end| *end > now);
+        self.wait([self.lock.next_deadline(), hedge, split_until].into_iter().flatten().min())
+    }
+
     /// A client that has its turn and is refused asks again, instead of giving its turn back: the
     /// votes in the way are most likely those of a lease whose unlock is on its way there, or of
-    /// others who are about to give theirs back. It asks at once the first time, and then less and
-    /// less often; not for longer than it waits for a silent queue node, nor if a quorum names one
-    /// owner both times.
+    /// others who are about to give theirs back. It asks at once where it cannot win without them, and
+    /// then less and less often; not for longer than it waits for a silent queue node, nor if a quorum
+    /// names one owner both times.
     pub(super) fn ask_again(&mut self, now: Instant) -> Option<AttemptStep> {
-        let until = self.start + self.hedge();
+        // Not from the start, if a silent queue node was waited for first.
+        let until = self.hedge_at.max(self.start + self.hedge());
         let is_vain = self.is_refused_elsewhere || (self.is_held && self.repeats > 0);
         if self.turn.is_none() || now >= until || is_vain {
             return None;
         }
+        if self.repeats == 0 && self.lock.result() == TallyResult::Lost {
+            self.again_at = Some(now);
+        }
         let lasted = now.saturating_duration_since(self.start);
-        let pause = if self.repeats == 0 {
-            Duration::ZERO
-        } else {
-            (lasted / 2).max(self.hedge() / SHORTEST_PAUSE_SHARE)
-        };
+        let pause = (lasted / 2).max(self.hedge() / SHORTEST_PAUSE_SHARE);
         let at = *self.again_at.get_or_insert(now + pause);
         if now < at {
             return Some(AttemptStep::Wait(at.min(until).min(self.end())));
@@ -62,6 +92,17 @@ impl Attempt {
             && self.lock.pending().contains(queue_node);
         let may_win = self.lock.granted().is_empty() || self.lock_votes.contains(&LockVote::PutOff);
         (is_open && may_win && now < until).then(|| AttemptStep::Wait(until.min(self.end())))
+    }
+
+    /// Until when silent nodes are waited for once a quorum has answered and some of it has refused:
+    /// those who hold the other votes may wait for the same nodes. It is a hedge, and twice as long
+    /// after each split, or a node that is always slow would never be heard.
+    pub(super) fn split_until(&self) -> Option<Instant> {
+        let is_refused =
+            self.lock_votes.iter().any(|vote| matches!(vote, LockVote::Refused | LockVote::PutOff));
+        let is_split = is_refused && self.rules.electorate.is_quorum(self.answered());
+        let patience = self.hedge().saturating_mul(1 << self.splits.min(16)).min(self.rules.node_timeout);
+        is_split.then(|| self.asked_at + patience)
     }
 
     /// Whether nobody says that others are queued: the queue node cannot, and no other has one.
@@ -125,6 +166,7 @@ impl Attempt {
     }
 
     pub(super) fn ask(&mut self, nodes: NodeSet, now: Instant) {
+        self.asked_at = now;
         self.set_silent(nodes);
         self.lock.ask(nodes, now + self.rules.node_timeout);
     }

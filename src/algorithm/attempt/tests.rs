@@ -322,6 +322,65 @@ fn what_a_quorum_holds_for_another_is_asked_for_once_more() {
     }
 }
 
+/// Two of five nodes have granted, two have refused, and one is silent.
+fn split(plan: Plan) -> Attempt {
+    let mut attempt = attempt(5, plan);
+    attempt.step(at(0));
+    attempt.step(at(0));
+    attempt.on_lock(3, LockVote::Granted(7));
+    attempt.on_lock(0, LockVote::Granted(7));
+    refuse(&mut attempt, [1, 2]);
+    attempt
+}
+
+#[test]
+fn a_split_vote_is_given_up_after_a_hedge_and_after_the_next_split_later() {
+    for (splits, until) in [(0, 125), (1, 250), (2, 500), (9, 1000)] {
+        let mut attempt = split(Plan::First(4)).after_splits(splits);
+        assert_eq!(attempt.step(at(1)), AttemptStep::Wait(at(until)));
+        assert_eq!(attempt.step(at(until)), AttemptStep::Abandon, "{splits}");
+        assert_eq!(attempt.step(at(until)), AttemptStep::Failed(FailureReason::Contended));
+    }
+    let mut attempt = split(Plan::First(4));
+    attempt.on_lock(4, LockVote::Granted(7));
+    assert_eq!(attempt.step(at(124)), AttemptStep::Acquired { token: FencingToken::new(7) });
+}
+
+#[test]
+fn fewer_answers_than_a_quorum_are_no_split() {
+    let mut attempt = attempt(5, Plan::First(4));
+    attempt.step(at(0));
+    attempt.on_lock(0, LockVote::Granted(7));
+    refuse(&mut attempt, [1]);
+    assert_eq!(attempt.step(at(1)), AttemptStep::Wait(at(1000)));
+}
+
+#[test]
+fn a_client_that_has_its_turn_asks_again_although_a_silent_node_might_grant() {
+    let mut attempt = split(Plan::Woken(3));
+    let AttemptStep::Wait(soon) = attempt.step(at(1)) else { panic!("the silent node may answer") };
+    assert!(soon < at(5), "{soon:?}");
+    assert_eq!(attempt.step(soon), AttemptStep::Lock { nodes: nodes(&[1, 2]), has_turn: true });
+    attempt.on_lock(1, LockVote::Granted(7));
+    assert_eq!(attempt.step(at(6)), AttemptStep::Acquired { token: FencingToken::new(7) });
+}
+
+#[test]
+fn a_client_that_has_waited_for_a_silent_queue_node_has_its_time_to_ask_again_all_the_same() {
+    let mut attempt = attempt(5, Plan::Queued(vec![4, 3, 0, 1, 2]));
+    assert_eq!(attempt.step(at(0)), AttemptStep::Enqueue(4));
+    assert_eq!(attempt.step(at(125)), AttemptStep::Enqueue(3));
+    attempt.on_lock(3, LockVote::Granted(7));
+    let others = AttemptStep::Lock { nodes: nodes(&[0, 1, 2]), has_turn: true };
+    assert_eq!(attempt.step(at(126)), others);
+    refuse(&mut attempt, 0..3);
+    assert_eq!(attempt.step(at(127)), others, "it asks again");
+    attempt.on_lock(0, LockVote::Granted(7));
+    refuse(&mut attempt, [1, 2]);
+    let AttemptStep::Wait(until) = attempt.step(at(128)) else { panic!("it has time") };
+    assert!(until > at(128) && until < at(251), "{until:?}");
+}
+
 #[test]
 fn nodes_that_let_others_go_first_are_asked_again_if_nobody_is_queued() {
     let mut attempt = attempt(3, Plan::First(1));

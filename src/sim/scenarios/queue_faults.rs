@@ -112,6 +112,31 @@ fn s54_when_the_queue_node_is_lost_the_next_one_serves() {
     }
 }
 
+/// Eight clients come again at once, and a node hangs from 600 ms on: the longest time without a grant
+/// since, and how many grants there were in the 400 ms before, and in those from a second later on.
+fn beside_a_node_that_hangs(seed: u64, node: usize) -> (Duration, usize, usize) {
+    let schedule = Schedule::calm(seed, 5, 8).with(millis(600), Fault::Hang { node, lasts: 20 * SECOND });
+    let report = run(schedule, |client| rounds(client, 300, millis(1)));
+    assert_keeps(&report, &Promises::ALL);
+    let mut granted: Vec<_> = (0..8).flat_map(|client| granted(&report, client)).collect();
+    granted.sort();
+    let within =
+        |from: Duration| granted.iter().filter(|at| (from..from + millis(400)).contains(*at)).count();
+    let since = granted.iter().copied().filter(|at| *at > millis(600));
+    let times: Vec<_> = [millis(600)].into_iter().chain(since).collect();
+    let gap = times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
+    (gap, within(millis(200)), within(millis(1_600)))
+}
+
+#[test]
+fn s54_a_queue_node_that_hangs_costs_two_hedges_and_then_next_to_nothing() {
+    for (seed, node) in (0..6).flat_map(|seed| (0..5).map(move |node| (seed, node))) {
+        let (gap, before, later) = beside_a_node_that_hangs(seed, node);
+        assert!(gap <= millis(260), "seed {seed}, node {node}: {gap:?}");
+        assert!(later as f64 >= 0.8 * before as f64, "seed {seed}, node {node}: {later} after {before}");
+    }
+}
+
 /// A client that reaches one node alone is killed, and its vote stays there for a ttl: whichever
 /// node that is, the queue node too. Others take turns meanwhile: how often a hand-over took long,
 /// because the queue node was that one.
