@@ -109,13 +109,23 @@ fn most_since(before: &[Duration], after: &[Duration]) -> Duration {
     after.iter().zip(before).map(|(after, before)| *after - *before).max().unwrap()
 }
 
-/// A newcomer looks at all slots and lines up; then it costs no more than its polls.
+/// A newcomer looks at all slots and lines up; then it costs no more than its polls. The measure is what
+/// a lock with its unlock costs the same servers, for they may be fast or slow.
 #[tokio::test]
-async fn a_newcomer_at_a_full_semaphore_of_a_thousand_costs_no_server_a_millisecond() {
+async fn a_newcomer_at_a_full_semaphore_of_a_thousand_costs_a_server_less_than_forty_locks() {
     const TIMES: usize = 25;
+    const LOCKS: u32 = 50;
     for count in [3, 5] {
         let cluster = Cluster::start(count).await;
         let (one, other) = (client(&cluster).await, client(&cluster).await);
+        let mut locks = Vec::new();
+        for _ in 0..TIMES {
+            let before = spent(&cluster).await;
+            for _ in 0..LOCKS {
+                one.red_lock("r").lock().await.unwrap().unlock().await.unwrap();
+            }
+            locks.push(most_since(&before, &spent(&cluster).await) / LOCKS);
+        }
         let semaphore = one.semaphore("s", 1_024);
         let _permits = join_all((0..1_024).map(|_| semaphore.acquire())).await;
         let theirs = other.semaphore("s", 1_024);
@@ -130,8 +140,9 @@ async fn a_newcomer_at_a_full_semaphore_of_a_thousand_costs_no_server_a_millisec
             lined_up.push(most_since(&between, &spent(&cluster).await));
         }
         // The least, as what else the machine does makes a server slower, and nothing makes it faster.
-        let [tried, lined_up] = [tried, lined_up].map(|each| each.into_iter().min().unwrap());
-        eprintln!("{count} servers, the busiest: a try {tried:?}, a newcomer that lines up {lined_up:?}");
-        assert!(tried.max(lined_up) <= Duration::from_millis(1), "{tried:?}, {lined_up:?}");
+        let [lock, tried, lined_up] = [locks, tried, lined_up].map(|each| each.into_iter().min().unwrap());
+        let told = format!("a lock {lock:?}, a try {tried:?}, a newcomer that lines up {lined_up:?}");
+        eprintln!("{count} servers, the busiest: {told}");
+        assert!(tried.max(lined_up) <= lock * 40, "{told}");
     }
 }
