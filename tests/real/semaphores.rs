@@ -8,23 +8,31 @@ use std::{
 use futures::future::join_all;
 use redquorum::LockOptions;
 use redquorum_tests::{Cluster, eventually};
+use tokio::sync::Barrier;
 
 use super::servers::{SOON, client};
 
 const PERMITS: u32 = 4;
 
+/// In its first round and in its last, a client keeps its permit until all permits are held.
 #[tokio::test]
 async fn sixteen_clients_never_have_a_fifth_permit_though_a_server_stops_and_all_of_them_are_served() {
+    const ROUNDS: usize = 12;
     let cluster = Cluster::start(5).await;
     let clients = join_all((0..16).map(|_| client(&cluster))).await;
     let (held, most, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    let all_are_held = Barrier::new(PERMITS as usize);
     let work = clients.iter().map(|quorum| async {
         let semaphore = quorum.semaphore("s", PERMITS);
-        for _ in 0..12 {
+        for round in 0..ROUNDS {
             let permit = semaphore.acquire().await.unwrap();
             assert!(permit.slot() < PERMITS as usize);
             most.fetch_max(held.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-            tokio::time::sleep(Duration::from_millis(2)).await;
+            if round == 0 || round == ROUNDS - 1 {
+                all_are_held.wait().await;
+            } else {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
             permit.ensure().unwrap();
             held.fetch_sub(1, Ordering::SeqCst);
             permit.unlock().await.unwrap();
@@ -33,7 +41,7 @@ async fn sixteen_clients_never_have_a_fifth_permit_though_a_server_stops_and_all
             }
         }
     });
-    join_all(work).await;
+    tokio::time::timeout(SOON * 3, join_all(work)).await.expect("all are served, and every permit is in use");
     cluster.servers()[0].thaw().await;
     assert_eq!(most.into_inner(), PERMITS as usize);
     eventually(SOON, "every slot is free", async || {
