@@ -22,8 +22,8 @@ impl Scene {
         for (name, urls) in [("old", &urls[..3]), ("new", &urls[1..])] {
             // Short, as a move takes as long as a lease may last.
             let text = format!(
-                "name = {name:?}\nnodes = {urls:?}\nttl = '500ms'\nmax_ttl = '500ms'\n\
-                 attempt_timeout = '300ms'\n"
+                "name = {name:?}\nnodes = {urls:?}\nttl = '1s'\nmax_ttl = '1s'\n\
+                 attempt_timeout = '600ms'\n"
             );
             std::fs::write(scene.scratch.file(&format!("{name}.toml")), text).unwrap();
         }
