@@ -9,21 +9,21 @@ use tokio::sync::Notify;
 
 use crate::{
     algorithm::lease::LeaseTime,
-    client::{environment::Environment, in_flight_counter::InFlight, queue_node::QueueNode},
+    client::{in_flight_counter::InFlight, queue_node::QueueNode},
     clock::{Clock, Instant},
     error::{LeaseLost, LossReason},
     lease::schedule::LeaseId,
     mutex::lock,
-    node::{Answer, Reply, Resources},
+    node::{Reply, Resources},
     observer::{Mode, ObservedLease, Observer, Question},
-    values::{FencingToken, OwnerId, Resource, Votes},
+    values::{FencingToken, OwnerId, Resource},
 };
 
 pub(crate) use self::lease_state::NodeLeaseState;
 use self::lease_state::{LeasePhase, LeaseState};
 
 mod lease_state;
-mod submitting;
+mod nodes;
 
 /// A lease that was acquired, until its unlock.
 ///
@@ -233,23 +233,6 @@ impl ActiveLease {
         lock(&self.state).queue_node
     }
 
-    /// Replies to the lease's renewals that nobody waits for any longer: they are heard when
-    /// somebody asks.
-    pub(crate) fn hear_later(&self, replies: Vec<(usize, Reply)>) {
-        let late = replies.into_iter().map(|(node, reply)| (node, Question::Renew, reply));
-        lock(&self.state).late.extend(late);
-    }
-
-    /// A node's answer to a renewal.
-    pub(crate) fn note_renewal(&self, node: usize, answer: &Answer) {
-        self.observer.answered(node, Question::Renew, answer);
-        let mut state = lock(&self.state);
-        let heard = state.hear_late();
-        state.note(node, answer);
-        drop(state);
-        heard.tell(&*self.observer);
-    }
-
     /// A renewal round that started at `start` has its quorum: whether it counts.
     pub(crate) fn renewed(&self, start: Instant, clock: &dyn Clock) -> bool {
         let mut state = lock(&self.state);
@@ -261,16 +244,6 @@ impl ActiveLease {
             self.changed.notify_waiters();
         }
         counts
-    }
-
-    /// Every node's last word on the lease.
-    pub(crate) fn votes(&self, environment: &Environment) -> Votes {
-        let mut state = lock(&self.state);
-        let heard = state.hear_late();
-        let votes = environment.votes(state.nodes.iter().map(|node_state| node_state.vote.clone()));
-        drop(state);
-        heard.tell(&*self.observer);
-        votes
     }
 }
 

@@ -102,22 +102,15 @@ impl Leases {
         }
     }
 
-    /// Gives one hold back; with the last one, ends the lease in this way, and submits its unlock
-    /// to the nodes.
-    pub(super) fn leave(&self, lease: &ActiveLease, end: LeaseEnd) -> (UnlockOutcome, Vec<(usize, Reply)>) {
+    /// Gives one hold back without waiting for the answers to an unlock. The next lock hears that of
+    /// the queue node.
+    pub(crate) fn leave_unheard(&self, lease: &ActiveLease, end: LeaseEnd) -> UnlockOutcome {
         let left = lease.leave(self.environment.now());
         let replies = match left {
             UnlockOutcome::Unlocked => self.end(lease, end),
             UnlockOutcome::Lost(reason) => self.end(lease, LeaseEnd::Lost(reason)),
             UnlockOutcome::Active | UnlockOutcome::Over(_) => Vec::new(),
         };
-        (left, replies)
-    }
-
-    /// The same for a caller that does not wait for the answers. The next lock hears that of the
-    /// queue node.
-    pub(crate) fn leave_unheard(&self, lease: &ActiveLease, end: LeaseEnd) -> UnlockOutcome {
-        let (left, replies) = self.leave(lease, end);
         lease.queue_node().hear_later(&self.environment.queues, &lease.resources, replies);
         left
     }
@@ -125,7 +118,7 @@ impl Leases {
     /// What follows when a lease has left its active phase: it is cared for no longer, unlocked
     /// everywhere, and told of. In this order, since the observer may be anybody's code: if that
     /// panics, nothing is left on a node.
-    fn end(&self, lease: &ActiveLease, end: LeaseEnd) -> Vec<(usize, Reply)> {
+    pub(super) fn end(&self, lease: &ActiveLease, end: LeaseEnd) -> Vec<(usize, Reply)> {
         self.care_no_longer(lease);
         let replies = self.submit_unlock(lease);
         self.tell_end(lease, end);

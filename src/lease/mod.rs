@@ -5,6 +5,7 @@ pub(crate) mod expiry;
 mod forced;
 pub(crate) mod leases;
 pub(crate) mod renewal;
+mod renewal_tally;
 mod schedule;
 pub(crate) mod unlock;
 pub(crate) mod unlock_tally;

@@ -3,20 +3,17 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    algorithm::{
-        node_set::NodeSet,
-        tally::{Electorate, Tally, TallyResult},
-    },
+    algorithm::tally::Electorate,
     client::fanout::{Fanout, Heard},
     clock::{Clock, Instant},
     error::{LossReason, RenewError},
-    lease::{active_lease::ActiveLease, leases::Leases},
+    lease::{active_lease::ActiveLease, leases::Leases, renewal_tally::RenewalTally},
     node::{Answer, Operation, Request},
     observer::{RenewalOutcome, Renewed},
-    values::{NodeError, OwnerId},
+    values::NodeError,
 };
 
-/// The count of one renewal of one lease.
+/// One renewal of one lease.
 ///
 /// A renewal is an acquisition by the same owner, and the same rule applies: a quorum of all
 /// configured nodes, inside the validity, which then counts from the start of this round.
@@ -24,14 +21,7 @@ use crate::{
 pub(crate) struct Renewal {
     pub(crate) lease: Arc<ActiveLease>,
     start: Instant,
-    tally: Tally,
-    /// Nodes that gave no larger token before this round.
-    proofs: NodeSet,
-    /// Nodes that refuse the lease for good: it was unlocked there.
-    gone: NodeSet,
-    /// Who else has the resource, at nodes that lost it: `None` for a lock of some other kind.
-    taken: Vec<Option<OwnerId>>,
-    electorate: Electorate,
+    tally: RenewalTally,
     extends: bool,
     outcome: Option<RenewalOutcome>,
     /// What was left of the validity when it had its quorum, as a share of the ttl.
@@ -53,10 +43,8 @@ impl Renewal {
     /// `start`: the time before anything is sent. It extends a lease that the watchdog renews; any other is only
     /// asked for, unless the caller says otherwise.
     pub(crate) fn new(lease: Arc<ActiveLease>, electorate: Electorate, start: Instant) -> Self {
-        let tally = Tally::new(electorate);
-        let (proofs, gone, taken) = (NodeSet::EMPTY, NodeSet::EMPTY, Vec::new());
-        let extends = lease.is_renewed;
-        Self { lease, start, tally, proofs, gone, taken, electorate, extends, outcome: None, margin: None }
+        let (tally, extends) = (RenewalTally::new(electorate), lease.is_renewed);
+        Self { lease, start, tally, extends, outcome: None, margin: None }
     }
 
     /// The ttl that the nodes are told: what is left of the lease if it is not to be extended.
@@ -67,43 +55,15 @@ impl Renewal {
     /// Takes a node's answer. The outcome, when this decides it: once.
     pub(crate) fn hear(&mut self, node: usize, answer: &Answer, clock: &dyn Clock) -> Option<RenewalOutcome> {
         self.lease.note_renewal(node, answer);
-        match answer.told() {
-            Answer::Renewed { proves } => {
-                if *proves {
-                    self.proofs.insert(node);
-                }
-                self.tally.vote(node, true);
-            }
-            Answer::Gone => {
-                self.gone.insert(node);
-                self.tally.vote(node, false);
-            }
-            Answer::Held(holder) => {
-                // Readers need not be the same at two nodes.
-                if !holder.owner.as_ref().is_some_and(OwnerId::is_of_readers) {
-                    self.taken.push(holder.owner.clone());
-                }
-                self.tally.vote(node, false);
-            }
-            _ => self.tally.vote(node, false),
-        }
+        self.tally.hear(node, answer.told());
         if self.outcome.is_some() {
             return None;
         }
-        self.outcome = match self.tally.result() {
-            TallyResult::Won if self.counts(clock) => Some(RenewalOutcome::Renewed),
-            TallyResult::Won => Some(RenewalOutcome::TooLate),
-            TallyResult::Lost if self.is_gone() => Some(RenewalOutcome::Gone),
-            // Not before all have answered: only then it is known whether it is gone.
-            TallyResult::Lost if self.tally.open().is_empty() => Some(RenewalOutcome::Failed),
-            _ => None,
+        self.outcome = match self.tally.outcome() {
+            Some(RenewalOutcome::Renewed) if !self.counts(clock) => Some(RenewalOutcome::TooLate),
+            outcome => outcome,
         };
         self.outcome
-    }
-
-    /// Whether a quorum proves that no later lease was granted before this round began.
-    pub(crate) fn is_proven(&self) -> bool {
-        self.electorate.is_quorum(self.proofs)
     }
 
     /// Whether the quorum came inside the old validity; if so, the lease is extended, unless that
@@ -123,21 +83,6 @@ impl Renewal {
     pub(crate) fn report(&self, now: Instant) -> Option<Renewed> {
         let outcome = self.outcome.filter(|_| self.extends)?;
         Some(Renewed { outcome, took: now.saturating_duration_since(self.start), margin: self.margin })
-    }
-
-    /// Whether proofs may still come.
-    fn may_prove(&self) -> bool {
-        self.electorate.is_quorum(self.proofs.union(self.tally.open()))
-    }
-
-    /// Whether no renewal can have a quorum any more: so many nodes refuse it for good, or have it
-    /// for one and the same other owner. Several others have split their votes, and are about to
-    /// take them back.
-    fn is_gone(&self) -> bool {
-        let of = |one: &Option<OwnerId>| self.taken.iter().filter(|other| *other == one).count();
-        let taken = self.taken.iter().map(of).max().unwrap_or(0);
-        self.electorate.nodes() - (self.gone.len() + taken).min(self.electorate.nodes())
-            < self.electorate.needed()
     }
 }
 
@@ -182,7 +127,9 @@ pub(crate) async fn renew_now(
                 }
             }
         }
-        if outcome.is_some() && !(purpose == Purpose::Proof && !renewal.is_proven() && renewal.may_prove()) {
+        if outcome.is_some()
+            && !(purpose == Purpose::Proof && !renewal.tally.is_proven() && renewal.tally.may_prove())
+        {
             break;
         }
     }
@@ -193,7 +140,7 @@ pub(crate) async fn renew_now(
     let ActiveLease { resource, owner, token, .. } = &**lease;
     tracing::debug!(%resource, %owner, %token, ?outcome, "renewal on request");
     match outcome {
-        Some(RenewalOutcome::Renewed) => Ok(renewal.is_proven()),
+        Some(RenewalOutcome::Renewed) => Ok(renewal.tally.is_proven()),
         Some(RenewalOutcome::Gone) => {
             leases.lose(lease, LossReason::TakenAway);
             lease.ensure(environment.now())?;

@@ -25,12 +25,19 @@ use crate::{
 /// All nodes are told before anything is waited for.
 pub(crate) async fn unlock(leases: &Leases, lease: &Arc<ActiveLease>) -> Result<Unlocked, UnlockError> {
     let environment = &*leases.environment;
-    match leases.leave(lease, LeaseEnd::Unlocked) {
-        (UnlockOutcome::Active, _) => tell_holds(leases, lease).await,
-        (UnlockOutcome::Lost(reason) | UnlockOutcome::Over(reason), _) => {
+    let left = lease.leave(environment.now());
+    if let UnlockOutcome::Lost(reason) = left {
+        drop(leases.end(lease, LeaseEnd::Lost(reason)));
+    }
+    match left {
+        UnlockOutcome::Unlocked => {
+            let replies = leases.end(lease, LeaseEnd::Unlocked);
+            hear_unlock(environment, lease, replies).await
+        }
+        UnlockOutcome::Active => tell_holds(leases, lease).await,
+        UnlockOutcome::Lost(reason) | UnlockOutcome::Over(reason) => {
             Err(UnlockError::LeaseLost { lost: lease.lost(reason), votes: lease.votes(environment) })
         }
-        (UnlockOutcome::Unlocked, replies) => hear_unlock(environment, lease, replies).await,
     }
 }
 

@@ -1,14 +1,16 @@
-//! What a lease asks of the nodes.
+//! What a lease asks of the nodes, and what they say of it.
 
 use std::{sync::Arc, time::Duration};
 
 use super::{ActiveLease, LeasePhase, NodeLeaseState};
 use crate::{
+    client::environment::Environment,
     clock::Instant,
     mutation::{self, Mutation},
     mutex::lock,
-    node::{Node, Operation, Renew, Reply, Request, Tombstone, Unlock},
+    node::{Answer, Node, Operation, Renew, Reply, Request, Tombstone, Unlock},
     observer::Question,
+    values::Votes,
 };
 
 impl ActiveLease {
@@ -83,5 +85,32 @@ impl ActiveLease {
             let reply = node.call(Request::one(Operation::Renew(renew), now + self.node_timeout));
             lock(&self.state).late.push((index, Question::Renew, reply));
         }
+    }
+
+    /// Replies to the lease's renewals that nobody waits for any longer: they are heard when
+    /// somebody asks.
+    pub(crate) fn hear_later(&self, replies: Vec<(usize, Reply)>) {
+        let late = replies.into_iter().map(|(node, reply)| (node, Question::Renew, reply));
+        lock(&self.state).late.extend(late);
+    }
+
+    /// A node's answer to a renewal.
+    pub(crate) fn note_renewal(&self, node: usize, answer: &Answer) {
+        self.observer.answered(node, Question::Renew, answer);
+        let mut state = lock(&self.state);
+        let heard = state.hear_late();
+        state.note(node, answer);
+        drop(state);
+        heard.tell(&*self.observer);
+    }
+
+    /// Every node's last word on the lease.
+    pub(crate) fn votes(&self, environment: &Environment) -> Votes {
+        let mut state = lock(&self.state);
+        let heard = state.hear_late();
+        let votes = environment.votes(state.nodes.iter().map(|node_state| node_state.vote.clone()));
+        drop(state);
+        heard.tell(&*self.observer);
+        votes
     }
 }

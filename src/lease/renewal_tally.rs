@@ -1,0 +1,146 @@
+//! What the nodes say to a renewal.
+
+use crate::{
+    algorithm::{
+        node_set::NodeSet,
+        tally::{Electorate, Tally, TallyResult},
+    },
+    node::Answer,
+    observer::RenewalOutcome,
+    values::OwnerId,
+};
+
+/// The count of one renewal.
+#[derive(Debug)]
+pub(super) struct RenewalTally {
+    electorate: Electorate,
+    tally: Tally,
+    /// Nodes that gave no larger token before this round.
+    proofs: NodeSet,
+    /// Nodes that refuse the lease for good: it was unlocked there.
+    gone: NodeSet,
+    /// Who else has the resource, at nodes that lost it: `None` for a lock of some other kind.
+    taken: Vec<Option<OwnerId>>,
+}
+
+impl RenewalTally {
+    pub(super) fn new(electorate: Electorate) -> Self {
+        let (proofs, gone, taken) = (NodeSet::EMPTY, NodeSet::EMPTY, Vec::new());
+        Self { electorate, tally: Tally::new(electorate), proofs, gone, taken }
+    }
+
+    pub(super) fn hear(&mut self, node: usize, answer: &Answer) {
+        match answer {
+            Answer::Renewed { proves: true } => self.proofs.insert(node),
+            Answer::Gone => self.gone.insert(node),
+            // Readers need not be the same at two nodes.
+            Answer::Held(holder) if !holder.owner.as_ref().is_some_and(OwnerId::is_of_readers) => {
+                self.taken.push(holder.owner.clone());
+            }
+            _ => {}
+        }
+        self.tally.vote(node, matches!(answer, Answer::Renewed { .. }));
+    }
+
+    /// What it comes to, as far as the nodes decide that: `Renewed` may be too late for the lease.
+    pub(super) fn outcome(&self) -> Option<RenewalOutcome> {
+        match self.tally.result() {
+            TallyResult::Won => Some(RenewalOutcome::Renewed),
+            TallyResult::Lost if self.is_gone() => Some(RenewalOutcome::Gone),
+            // Not before all have answered: only then it is known whether it is gone.
+            TallyResult::Lost if self.open().is_empty() => Some(RenewalOutcome::Failed),
+            _ => None,
+        }
+    }
+
+    /// The nodes that have said nothing yet.
+    pub(super) fn open(&self) -> NodeSet {
+        self.tally.open()
+    }
+
+    /// Whether a quorum proves that no later lease was granted before this round began.
+    pub(super) fn is_proven(&self) -> bool {
+        self.electorate.is_quorum(self.proofs)
+    }
+
+    /// Whether proofs may still come.
+    pub(super) fn may_prove(&self) -> bool {
+        self.electorate.is_quorum(self.proofs.union(self.open()))
+    }
+
+    /// Whether no renewal can have a quorum any more: so many nodes refuse it for good, or have it
+    /// for one and the same other owner. Several others have split their votes, and are about to
+    /// take them back.
+    fn is_gone(&self) -> bool {
+        let of = |one: &Option<OwnerId>| self.taken.iter().filter(|other| *other == one).count();
+        let taken = self.taken.iter().map(of).max().unwrap_or(0);
+        self.electorate.nodes() - (self.gone.len() + taken).min(self.electorate.nodes())
+            < self.electorate.needed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{node::Holder, values::NodeError};
+
+    const RENEWED: Answer = Answer::Renewed { proves: false };
+    const PROVEN: Answer = Answer::Renewed { proves: true };
+
+    fn held_by(owner: Option<OwnerId>) -> Answer {
+        Answer::Held(Holder { resource: 0, owner, remaining: Duration::from_secs(1), counter: 0 })
+    }
+
+    fn held(owner: Option<&str>) -> Answer {
+        held_by(owner.map(|owner| OwnerId::from_wire(owner.as_bytes())))
+    }
+
+    /// Three of five, after these answers of nodes 0, 1, ...
+    fn tally(answers: &[Answer]) -> RenewalTally {
+        let mut tally = RenewalTally::new(Electorate::new(5, 3));
+        answers.iter().enumerate().for_each(|(node, answer)| tally.hear(node, answer));
+        tally
+    }
+
+    fn outcome(answers: &[Answer]) -> Option<RenewalOutcome> {
+        tally(answers).outcome()
+    }
+
+    #[test]
+    fn a_quorum_renews_and_what_it_does_not_leave_open_cannot() {
+        const SILENT: Answer = Answer::Error(NodeError::TimedOut);
+        assert_eq!(outcome(&[RENEWED, RENEWED]), None);
+        assert_eq!(outcome(&[RENEWED, SILENT, RENEWED, RENEWED]), Some(RenewalOutcome::Renewed));
+        assert_eq!(outcome(&[SILENT, SILENT, SILENT]), None);
+        assert_eq!(outcome(&[SILENT, SILENT, SILENT, RENEWED, RENEWED]), Some(RenewalOutcome::Failed));
+    }
+
+    #[test]
+    fn a_lease_is_gone_once_a_quorum_is_out_of_reach_for_good() {
+        let theirs = || held(Some("theirs"));
+        assert_eq!(outcome(&[Answer::Gone, Answer::Gone]), None);
+        assert_eq!(outcome(&[Answer::Gone, theirs(), theirs()]), Some(RenewalOutcome::Gone));
+        let foreign = || held(None);
+        assert_eq!(outcome(&[foreign(), foreign(), foreign()]), Some(RenewalOutcome::Gone));
+        // Split between two, who are about to give their votes back.
+        let split = [theirs(), theirs(), held(Some("another's")), held(Some("another's"))];
+        assert_eq!(outcome(&split), None);
+        // Readers need not be the same.
+        let readers = || held_by(Some(OwnerId::of_readers()));
+        assert_eq!(outcome(&[readers(), readers(), readers(), readers()]), None);
+        assert_eq!(
+            outcome(&[readers(), readers(), readers(), RENEWED, RENEWED]),
+            Some(RenewalOutcome::Failed)
+        );
+    }
+
+    #[test]
+    fn a_quorum_of_proofs_proves_and_may_as_long_as_enough_nodes_are_open() {
+        assert!(tally(&[PROVEN, PROVEN, PROVEN]).is_proven());
+        let without = tally(&[PROVEN, RENEWED, RENEWED, PROVEN]);
+        assert!(!without.is_proven() && without.may_prove());
+        assert!(!tally(&[RENEWED, RENEWED, RENEWED]).may_prove());
+    }
+}
