@@ -296,7 +296,12 @@ async fn those_who_want_several_do_not_wait_for_each_other() {
     let within = |time, work| tokio::time::timeout(time, work);
     assert!(within(Duration::from_secs(20), acquire_several()).await.unwrap() <= 10);
     let _broken = break_rule(Some(Mutation::CollectAtOnce));
-    assert!(within(Duration::from_secs(300), acquire_several()).await.is_err());
+    // Now and then all happen to collect one after the other.
+    let mut stands_still = false;
+    for _ in 0..10 {
+        stands_still |= within(Duration::from_secs(300), acquire_several()).await.is_err();
+    }
+    assert!(stands_still);
 }
 
 /// The tasks of one owner would both have their turn, and wait for each other.
