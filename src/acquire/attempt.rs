@@ -103,10 +103,11 @@ async fn perform(mut performer: AttemptPerformer<'_>) -> AttemptOutcome {
             AttemptStep::Enqueue(node) => performer.enqueue(node),
             AttemptStep::WriteBack { token, nodes } => performer.send_write_back(token, nodes),
             AttemptStep::Wait(deadline) => {
-                if let Heard::Answer { node, tag, answer } =
+                if let Heard::Answer { node, tag: (asked, at), answer } =
                     performer.fanout.next(&*environment.clock, deadline).await
                 {
-                    performer.hear(node, tag, answer);
+                    performer.time_answer(node, at, &answer);
+                    performer.hear(node, asked, answer);
                 }
             }
             AttemptStep::Abandon => performer.roll_back(),
@@ -143,7 +144,8 @@ struct AttemptPerformer<'a> {
     owner: OwnerId,
     hint: u64,
     attempt: Attempt,
-    fanout: Fanout<Asked>,
+    /// By what was asked, and when.
+    fanout: Fanout<(Asked, Instant)>,
     votes: Vec<Vote>,
     /// Until the attempt is rolled back, or its lease is in somebody's care.
     in_flight: Option<InFlight>,
@@ -206,9 +208,10 @@ impl<'a> AttemptPerformer<'a> {
             Some(writer) => Operation::Downgrade(Downgrade { lock, writer }),
             None => Operation::Lock(lock),
         };
-        let request = self.request(operation);
+        let now = self.environment.now();
+        let request = self.request(operation, now);
         for node in nodes.iter() {
-            self.fanout.send(&self.environment.nodes, node, asked, request.clone());
+            self.fanout.send(&self.environment.nodes, node, (asked, now), request.clone());
             self.note(node, Vote::Pending);
         }
     }
@@ -228,7 +231,8 @@ impl<'a> AttemptPerformer<'a> {
             Some(entries) => (entries.enqueue(node, lock), Asked::Enqueue),
             None => (Operation::Lock(lock), Asked::Take),
         };
-        self.fanout.send(&self.environment.nodes, node, asked, self.request(operation));
+        let now = self.environment.now();
+        self.fanout.send(&self.environment.nodes, node, (asked, now), self.request(operation, now));
         self.note(node, Vote::Pending);
     }
 
@@ -244,18 +248,16 @@ impl<'a> AttemptPerformer<'a> {
     }
 
     fn send_write_back(&mut self, token: u64, nodes: NodeSet) {
-        let request = self.request(Operation::WriteBack(WriteBack {
-            resources: self.checked.resources.clone(),
-            owner: self.owner.clone(),
-            token,
-        }));
+        let (resources, owner) = (self.checked.resources.clone(), self.owner.clone());
+        let now = self.environment.now();
+        let request = self.request(Operation::WriteBack(WriteBack { resources, owner, token }), now);
         for node in nodes.iter() {
-            self.fanout.send(&self.environment.nodes, node, Asked::WriteBack, request.clone());
+            self.fanout.send(&self.environment.nodes, node, (Asked::WriteBack, now), request.clone());
         }
     }
 
-    fn request(&self, operation: Operation) -> Request {
-        Request::one(operation, self.environment.now() + self.checked.settings.rules.node_timeout)
+    fn request(&self, operation: Operation, now: Instant) -> Request {
+        Request::one(operation, now + self.checked.settings.rules.node_timeout)
     }
 
     fn note(&mut self, node: usize, vote: Vote) {

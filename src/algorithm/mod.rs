@@ -10,6 +10,7 @@
 //!                               Tally ── votes over all configured nodes
 //! ```
 
+pub(crate) mod answer_times;
 pub(crate) mod attempt;
 pub(crate) mod failed_attempt;
 pub(crate) mod fencing;

@@ -14,7 +14,7 @@ use crate::{
     clock::{Clock, Instant},
     config::CheckedQuorum,
     mutex::lock,
-    node::{Node, Resources},
+    node::{Node, Resources, names::is_slot},
     observer::Observer,
     spawner::Spawner,
     values::{Fingerprint, OwnerIds, Resource, Vote, Votes},
@@ -115,6 +115,13 @@ impl Environment {
     pub(crate) fn queue_nodes(&self, resource: &Resource) -> Vec<usize> {
         let mut order =
             queue_node::order(resource.as_bytes(), self.addresses.iter().map(|address| &**address));
+        // Slots are had in no order among each other, and a hand-off by a node that is far away takes two
+        // of its round trips. Clients that differ in who is far wait in two queues, whose first ones are
+        // both woken.
+        if is_slot(resource) {
+            let needed = self.settings.electorate.needed();
+            order.sort_by_cached_key(|node| self.queues.is_far(*node, needed));
+        }
         self.put_silent_last(&mut order);
         order
     }

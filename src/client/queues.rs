@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Mutex, time::Duration};
 
 use crate::{
-    algorithm::node_set::NodeSet,
+    algorithm::{answer_times::AnswerTimes, node_set::NodeSet},
     client::fanout::{Fanout, Heard},
     clock::Clock,
     mutex::lock,
@@ -24,6 +24,7 @@ pub(crate) struct Queues {
     /// Looked up by resources, never iterated.
     known: Mutex<HashMap<Resources, Known>>,
     silence: Mutex<Silence>,
+    times: Mutex<AnswerTimes>,
 }
 
 /// Which nodes do not answer.
@@ -78,6 +79,16 @@ impl Queues {
         silence.known.insert(queue_node);
         silence.passed_over.remove(queue_node);
         silence.silent.remove(queue_node);
+    }
+
+    /// A node has answered after so long.
+    pub(crate) fn answered_after(&self, node: usize, took: Duration) {
+        lock(&self.times).heard(node, took);
+    }
+
+    /// Whether a node takes much longer to answer than so many of the nodes.
+    pub(crate) fn is_far(&self, node: usize, needed: usize) -> bool {
+        lock(&self.times).is_far(node, needed)
     }
 
     /// The index of the resource in whose queue others are known to be, or may be.

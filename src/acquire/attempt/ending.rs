@@ -73,7 +73,7 @@ impl AttemptPerformer<'_> {
             node_timeout: settings.rules.node_timeout,
             in_flight: self.in_flight.take(),
             nodes: self.attempt.lock_votes().iter().zip(&self.votes).map(node_lease_state).collect(),
-            late: self.fanout.take_open(|asked| !matches!(asked, Asked::WriteBack)),
+            late: self.fanout.take_open(|(asked, _)| !matches!(asked, Asked::WriteBack)),
             queue_node: self.queue_node.acquired(&self.environment.queues, &self.checked.resources),
         }
     }

@@ -3,11 +3,20 @@
 use super::{Asked, AttemptPerformer};
 use crate::{
     algorithm::{attempt::LockVote, failed_attempt::Deferral, holder::holder},
-    node::{Answer, Holder, Queued},
+    clock::Instant,
+    node::{Answer, Holder, Queued, names::is_slot},
     values::{Refusal, Vote},
 };
 
 impl AttemptPerformer<'_> {
+    /// Remembers how long a node took to answer, where that decides who keeps a queue.
+    pub(super) fn time_answer(&self, node: usize, asked_at: Instant, answer: &Answer) {
+        if is_slot(&self.checked.resource) && !matches!(answer, Answer::Error(_)) {
+            let took = self.environment.now().saturating_duration_since(asked_at);
+            self.environment.queues.answered_after(node, took);
+        }
+    }
+
     pub(super) fn hear(&mut self, node: usize, asked: Asked, answer: Answer) {
         let resource = &self.checked.resource;
         tracing::trace!(%resource, owner = %self.owner, node, ?asked, ?answer, "vote");

@@ -114,12 +114,12 @@ fn saturated(permits: u32, clients: usize, fault: Option<Fault>, lasts: Duration
     usage
 }
 
-/// A node that is farther away keeps the queues of some slots: each of their hand-offs takes two of its
-/// round trips. Beside one that hangs, six seeds had 0.77 to 0.80 of 100 permits in use.
+/// A node that is farther away would keep the queues of some slots, whose hand-offs take two of its
+/// round trips. Beside one that hangs, six seeds once had 0.77 to 0.80 of 100 permits in use.
 #[test]
 fn s72_where_all_are_wanted_most_are_in_use_and_nobody_is_left_behind() {
     for (permits, clients) in [(4, 6), (4, 40), (10, 15), (10, 100), (100, 150)] {
-        for (fault, least) in [(None, 0.795), (frozen(), 0.76), (far(), 0.65)] {
+        for (fault, least) in [(None, 0.795), (frozen(), 0.76), (far(), 0.795)] {
             let is_calm = fault.is_none();
             let usage = saturated(permits, clients, fault, SECOND);
             assert!(usage.in_use >= least && usage.rounds <= 2.5, "{usage:?}");
@@ -133,7 +133,7 @@ fn s72_where_all_are_wanted_most_are_in_use_and_nobody_is_left_behind() {
 fn s72_large_semaphores() {
     for (permits, clients) in [(100, 150), (100, 1_000), (1_024, 1_536), (1_024, 3_000)] {
         for fault in [None, frozen(), far()] {
-            saturated(permits, clients, fault, SECOND / 4);
+            saturated(permits, clients, fault, SECOND / 2);
         }
     }
 }
