@@ -14,7 +14,6 @@ use futures::{
     stream::FuturesUnordered,
 };
 
-use self::look::Look;
 use crate::{
     acquire::{
         attempt::attempt_once, checked_request::CheckedRequest, outcome::AttemptOutcome, waiters::Waiters,
@@ -165,7 +164,7 @@ impl AnyOf {
         loop {
             environment.clock.sleep_until(environment.now() + poll.mul_f64(0.5 + environment.jitter())).await;
             let look = self.ask_vacant(environment.some_of(self.count, most), 1, true);
-            if let Ok(Some(acquired)) = self.try_found(look, self.tried()).await {
+            if let Ok(Some(acquired)) = self.try_each(&look.found(self, self.tried()).await).await {
                 return acquired;
             }
             poll = poll.saturating_mul(2).min(pacing.longest_poll).max(pacing.floor);
@@ -196,20 +195,24 @@ impl AnyOf {
         if !skips_first && let Some(acquired) = self.attempt(first).await? {
             return Ok(Some(acquired));
         }
-        if let Some(acquired) = self.try_found(look, tried).await? {
+        let found = look.found(self, tried).await;
+        if let Some(acquired) = self.try_each(&found).await? {
             return Ok(Some(acquired));
         }
-        if self.count <= SOME {
+        // Where one is vacant and somebody else is quicker, others wait: it does, too.
+        if self.count <= SOME || (waits && !found.is_empty()) {
             return Ok(None);
         }
         let all = others(environment.some_of(self.count, self.count));
-        self.try_found(self.ask_vacant_by_shares(&all, nodes, waits), tried).await
+        // Who waits hears later of what this look misses.
+        let nodes_each = if waits { 1 } else { nodes };
+        self.try_each(&self.ask_vacant_by_shares(&all, nodes_each, waits).found(self, tried).await).await
     }
 
-    /// Tries so many of those that a look has found vacant.
-    async fn try_found(&self, look: Look, most: usize) -> Result<Option<AcquiredOne>, LockError> {
-        for index in look.found(self, most).await {
-            if let Some(acquired) = self.attempt(index).await? {
+    /// Tries those that were found vacant.
+    async fn try_each(&self, found: &[usize]) -> Result<Option<AcquiredOne>, LockError> {
+        for index in found {
+            if let Some(acquired) = self.attempt(*index).await? {
                 return Ok(Some(acquired));
             }
         }

@@ -175,8 +175,11 @@ async fn full() -> Result<(f64, f64), Problem> {
     const LOOKS: u32 = 25;
     const WAITS: Duration = Duration::from_secs(4);
     let servers = Servers::start(NODES).await?;
-    let (one, other) = (servers.ours().await?, servers.ours().await?);
-    let semaphore = one.semaphore("s", 1024);
+    // Nothing is renewed meanwhile.
+    let lasts = Duration::from_secs(600);
+    let client = || servers.builder().max_ttl(lasts).connect();
+    let (one, other) = (client().await?, client().await?);
+    let semaphore = one.semaphore("s", 1024).ttl(lasts);
     let _permits = try_join_all((0..1024).map(|_| semaphore.acquire())).await?;
     let theirs = other.semaphore("s", 1024);
     let mut newcomer = Sample::default();

@@ -39,7 +39,11 @@ impl AnyOf {
     /// Asks all nodes, each about some shares of these, so that so many are asked about each share. To
     /// look at a thousand costs a node more than the rest of what a newcomer asks of it.
     pub(super) fn ask_vacant_by_shares(&self, indices: &[usize], nodes_each: usize, waits: bool) -> Look {
-        let nodes = self.environment().some_of(self.environment().nodes.len(), usize::MAX);
+        let environment = self.environment();
+        let mut nodes = environment.some_of(environment.nodes.len(), usize::MAX);
+        if waits {
+            nodes.retain(|node| !environment.queues.is_silent(*node));
+        }
         let size = indices.len().div_ceil(nodes.len().max(1)).max(1);
         let all: Vec<&[usize]> = indices.chunks(size).collect();
         let question = |(at, node): (usize, &usize)| {
