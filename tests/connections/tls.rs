@@ -12,6 +12,9 @@ use redquorum_tests::{Cluster, Kind, Port, ServerOptions};
 
 use super::{made, refusal, works};
 
+/// A port that does not speak the protocol is known by then.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// An authority, and what it vouches for.
 struct Authority {
     pem: String,
@@ -137,11 +140,11 @@ async fn a_quorum_behind_tls_locks_with_passwords_and_databases() {
 async fn a_port_that_is_taken_for_one_with_tls_or_without_is_told_with_the_scheme_that_would_be_right() {
     let scene = Scene::start(1, false, ServerOptions::default()).await;
     let with_tls = Quorum::builder().nodes([format!("redis://localhost:{}", scene.ports[0].number())]);
-    let told = with_tls.connect().await.unwrap_err().to_string();
+    let told = with_tls.connect_timeout(PATIENCE).connect().await.unwrap_err().to_string();
     assert!(told.ends_with("if the port has TLS, write rediss://"), "{told}");
     let plain = format!("rediss://localhost:{}", scene.cluster.server(0).port());
     let plain = Quorum::builder().nodes([plain]).tls(scene.trusting());
-    let told = plain.connect().await.unwrap_err().to_string();
+    let told = plain.connect_timeout(PATIENCE).connect().await.unwrap_err().to_string();
     assert!(told.ends_with("if the port has no TLS, write redis:// instead of rediss://"), "{told}");
 }
 
@@ -203,7 +206,8 @@ async fn tls_and_its_absence_do_not_meet() {
     let plain = format!("rediss://localhost:{}", scene.cluster.server(0).port());
     let secured = scene.urls("", "localhost")[0].replace("rediss", "redis");
     for url in [plain, secured] {
-        let error = Quorum::builder().nodes([url]).tls(scene.trusting()).connect().await.unwrap_err();
+        let builder = Quorum::builder().nodes([url]).tls(scene.trusting()).connect_timeout(PATIENCE);
+        let error = builder.connect().await.unwrap_err();
         assert!(matches!(error, ConnectError::NoQuorum { .. }), "{error}");
     }
     assert!(scene.cluster.server(0).keys().await.is_empty());
