@@ -201,7 +201,12 @@ async fn a_server_that_floods_from_the_first_byte_is_told_as_what_it_is() {
     for flood in FLOODS {
         let hostile = Hostile::before(cluster.server(0).port()).await;
         hostile.flood(flood.text());
-        let error = Quorum::builder().nodes([&hostile.url]).connect_timeout(Duration::from_secs(2)).connect().await.unwrap_err();
+        let error = Quorum::builder()
+            .nodes([&hostile.url])
+            .connect_timeout(Duration::from_secs(2))
+            .connect()
+            .await
+            .unwrap_err();
         let ConnectError::NoQuorum { votes, .. } = &error else { panic!("{flood:?}: {error}") };
         let (_, vote) = votes.iter().next().unwrap();
         let told = refusal(vote).unwrap_or_else(|| panic!("{flood:?}: {vote}"));
