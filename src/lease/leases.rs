@@ -102,8 +102,8 @@ impl Leases {
         }
     }
 
-    /// Gives one hold back without waiting for the answers to an unlock. The next lock hears that of
-    /// the queue node.
+    /// Gives one hold back; with the last one, ends the lease in this way, and waits for no answer to
+    /// its unlock. The next lock hears that of the queue node.
     pub(crate) fn leave_unheard(&self, lease: &ActiveLease, end: LeaseEnd) -> UnlockOutcome {
         let left = lease.leave(self.environment.now());
         let replies = match left {

@@ -88,6 +88,7 @@ mod tests {
 
     const RENEWED: Answer = Answer::Renewed { proves: false };
     const PROVEN: Answer = Answer::Renewed { proves: true };
+    const SILENT: Answer = Answer::Error(NodeError::TimedOut);
 
     fn held_by(owner: Option<OwnerId>) -> Answer {
         Answer::Held(Holder { resource: 0, owner, remaining: Duration::from_secs(1), counter: 0 })
@@ -109,10 +110,13 @@ mod tests {
     }
 
     #[test]
-    fn a_quorum_renews_and_what_it_does_not_leave_open_cannot() {
-        const SILENT: Answer = Answer::Error(NodeError::TimedOut);
+    fn a_quorum_renews() {
         assert_eq!(outcome(&[RENEWED, RENEWED]), None);
         assert_eq!(outcome(&[RENEWED, SILENT, RENEWED, RENEWED]), Some(RenewalOutcome::Renewed));
+    }
+
+    #[test]
+    fn a_renewal_has_failed_once_all_have_answered_without_a_quorum() {
         assert_eq!(outcome(&[SILENT, SILENT, SILENT]), None);
         assert_eq!(outcome(&[SILENT, SILENT, SILENT, RENEWED, RENEWED]), Some(RenewalOutcome::Failed));
     }

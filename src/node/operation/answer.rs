@@ -103,6 +103,8 @@ impl Answer {
     /// Whether others are queued; `None` where that is not known.
     pub(crate) fn is_awaited(&self) -> Option<bool> {
         match self {
+            // Without an entry, it says how many are queued.
+            Self::Queued(Queued { ticket: 0, rank, .. }) => Some(*rank > 0),
             Self::Awaited(_) | Self::Queued(_) => Some(true),
             Self::Granted { .. } | Self::Held(_) | Self::Renewed { .. } | Self::Unlocked { .. } => {
                 Some(false)
