@@ -33,6 +33,9 @@ mod look;
 /// A client that waits is in the queues of so many of them.
 pub(crate) const QUEUES: usize = 3;
 
+/// Of so many times as many, those are chosen.
+const DRAWN: usize = 3;
+
 /// So many are looked at before all are.
 const SOME: usize = 64;
 
@@ -137,8 +140,8 @@ impl AnyOf {
                 settings.quorum_timeout -= took;
             }
         }
-        let waits: FuturesUnordered<_> = environment
-            .some_of(self.count, self.queues)
+        let waits: FuturesUnordered<_> = self
+            .queues()
             .into_iter()
             .map(|index| async move {
                 let taken = self.checked(index, settings)?.taken();
@@ -150,6 +153,15 @@ impl AnyOf {
             Either::Left((None, looks)) => Ok(looks.await),
             Either::Right((acquired, _)) => Ok(acquired),
         }
+    }
+
+    /// In whose queues it waits: some at random, those of far queue nodes only where there are no others.
+    fn queues(&self) -> Vec<usize> {
+        let environment = self.environment();
+        let mut drawn = environment.some_of(self.count, DRAWN * self.queues);
+        drawn.sort_by_cached_key(|index| environment.is_queue_node_far(&(self.resource_at)(*index)));
+        drawn.truncate(self.queues);
+        drawn
     }
 
     /// Looks now and then whether one is vacant in whose queue it does not wait, at more and more of
@@ -164,7 +176,7 @@ impl AnyOf {
         loop {
             environment.clock.sleep_until(environment.now() + poll.mul_f64(0.5 + environment.jitter())).await;
             let look = self.ask_vacant(environment.some_of(self.count, most), 1, true);
-            if let Ok(Some(acquired)) = self.try_each(&look.found(self, self.tried()).await).await {
+            if let Ok(Some(acquired)) = self.try_some(&look.found(self).await, true).await {
                 return acquired;
             }
             poll = poll.saturating_mul(2).min(pacing.longest_poll).max(pacing.floor);
@@ -186,33 +198,39 @@ impl AnyOf {
         };
         // Where nobody waits for what is not found, one node of each share answers if a quorum does.
         let electorate = environment.settings.electorate;
-        let (nodes, tried) = if waits {
-            (NODES_ASKED, self.tried())
-        } else {
-            (electorate.nodes() + 1 - electorate.needed(), TRIED_ONCE)
-        };
-        let look = self.ask_vacant(others(drawn), nodes, waits);
-        if !skips_first && let Some(acquired) = self.attempt(first).await? {
+        let nodes = if waits { NODES_ASKED } else { electorate.nodes() + 1 - electorate.needed() };
+        let looked_at = others(drawn);
+        let look = self.ask_vacant(looked_at.clone(), nodes, waits);
+        if !skips_first && let Some(acquired) = self.attempt(first, waits).await? {
             return Ok(Some(acquired));
         }
-        let found = look.found(self, tried).await;
-        if let Some(acquired) = self.try_each(&found).await? {
+        let found = look.found(self).await;
+        if let Some(acquired) = self.try_some(&found, waits).await? {
             return Ok(Some(acquired));
         }
-        // Where one is vacant and somebody else is quicker, others wait: it does, too.
-        if self.count <= SOME || (waits && !found.is_empty()) {
+        // Where the only one that was vacant was somebody else's before it was tried, others most likely
+        // would be, too, and each attempt is in the way of those who wait. One that stays vacant is found
+        // by a later look.
+        if self.count <= SOME || (waits && found.len() == 1) {
             return Ok(None);
         }
-        let all = others(environment.some_of(self.count, self.count));
-        // Who waits hears later of what this look misses.
-        let nodes_each = if waits { 1 } else { nodes };
-        self.try_each(&self.ask_vacant_by_shares(&all, nodes_each, waits).found(self, tried).await).await
+        let mut rest = others(environment.some_of(self.count, self.count));
+        if waits {
+            rest.retain(|index| !looked_at.contains(index));
+        }
+        self.try_some(&self.ask_vacant_by_shares(&rest, nodes, waits).found(self).await, waits).await
     }
 
-    /// Tries those that were found vacant.
-    async fn try_each(&self, found: &[usize]) -> Result<Option<AcquiredOne>, LockError> {
-        for index in found {
-            if let Some(acquired) = self.attempt(*index).await? {
+    /// Tries some of those that were found vacant. Of many, most of those that one node calls vacant are
+    /// on their way to somebody who waits, so a client that waits itself tries one.
+    async fn try_some(&self, found: &[usize], waits: bool) -> Result<Option<AcquiredOne>, LockError> {
+        let tried = match waits {
+            true if self.count > SOME => 1,
+            true => TRIED,
+            false => TRIED_ONCE,
+        };
+        for index in found.iter().take(tried) {
+            if let Some(acquired) = self.attempt(*index, waits).await? {
                 return Ok(Some(acquired));
             }
         }
@@ -236,22 +254,16 @@ impl AnyOf {
         }
     }
 
-    /// How many vacant ones are tried by who waits otherwise. Of many, most of those that one node calls
-    /// vacant are on their way to somebody who waits.
-    fn tried(&self) -> usize {
-        if self.count > SOME { 1 } else { TRIED }
-    }
-
     /// Whether others are known to be in the queue of this one.
     async fn is_awaited(&self, index: usize) -> Result<bool, ConfigError> {
         let checked = self.checked(index, self.settings)?;
         Ok(self.environment().awaited_resource(&checked.resources).await.is_some())
     }
 
-    async fn attempt(&self, index: usize) -> Result<Option<AcquiredOne>, LockError> {
+    async fn attempt(&self, index: usize, waits: bool) -> Result<Option<AcquiredOne>, LockError> {
         let checked = self.checked(index, self.settings)?;
         let environment = self.environment();
-        let outcome = attempt_once(environment, &checked).await;
+        let outcome = attempt_once(environment, &checked, !waits).await;
         if let AttemptOutcome::Failed(failed) = &outcome {
             *lock(&self.last_votes) = Some(failed.votes.clone());
         }

@@ -117,12 +117,16 @@ async fn perform(mut performer: AttemptPerformer<'_>) -> AttemptOutcome {
     }
 }
 
-/// Makes the attempt of somebody who does not wait.
+/// Makes the attempt of somebody who waits for no turn, and mostly makes no other.
 ///
 /// # Cancel safety
 ///
 /// As [`attempt`].
-pub(crate) async fn attempt_once(environment: &Environment, checked: &CheckedRequest) -> AttemptOutcome {
+pub(crate) async fn attempt_once(
+    environment: &Environment,
+    checked: &CheckedRequest,
+    is_only: bool,
+) -> AttemptOutcome {
     let awaited = environment.awaited_resource(&checked.resources).await;
     let plan = match awaited {
         Some(index) => Plan::Queued(checked.queue_nodes(environment, index).to_vec()),
@@ -130,8 +134,8 @@ pub(crate) async fn attempt_once(environment: &Environment, checked: &CheckedReq
     };
     // It asks for a turn, and does not wait for one: it listens to nobody, so it enters no queue.
     let mut entries = awaited.map(|index| QueueEntries::new(environment, checked, index, &Arc::default()));
-    let mut performer =
-        AttemptPerformer::new(environment, checked, plan, Earlier::ONLY_ONE, entries.as_mut());
+    let earlier = if is_only { Earlier::ONLY_ONE } else { Earlier { hint: 0, splits: 0 } };
+    let mut performer = AttemptPerformer::new(environment, checked, plan, earlier, entries.as_mut());
     performer.gives_up = true;
     perform(performer).await
 }
@@ -217,6 +221,7 @@ impl<'a> AttemptPerformer<'a> {
     }
 
     fn enqueue(&mut self, node: usize) {
+        let now = self.environment.now();
         // The queue node that was asked before is passed over.
         if self
             .queue_node
@@ -224,14 +229,13 @@ impl<'a> AttemptPerformer<'a> {
             .and_then(|queue_node| self.votes.get(queue_node))
             .is_some_and(|vote| *vote != Vote::NotAsked)
         {
-            self.queue_node.is_passed_over(&self.environment.queues, node);
+            self.queue_node.pass_over(&self.environment.queues, node, now);
         }
         let lock = self.lock(true);
         let (operation, asked) = match &mut self.entries {
             Some(entries) => (entries.enqueue(node, lock), Asked::Enqueue),
             None => (Operation::Lock(lock), Asked::Take),
         };
-        let now = self.environment.now();
         self.fanout.send(&self.environment.nodes, node, (asked, now), self.request(operation, now));
         self.note(node, Vote::Pending);
     }

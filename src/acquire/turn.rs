@@ -82,7 +82,9 @@ impl Turn {
                 waiting.queueing.attempt_begins(now);
                 waiting.entries.only_waits(waiting.queueing.only_queues());
                 if let Plan::Queued(order) = &mut plan {
-                    environment.put_silent_last(order);
+                    // Others may be silent than when it began to wait.
+                    let now = environment.queue_nodes(checked.resource_at(waiting.entries.index()));
+                    *order = now.into_iter().filter(|node| order.contains(node)).collect();
                 }
                 return plan;
             }

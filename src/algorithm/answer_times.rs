@@ -5,6 +5,9 @@ use std::time::Duration;
 /// A node is far from a client if it takes so many times as long as a quorum.
 const FAR: u32 = 4;
 
+/// And at least so much longer.
+const LEAST: Duration = Duration::from_millis(1);
+
 /// How much of the difference to the last answer is taken over.
 const WEIGHT: f64 = 0.25;
 
@@ -17,8 +20,9 @@ impl AnswerTimes {
         if self.0.len() <= node {
             self.0.resize(node + 1, None);
         }
-        let time = &mut self.0[node];
-        *time = Some(time.map_or(took, |time| time.mul_f64(1.0 - WEIGHT) + took.mul_f64(WEIGHT)));
+        if let Some(time) = self.0.get_mut(node) {
+            *time = Some(time.map_or(took, |time| time.mul_f64(1.0 - WEIGHT) + took.mul_f64(WEIGHT)));
+        }
     }
 
     /// Whether a node takes much longer than so many of the nodes need, without which nothing is
@@ -27,7 +31,8 @@ impl AnswerTimes {
         let Some(Some(time)) = self.0.get(node) else { return false };
         let mut times: Vec<Duration> = self.0.iter().copied().flatten().collect();
         times.sort_unstable();
-        needed.checked_sub(1).and_then(|last| times.get(last)).is_some_and(|quorum| *time > *quorum * FAR)
+        let quorum = needed.checked_sub(1).and_then(|last| times.get(last));
+        quorum.is_some_and(|quorum| *time > quorum.saturating_mul(FAR).saturating_add(LEAST))
     }
 }
 
@@ -45,7 +50,7 @@ mod tests {
 
     #[test]
     fn a_node_is_far_that_takes_several_times_as_long_as_a_quorum() {
-        let times = times(&[(0, 1), (1, 2), (2, 3), (3, 12), (4, 13)]);
+        let times = times(&[(0, 1), (1, 2), (2, 3), (3, 13), (4, 14)]);
         let far: Vec<usize> = (0..6).filter(|node| times.is_far(*node, 3)).collect();
         assert_eq!(far, [4]);
     }
@@ -58,7 +63,7 @@ mod tests {
 
     #[test]
     fn one_slow_answer_does_not_make_a_node_far_and_quick_ones_make_it_near_again() {
-        let mut times = times(&[(0, 1), (1, 1), (2, 1), (2, 9)]);
+        let mut times = times(&[(0, 1), (1, 1), (2, 1), (2, 15)]);
         assert!(!times.is_far(2, 2));
         (0..9).for_each(|_| times.heard(2, NEAR * 9));
         assert!(times.is_far(2, 2));

@@ -14,7 +14,7 @@ use crate::{
     clock::{Clock, Instant},
     config::CheckedQuorum,
     mutex::lock,
-    node::{Node, Resources, names::is_slot},
+    node::{Node, Resources},
     observer::Observer,
     spawner::Spawner,
     values::{Fingerprint, OwnerIds, Resource, Vote, Votes},
@@ -111,25 +111,20 @@ impl Environment {
         (self.settings.parameters.fingerprint.clone(), addresses)
     }
 
-    /// The nodes in the order in which they are the queue node of a resource.
+    /// The nodes in the order in which they are the queue node of a resource. Those that are silent come
+    /// last: to wait for them anew may take longer than the resource is held.
     pub(crate) fn queue_nodes(&self, resource: &Resource) -> Vec<usize> {
         let mut order =
             queue_node::order(resource.as_bytes(), self.addresses.iter().map(|address| &**address));
-        // Slots are had in no order among each other, and a hand-off by a node that is far away takes two
-        // of its round trips. Clients that differ in who is far wait in two queues, whose first ones are
-        // both woken.
-        if is_slot(resource) {
-            let needed = self.settings.electorate.needed();
-            order.sort_by_cached_key(|node| self.queues.is_far(*node, needed));
-        }
-        self.put_silent_last(&mut order);
+        let now = self.now();
+        order.sort_by_cached_key(|node| self.queues.is_silent(*node, now));
         order
     }
 
-    /// Puts nodes last that were silent when they were asked for a turn: to wait for them anew may take
-    /// longer than the resource is held.
-    pub(crate) fn put_silent_last(&self, order: &mut [usize]) {
-        order.sort_by_key(|node| self.queues.is_silent(*node));
+    /// Whether the queue node of a resource is far away: each hand-off takes two of its round trips.
+    pub(crate) fn is_queue_node_far(&self, resource: &Resource) -> bool {
+        let needed = self.settings.electorate.needed();
+        self.queue_nodes(resource).first().is_some_and(|node| self.queues.is_far(*node, needed))
     }
 
     /// In the queue of which of these resources others are known to be, or may be.

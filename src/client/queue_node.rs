@@ -2,6 +2,7 @@
 
 use crate::{
     client::queues::Queues,
+    clock::Instant,
     mutation::{self, Mutation},
     node::{Reply, Resources},
 };
@@ -60,9 +61,9 @@ impl QueueNode {
     }
 
     /// Another node is asked for a turn: this one has not answered in time.
-    pub(crate) fn is_passed_over(self, queues: &Queues, by: usize) {
+    pub(crate) fn pass_over(self, queues: &Queues, by: usize, now: Instant) {
         if let Some(node) = self.node.filter(|node| *node != by) {
-            queues.passed_over(node);
+            queues.passed_over(node, now);
         }
     }
 

@@ -1,11 +1,14 @@
-//! Which resources others are known to wait for.
+//! Which resources others are known to wait for, and which queue nodes answer, and how soon.
 
 use std::{collections::HashMap, sync::Mutex, time::Duration};
 
 use crate::{
-    algorithm::{answer_times::AnswerTimes, node_set::NodeSet},
-    client::fanout::{Fanout, Heard},
-    clock::Clock,
+    algorithm::answer_times::AnswerTimes,
+    client::{
+        fanout::{Fanout, Heard},
+        silence::Silence,
+    },
+    clock::{Clock, Instant},
     mutex::lock,
     node::{Reply, Resources},
 };
@@ -14,7 +17,8 @@ use crate::{
 /// saves: a round trip.
 const MOST: usize = 4096;
 
-/// The resources for which others wait, by the last word of their queue nodes.
+/// The resources for which others wait, by the last word of their queue nodes, and what is known of the
+/// nodes' answers.
 ///
 /// A client that knows of a queue asks its queue node before the others. Without that, a client
 /// that is nearer to the other nodes would have a quorum before that node has said who is first,
@@ -25,17 +29,6 @@ pub(crate) struct Queues {
     known: Mutex<HashMap<Resources, Known>>,
     silence: Mutex<Silence>,
     times: Mutex<AnswerTimes>,
-}
-
-/// Which nodes do not answer.
-#[derive(Debug, Default)]
-struct Silence {
-    /// Nodes that have ever answered. The others may not be connected yet.
-    known: NodeSet,
-    /// Nodes that were passed over because they did not answer, and have not since.
-    passed_over: NodeSet,
-    /// Those that are not expected to answer soon.
-    silent: NodeSet,
 }
 
 /// What is known of the queue of one of some resources: that others are in it, unless a reply says
@@ -62,23 +55,15 @@ impl Queues {
         self.keep(resources, Known { index, queue_node, reply: Some(reply) });
     }
 
-    /// A queue node has not answered in time. It is not asked before the others until it has: a
-    /// free resource would cost what it is waited for, again and again. One that has never answered is
-    /// waited for twice.
-    pub(crate) fn passed_over(&self, queue_node: usize) {
-        let mut silence = lock(&self.silence);
-        if silence.known.contains(queue_node) || silence.passed_over.contains(queue_node) {
-            silence.silent.insert(queue_node);
-        }
-        silence.passed_over.insert(queue_node);
+    /// A queue node has not answered in time. It is not asked before the others until it has, or for a
+    /// time: a free resource would cost what it is waited for, again and again.
+    pub(crate) fn passed_over(&self, queue_node: usize, now: Instant) {
+        lock(&self.silence).passed_over(queue_node, now);
     }
 
     /// A node has answered.
-    pub(crate) fn heard(&self, queue_node: usize) {
-        let mut silence = lock(&self.silence);
-        silence.known.insert(queue_node);
-        silence.passed_over.remove(queue_node);
-        silence.silent.remove(queue_node);
+    pub(crate) fn heard(&self, node: usize) {
+        lock(&self.silence).heard(node);
     }
 
     /// A node has answered after so long.
@@ -109,7 +94,8 @@ impl Queues {
         let Known { index, queue_node, reply } = self.take_reply(resources)?;
         if let Some(reply) = reply {
             let mut replies = Fanout::of(vec![(queue_node, reply)]);
-            let patience = if self.is_silent(queue_node) { Duration::ZERO } else { no_longer_than };
+            let patience =
+                if self.is_silent(queue_node, clock.now()) { Duration::ZERO } else { no_longer_than };
             match replies.next(clock, clock.now() + patience).await {
                 Heard::Answer { answer, .. } => {
                     let is_awaited = answer.is_awaited();
@@ -119,7 +105,7 @@ impl Queues {
                     self.note(resources, index, queue_node, is_awaited == Some(true));
                 }
                 Heard::Silence => {
-                    self.passed_over(queue_node);
+                    self.passed_over(queue_node, clock.now());
                     if let Some((_, reply)) = replies.take_open(|()| true).pop() {
                         self.hear_later(resources, index, queue_node, reply);
                     }
@@ -127,7 +113,7 @@ impl Queues {
             }
         }
         let known = lock(&self.known).get(resources).map(|known| (known.index, known.queue_node));
-        known.filter(|(_, queue_node)| !self.is_silent(*queue_node)).map(|(index, _)| index)
+        known.filter(|(_, queue_node)| !self.is_silent(*queue_node, clock.now())).map(|(index, _)| index)
     }
 
     /// What is known, and the reply that is still to come.
@@ -137,9 +123,9 @@ impl Queues {
         Some(Known { index: known.index, queue_node: known.queue_node, reply: known.reply.take() })
     }
 
-    /// Whether a queue node was passed over, and has not answered since.
-    pub(crate) fn is_silent(&self, queue_node: usize) -> bool {
-        lock(&self.silence).silent.contains(queue_node)
+    /// Whether a node is not waited for now, because it has not answered.
+    pub(crate) fn is_silent(&self, node: usize, now: Instant) -> bool {
+        lock(&self.silence).is_silent(node, now)
     }
 
     fn keep(&self, resources: &Resources, latest: Known) {
@@ -195,25 +181,14 @@ mod tests {
     async fn a_node_that_does_not_answer_is_asked_with_the_others_until_it_has() {
         let queues = Queues::default();
         queues.note(&resources("a"), 0, 4, true);
+        let now = TokioClock::new().now();
         queues.heard(4);
-        queues.passed_over(2);
+        queues.passed_over(2, now);
         assert_eq!(of(&queues, "a").await, Some(0));
-        queues.passed_over(4);
+        queues.passed_over(4, now);
         assert_eq!(of(&queues, "a").await, None);
         queues.heard(4);
         assert_eq!(of(&queues, "a").await, Some(0));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_node_that_has_never_answered_may_still_be_connecting() {
-        let queues = Queues::default();
-        queues.passed_over(4);
-        assert!(!queues.is_silent(4));
-        queues.passed_over(4);
-        assert!(queues.is_silent(4));
-        queues.heard(4);
-        queues.passed_over(4);
-        assert!(queues.is_silent(4), "it is connected");
     }
 
     #[tokio::test(start_paused = true)]

@@ -197,7 +197,7 @@ impl LockRequest {
         let outcome = tokio::select! {
             biased;
             () = self.environment().closed() => return Err(LockError::Closed),
-            outcome = attempt_once(self.environment(), checked) => outcome,
+            outcome = attempt_once(self.environment(), checked, true) => outcome,
         };
         let acquired = outcome.of_only_attempt(self.environment(), checked)?;
         Ok(acquired.map(|acquired| self.locked(acquired)))

@@ -36,14 +36,10 @@ impl AnyOf {
         self.ask(nodes.into_iter().map(question).collect(), waits)
     }
 
-    /// Asks all nodes, each about some shares of these, so that so many are asked about each share. To
-    /// look at a thousand costs a node more than the rest of what a newcomer asks of it.
+    /// Asks all nodes, each about some shares of these: so many nodes about each share. To look at a
+    /// thousand costs a node more than the rest of what a newcomer asks of it.
     pub(super) fn ask_vacant_by_shares(&self, indices: &[usize], nodes_each: usize, waits: bool) -> Look {
-        let environment = self.environment();
-        let mut nodes = environment.some_of(environment.nodes.len(), usize::MAX);
-        if waits {
-            nodes.retain(|node| !environment.queues.is_silent(*node));
-        }
+        let nodes = self.environment().some_of(self.environment().nodes.len(), usize::MAX);
         let size = indices.len().div_ceil(nodes.len().max(1)).max(1);
         let all: Vec<&[usize]> = indices.chunks(size).collect();
         let question = |(at, node): (usize, &usize)| {
@@ -79,9 +75,9 @@ impl AnyOf {
 }
 
 impl Look {
-    /// Which are vacant, up to so many, by the first node that knows of any; none if every share was
-    /// seen, or no node says more.
-    pub(super) async fn found(mut self, any: &AnyOf, most: usize) -> Vec<usize> {
+    /// Which are vacant, as many as anybody tries, by the first node that knows of any; none if every
+    /// share was seen, or no node says more.
+    pub(super) async fn found(mut self, any: &AnyOf) -> Vec<usize> {
         while self.asked.open() > 0 && !self.unseen.is_empty() {
             let heard = self.asked.next(&*any.environment().clock, self.deadline).await;
             let Heard::Answer { tag, answer, .. } = heard else { break };
@@ -93,7 +89,7 @@ impl Look {
                 question.indices.first().into_iter().for_each(|index| any.tell_surplus(*index));
             }
             let found = vacant.into_iter().filter_map(|index| question.indices.get(index).copied());
-            let found: Vec<usize> = found.filter(|index| *index < any.count).take(most).collect();
+            let found: Vec<usize> = found.filter(|index| *index < any.count).take(TRIED_ONCE).collect();
             if !found.is_empty() {
                 return found;
             }

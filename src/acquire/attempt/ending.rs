@@ -112,7 +112,7 @@ impl AttemptPerformer<'_> {
             && self.queue_node.is_unheard()
             && self.attempt.lock_votes().get(node) == Some(&LockVote::Silent)
         {
-            self.environment.queues.passed_over(node);
+            self.environment.queues.passed_over(node, self.environment.now());
         }
     }
 

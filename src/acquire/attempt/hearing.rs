@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl AttemptPerformer<'_> {
-    /// Remembers how long a node took to answer, where that decides who keeps a queue.
+    /// Remembers how long a node took to answer, where that decides in which queues to wait.
     pub(super) fn time_answer(&self, node: usize, asked_at: Instant, answer: &Answer) {
         if is_slot(&self.checked.resource) && !matches!(answer, Answer::Error(_)) {
             let took = self.environment.now().saturating_duration_since(asked_at);
@@ -21,11 +21,7 @@ impl AttemptPerformer<'_> {
         let resource = &self.checked.resource;
         tracing::trace!(%resource, owner = %self.owner, node, ?asked, ?answer, "vote");
         self.environment.observer.answered(node, asked.question(), &answer);
-        let (answer, is_awaited) = match answer {
-            // A refusal without an entry says how many are queued.
-            Answer::Queued(Queued { ticket: 0, rank, .. }) => (answer, Some(rank > 0)),
-            answer => answer.into_parts(),
-        };
+        let (answer, is_awaited) = answer.into_parts();
         if is_awaited.is_some() {
             self.environment.queues.heard(node);
         }

@@ -114,12 +114,12 @@ fn saturated(permits: u32, clients: usize, fault: Option<Fault>, lasts: Duration
     usage
 }
 
-/// A node that is farther away would keep the queues of some slots, whose hand-offs take two of its
-/// round trips. Beside one that hangs, six seeds once had 0.77 to 0.80 of 100 permits in use.
+/// A node that is farther away keeps the queues of some slots, at which clients wait only where there
+/// are no others: a hand-off there takes two of its round trips.
 #[test]
 fn s72_where_all_are_wanted_most_are_in_use_and_nobody_is_left_behind() {
     for (permits, clients) in [(4, 6), (4, 40), (10, 15), (10, 100), (100, 150)] {
-        for (fault, least) in [(None, 0.795), (frozen(), 0.76), (far(), 0.795)] {
+        for (fault, least) in [(None, 0.795), (frozen(), 0.785), (far(), 0.795)] {
             let is_calm = fault.is_none();
             let usage = saturated(permits, clients, fault, SECOND);
             assert!(usage.in_use >= least && usage.rounds <= 2.5, "{usage:?}");
