@@ -184,8 +184,8 @@ impl AnyOf {
         }
     }
 
-    /// Tries the first, and looks at some of the others meanwhile; then tries those that are vacant,
-    /// and if there are none, looks at all of them.
+    /// Tries the first, and looks at some of the others, mostly meanwhile; then tries those that are
+    /// vacant, and if there are none, looks at all of them.
     async fn try_vacant(&self, waits: bool) -> Result<Option<AcquiredOne>, LockError> {
         let environment = self.environment();
         let drawn = environment.some_of(self.count, SOME);
@@ -200,11 +200,13 @@ impl AnyOf {
         let electorate = environment.settings.electorate;
         let nodes = if waits { NODES_ASKED } else { electorate.nodes() + 1 - electorate.needed() };
         let looked_at = others(drawn);
-        let look = self.ask_vacant(looked_at.clone(), nodes, waits);
+        let look = || self.ask_vacant(looked_at.clone(), nodes, waits);
+        // A client that does not wait asks more nodes; and the one that was free last mostly is.
+        let meanwhile = (waits || self.first.is_none()).then(look);
         if !skips_first && let Some(acquired) = self.attempt(first, waits).await? {
             return Ok(Some(acquired));
         }
-        let found = look.found(self).await;
+        let found = meanwhile.unwrap_or_else(look).found(self).await;
         if let Some(acquired) = self.try_some(&found, waits).await? {
             return Ok(Some(acquired));
         }
