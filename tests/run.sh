@@ -127,9 +127,9 @@ test_on_others() {
     return "$failed"
 }
 
-# The ways for systems other than Linux, under Linux. What runs in virtual time alone depends on none of them; without it,
-# to optimise would take longer than it saves.
-depends_on_system='not (test(model::) + test(sim::) + test(simulated))'
+# The ways for systems other than Linux, under Linux. What runs in virtual time alone depends on none of them, nor do the
+# rules of nodes; without it, to optimise would take longer than it saves.
+depends_on_system='not (test(model::) + test(sim::) + test(simulated) + test(agreement::))'
 test_portable() {
     CARGO_PROFILE_DEV_OPT_LEVEL=0 RUSTC_WORKSPACE_WRAPPER=$PWD/tests/portable.sh cargo nextest run --workspace \
         --all-features --color never --lib --bins -E "$depends_on_system" 2>&1 | tee "$scratch/portable.passed"
