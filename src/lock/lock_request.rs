@@ -74,12 +74,13 @@ impl LockRequest {
     /// Locks, waiting at most so long.
     pub(crate) async fn lock(&self, wait: Option<Duration>) -> Result<LockGuard, LockError> {
         let checked = self.checked()?;
-        let deadline = wait.map(|wait| self.environment().now() + wait);
+        let start = self.environment().now();
+        let deadline = wait.map(|wait| start + wait);
         let (resource, mode) = (&checked.resource, Mode::of(&checked.resources));
         let span = tracing::debug_span!("lock", %resource, ?mode, owner = Empty, token = Empty);
         let mut call = LockCall::begin(self.environment(), mode);
         let work = |request: Self, checked: CheckedRequest, owner| {
-            async move { request.lock_as(owner, &checked, deadline).await }.boxed()
+            async move { request.lock_as(owner, &checked, start, deadline).await }.boxed()
         };
         let locked = self.until_done(&checked, &span, work).await;
         call.ended(locked.as_ref().map(Some));
@@ -124,9 +125,9 @@ impl LockRequest {
         &self,
         owner: Option<Owner>,
         checked: &CheckedRequest,
+        start: Instant,
         deadline: Option<Instant>,
     ) -> Result<Locked, LockError> {
-        let start = self.environment().now();
         let Some(owner) = owner else {
             return match self.client.shared_leases.of(self, checked) {
                 Some(shared) => shared.lock(self, checked, start, deadline).await,

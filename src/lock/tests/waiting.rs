@@ -253,6 +253,21 @@ async fn a_future_that_nobody_polls_keeps_neither_votes_nor_its_turn() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_that_begins_anew_because_nobody_polled_it_says_how_long_it_has_waited() {
+    let cluster = MemoryCluster::new(3);
+    let (quorum, other) = (client(&cluster), client(&cluster));
+    let held = other.red_lock("r").lock().await.unwrap();
+    let wait = Duration::from_secs(10);
+    let lock = quorum.red_lock("r");
+    let mut kept = pin!(lock.try_lock_for(wait));
+    assert!(futures::poll!(&mut kept).is_pending());
+    pass(Duration::from_secs(8)).await;
+    let Err(LockError::TimedOut { waited, .. }) = kept.await else { panic!("somebody has it") };
+    assert_eq!(waited, wait);
+    drop(held);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_future_that_is_polled_late_goes_on_if_it_held_nobody_up() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
