@@ -33,7 +33,7 @@ mod look;
 /// A client that waits is in the queues of so many of them.
 pub(crate) const QUEUES: usize = 3;
 
-/// Of so many times as many, those are chosen.
+/// It draws so many times as many, to leave out those whose queue nodes are far away.
 const DRAWN: usize = 3;
 
 /// So many are looked at before all are.
@@ -141,7 +141,7 @@ impl AnyOf {
             }
         }
         let waits: FuturesUnordered<_> = self
-            .queues()
+            .drawn_to_wait()
             .into_iter()
             .map(|index| async move {
                 let taken = self.checked(index, settings)?.taken();
@@ -156,7 +156,7 @@ impl AnyOf {
     }
 
     /// In whose queues it waits: some at random, those of far queue nodes only where there are no others.
-    fn queues(&self) -> Vec<usize> {
+    fn drawn_to_wait(&self) -> Vec<usize> {
         let environment = self.environment();
         let mut drawn = environment.some_of(self.count, DRAWN * self.queues);
         drawn.sort_by_cached_key(|index| environment.is_queue_node_far(&(self.resource_at)(*index)));
@@ -185,7 +185,7 @@ impl AnyOf {
     }
 
     /// Tries the first, and looks at some of the others, mostly meanwhile; then tries those that are
-    /// vacant, and if there are none, looks at all of them.
+    /// vacant, and if there are none, looks at the rest.
     async fn try_vacant(&self, waits: bool) -> Result<Option<AcquiredOne>, LockError> {
         let environment = self.environment();
         let drawn = environment.some_of(self.count, SOME);

@@ -117,7 +117,8 @@ async fn perform(mut performer: AttemptPerformer<'_>) -> AttemptOutcome {
     }
 }
 
-/// Makes the attempt of somebody who waits for no turn, and mostly makes no other.
+/// Makes the attempt of somebody who waits for no turn. One that `is_only` is followed by no other, so it
+/// waits for slow nodes where votes are split.
 ///
 /// # Cancel safety
 ///

@@ -23,5 +23,6 @@ pub(crate) mod queue_node;
 pub(crate) mod queueing;
 pub(crate) mod residue;
 pub(crate) mod round;
+pub(crate) mod silence;
 pub(crate) mod tally;
 pub(crate) mod validity;

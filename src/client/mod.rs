@@ -10,6 +10,5 @@ pub(crate) mod fanout;
 pub(crate) mod in_flight_counter;
 pub(crate) mod queue_node;
 pub(crate) mod queues;
-mod silence;
 pub(crate) mod surroundings;
 pub(crate) mod wake;

@@ -3,11 +3,8 @@
 use std::{collections::HashMap, sync::Mutex, time::Duration};
 
 use crate::{
-    algorithm::answer_times::AnswerTimes,
-    client::{
-        fanout::{Fanout, Heard},
-        silence::Silence,
-    },
+    algorithm::{answer_times::AnswerTimes, silence::Silence},
+    client::fanout::{Fanout, Heard},
     clock::{Clock, Instant},
     mutex::lock,
     node::{Reply, Resources},

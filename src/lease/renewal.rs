@@ -40,8 +40,8 @@ pub(crate) enum Purpose {
 }
 
 impl Renewal {
-    /// `start`: the time before anything is sent. It extends a lease that the watchdog renews; any other is only
-    /// asked for, unless the caller says otherwise.
+    /// `start`: the time before anything is sent. It extends a lease that the watchdog renews; any
+    /// other is only asked for, unless the caller says otherwise.
     pub(crate) fn new(lease: Arc<ActiveLease>, electorate: Electorate, start: Instant) -> Self {
         let (tally, extends) = (RenewalTally::new(electorate), lease.is_renewed);
         Self { lease, start, tally, extends, outcome: None, margin: None }

@@ -207,7 +207,8 @@ impl RedLock {
     ///
     /// The nodes refuse the holder's renewals from now on, and tell its client, which asks them: it
     /// learns it within a round trip, or where that notice is lost, at its next renewal (a third of its
-    /// ttl after the last one), or without renewal at its end. Of more than 128 readers, one may be renewed by nodes that could not be reached, or had lost its key.
+    /// ttl after the last one), or without renewal at its end. Of more than 128 readers, one may be
+    /// renewed by nodes that could not be reached, or had lost its key.
     ///
     /// # Errors
     ///

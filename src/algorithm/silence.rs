@@ -11,7 +11,7 @@ const LASTS: Duration = Duration::from_secs(30);
 
 /// Which nodes are not expected to answer soon.
 #[derive(Debug, Default)]
-pub(super) struct Silence {
+pub(crate) struct Silence {
     /// Nodes that have ever answered. The others may not be connected yet.
     known: NodeSet,
     /// Nodes that were passed over because they did not answer, and have not since.
@@ -23,20 +23,20 @@ pub(super) struct Silence {
 impl Silence {
     /// A node has not answered in time. It is silent from then on; one that has never answered only
     /// when that happens again.
-    pub(super) fn passed_over(&mut self, node: usize, now: Instant) {
+    pub(crate) fn passed_over(&mut self, node: usize, now: Instant) {
         if self.known.contains(node) || self.passed_over.contains(node) {
             self.silent.insert(node, now + LASTS);
         }
         self.passed_over.insert(node);
     }
 
-    pub(super) fn heard(&mut self, node: usize) {
+    pub(crate) fn heard(&mut self, node: usize) {
         self.known.insert(node);
         self.passed_over.remove(node);
         self.silent.remove(&node);
     }
 
-    pub(super) fn is_silent(&self, node: usize, now: Instant) -> bool {
+    pub(crate) fn is_silent(&self, node: usize, now: Instant) -> bool {
         self.silent.get(&node).is_some_and(|until| now < *until)
     }
 }
