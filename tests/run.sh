@@ -11,11 +11,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scratch=$(mktemp -d)
 target=$(cargo metadata --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
 node_pids=()
+oldest_pid=
 # Without these, no test searches the model and no benchmark sees the inside of the library. The same flags for every stage,
 # or it would build all dependencies anew.
 published_flags=${RUSTFLAGS-}
 export RUSTFLAGS="$published_flags --cfg redquorum_model --cfg redquorum_bench"
 clean_up() {
+    if [[ -n $oldest_pid ]]; then kill "$oldest_pid" 2>/dev/null || true; fi
     if ((${#node_pids[@]})); then
         kill "${node_pids[@]}" 2>/dev/null || true
         wait
@@ -135,18 +137,34 @@ test_portable() {
         --all-features --color never --lib --bins -E "$depends_on_system" 2>&1 | tee "$scratch/portable.passed"
 }
 
-# oldest_rust VERSION: sees that what is published compiles with the oldest Rust that it promises to compile with, if that
-# can be had.
+# begin_oldest_rust VERSION: sees that what is published compiles with the oldest Rust that it promises to compile with, if
+# that can be had. Beside the tests on real servers, which go first, and wait more than they work.
+begin_oldest_rust() {
+    oldest_rust "$1" >"$scratch/oldest.log" 2>&1 &
+    oldest_pid=$!
+}
+
 oldest_rust() {
     if ! command -v rustup >/dev/null; then
-        not_run "Rust $1" "there is no rustup to install it with"
+        echo "there is no rustup to install it with" >"$scratch/without-oldest"
     elif ! rustup run "$1" cargo --version >/dev/null 2>&1 &&
-        ! rustup toolchain install --profile minimal --no-self-update "$1" >"$scratch/why" 2>&1; then
-        not_run "Rust $1" "rustup cannot install it: $(grep -m 1 error "$scratch/why" || tail -n 1 "$scratch/why")"
+        ! rustup toolchain install --profile minimal --no-self-update "$1" >"$scratch/why-oldest" 2>&1; then
+        echo "rustup cannot install it: $(grep -m 1 error "$scratch/why-oldest" || tail -n 1 "$scratch/why-oldest")" \
+            >"$scratch/without-oldest"
     else
-        stage "Rust $1" cargo "+$1" check --package redquorum --package redquorum-cli \
-            --all-features --target-dir "$target/rust-$1"
+        nice -n 19 cargo "+$1" check --package redquorum --package redquorum-cli --all-features \
+            --target-dir "$target/rust-$1"
     fi
+}
+
+# end_oldest_rust VERSION: what came of it.
+end_oldest_rust() {
+    local failed=0
+    wait "$oldest_pid" || failed=1
+    oldest_pid=
+    cat "$scratch/oldest.log"
+    if [[ -e $scratch/without-oldest ]]; then not_run "Rust $1" "$(<"$scratch/without-oldest")"; fi
+    return "$failed"
 }
 
 # What is started, frozen, killed and started again in another way: the rest only talks to servers.
@@ -264,6 +282,8 @@ stage "build" cargo build --workspace --lib --bins --tests --examples --all-feat
 stage "lint" cargo clippy --workspace --all-targets --all-features -- -D warnings
 stage "lint without features" as_published cargo clippy --lib -- -D warnings
 stage "tests without real servers" test_without_servers
+oldest=$(sed -n 's/^package = .*rust-version = "\([^"]*\)".*/\1/p' Cargo.toml)
+begin_oldest_rust "$oldest"
 # They wait more than they work.
 stage "tests, real servers as processes" test_on processes 6
 if docker_runs_tests; then
@@ -278,7 +298,7 @@ fetch_server redis-8 "Redis 8"
 fetch_server valkey Valkey
 if ((${#others[@]})); then stage "tests on other servers" test_on_others; fi
 stage "tests of the ways for other systems" test_portable
-oldest_rust "$(sed -n 's/^package = .*rust-version = "\([^"]*\)".*/\1/p' Cargo.toml)"
+stage "Rust $oldest" end_oldest_rust "$oldest"
 stage "tests in the documentation" doc_tests
 stage "examples on nodes in memory" examples
 stage "examples on five real servers" examples_on_servers
