@@ -29,9 +29,7 @@ pub(crate) async fn lock_waiting(
         () = environment.closed() => return Err(LockError::Closed),
         () = environment.until(deadline) => {}
     }
-    let waited = environment.now().saturating_duration_since(start);
-    let votes = last_votes.unwrap_or_else(|| environment.no_votes());
-    Err(LockError::TimedOut { resource: checked.resource.clone(), waited, votes })
+    Err(environment.timed_out(&checked.resource, start, last_votes))
 }
 
 async fn take_turns(

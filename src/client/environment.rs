@@ -13,6 +13,7 @@ use crate::{
     client::{in_flight_counter::InFlightCounter, queues::Queues, surroundings::Surroundings},
     clock::{Clock, Instant},
     config::CheckedQuorum,
+    error::LockError,
     mutex::lock,
     node::{Node, Resources},
     observer::Observer,
@@ -140,6 +141,14 @@ impl Environment {
     /// The votes when nobody was asked.
     pub(crate) fn no_votes(&self) -> Votes {
         self.votes(self.nodes.iter().map(|_| Vote::NotAsked))
+    }
+
+    /// Why a call ends that began at `start` and has waited as long as it may; with the last votes, if there
+    /// were any.
+    pub(crate) fn timed_out(&self, resource: &Resource, start: Instant, votes: Option<Votes>) -> LockError {
+        let waited = self.now().saturating_duration_since(start);
+        let votes = votes.unwrap_or_else(|| self.no_votes());
+        LockError::TimedOut { resource: resource.clone(), waited, votes }
     }
 
     /// By then, everything of a lease that a node may have now is over.

@@ -183,10 +183,6 @@ pub(super) async fn take_turn<'a>(
         biased;
         turn = turn.lock() => Ok(turn),
         () = environment.closed() => Err(LockError::Closed),
-        () = environment.until(deadline) => {
-            let waited = environment.now().saturating_duration_since(start);
-            let (resource, votes) = (checked.resource.clone(), environment.no_votes());
-            Err(LockError::TimedOut { resource, waited, votes })
-        }
+        () = environment.until(deadline) => Err(environment.timed_out(&checked.resource, start, None)),
     }
 }
