@@ -110,12 +110,12 @@ impl LatchView {
 
     /// Whether a quorum keeps what it was told in this round.
     pub(crate) fn is_kept(&self) -> bool {
-        self.kept.len() >= self.electorate.needed()
+        self.electorate.is_quorum(self.kept)
     }
 
     /// Whether a quorum knows that the latch is open.
     pub(crate) fn is_known_open(&self) -> bool {
-        let is_known = self.open.len() >= self.electorate.needed();
+        let is_known = self.electorate.is_quorum(self.open);
         mutation::altered(Mutation::OpenUnseen, is_known, |_| self.is_open)
     }
 

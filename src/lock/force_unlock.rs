@@ -40,10 +40,11 @@ pub(crate) async fn force_unlock(
     }
     let (tally, _) = UnlockTally::heard(environment, replies, deadline, |tally| tally.open.is_empty()).await;
     let confirmed = tally.report(environment).confirmed;
-    tracing::warn!(resource = %checked.resource, ?confirmed, "unlocked by force");
     if tally.is_confirmed() {
+        tracing::warn!(resource = %checked.resource, ?confirmed, "unlocked by force");
         return Ok(tally.report(environment));
     }
+    tracing::warn!(resource = %checked.resource, ?confirmed, "partly unlocked by force");
     let (resource, votes) = (checked.resource.clone(), tally.votes(environment));
     Err(LockError::NoQuorum { resource, needed: environment.settings.electorate.needed(), votes })
 }

@@ -1,4 +1,4 @@
--- downgrade.lua  KEYS resources, all of them shared  ARGV owner, ttl, writer  ->  vote | held index owner remaining counter | gone
+-- downgrade.lua  KEYS resources, all of them shared  ARGV owner, ttl, writer  ->  vote | held index owner remaining counter | gone | abstains
 node.arity.downgrade = 3
 function node.downgrade(resources, owner, ttl, writer)
   local seen = node.look_up_to_lock(resources, owner, writer)

@@ -1,5 +1,5 @@
 -- enqueue.lua  KEYS resources  ARGV owner, ttl, hint, waiter, ticket, entry ttl|0, index of the resource whose queue it is, only waits 0|1
---   ->  vote | awaited vote | queued index ticket rank patience [index owner remaining counter] | gone
+--   ->  vote | awaited vote | queued index ticket rank patience [index owner remaining counter] | gone | abstains
 
 -- Each key gets its ttl as a lock does: PEXPIRE does nothing to one that is missing, but fails if
 -- the user may not call it. Whether it was missing.

@@ -1,5 +1,5 @@
 -- lock.lua  KEYS resources  ARGV owner, ttl, hint  ->  vote | held index owner remaining counter
---   | queued index 0 rank 0 [index owner remaining counter] | gone
+--   | queued index 0 rank 0 [index owner remaining counter] | gone | abstains
 
 -- Locks what nobody else has, even if others wait: the vote. Where it is known that there is no
 -- mark, none is deleted.
