@@ -10,7 +10,7 @@ use std::{
 
 use futures::{
     StreamExt,
-    future::{Either, select},
+    future::{BoxFuture, Either, select},
     stream::FuturesUnordered,
 };
 
@@ -29,6 +29,7 @@ use crate::{
 };
 
 mod look;
+mod look_out;
 
 /// A client that waits is in the queues of so many of them.
 pub(crate) const QUEUES: usize = 3;
@@ -51,7 +52,8 @@ const NODES_ASKED: usize = 2;
 ///
 /// Each of them is a lock of its own, with its own votes and its own queue. A client that finds one
 /// vacant takes it as a newcomer. Otherwise it waits in the queues of a few of them, drawn at random,
-/// takes the first that it is woken for, and leaves the others.
+/// takes the first that it is woken for, and leaves the others. Of those who wait for long, one at a
+/// time [looks out](AnyOf::look_out) for all of them.
 #[derive(Clone)]
 pub(crate) struct AnyOf {
     pub(crate) waiters: Arc<Waiters>,
@@ -89,7 +91,7 @@ impl Surplus {
 
 impl AnyOf {
     /// Locks one of them, waiting as long as it takes: until one is free, or no quorum could be
-    /// asked for the quorum timeout, or the deadline.
+    /// asked for the quorum timeout, or the deadline. It also takes what `look_out` comes to.
     ///
     /// # Cancel safety
     ///
@@ -98,16 +100,15 @@ impl AnyOf {
         &self,
         start: Instant,
         deadline: Option<Instant>,
+        look_out: BoxFuture<'_, AcquiredOne>,
     ) -> Result<AcquiredOne, LockError> {
         let environment = self.environment();
         tokio::select! {
             biased;
-            acquired = self.wait(start) => acquired,
+            acquired = self.wait(start, look_out) => acquired,
             () = environment.closed() => Err(LockError::Closed),
             () = environment.until(deadline) => {
-                let waited = environment.now().saturating_duration_since(start);
-                let votes = lock(&self.last_votes).take().unwrap_or_else(|| environment.no_votes());
-                Err(LockError::TimedOut { resource: self.name.clone(), waited, votes })
+                Err(environment.timed_out(&self.name, start, lock(&self.last_votes).take()))
             }
         }
     }
@@ -125,7 +126,16 @@ impl AnyOf {
         }
     }
 
-    async fn wait(&self, start: Instant) -> Result<AcquiredOne, LockError> {
+    /// Whether it waits in the queues of some of them only.
+    pub(crate) fn is_large(&self) -> bool {
+        self.count > self.queues
+    }
+
+    async fn wait(
+        &self,
+        start: Instant,
+        look_out: BoxFuture<'_, AcquiredOne>,
+    ) -> Result<AcquiredOne, LockError> {
         let environment = self.environment();
         let mut settings = self.settings;
         match self.try_vacant(true).await {
@@ -140,6 +150,10 @@ impl AnyOf {
                 settings.quorum_timeout -= took;
             }
         }
+        if self.is_large() {
+            // There are other queues, and one client looks out: a wake that is lost matters less.
+            settings.pacing.first_poll = settings.pacing.longest_poll;
+        }
         let waits: FuturesUnordered<_> = self
             .drawn_to_wait()
             .into_iter()
@@ -148,9 +162,9 @@ impl AnyOf {
                 Ok((index, lock_waiting(&self.waiters, &taken, start, None).await?))
             })
             .collect();
-        match select(pin!(first_of(waits)), pin!(self.look_again())).await {
+        match select(pin!(first_of(waits)), look_out).await {
             Either::Left((Some(acquired), _)) => acquired,
-            Either::Left((None, looks)) => Ok(looks.await),
+            Either::Left((None, look_out)) => Ok(look_out.await),
             Either::Right((acquired, _)) => Ok(acquired),
         }
     }
@@ -162,26 +176,6 @@ impl AnyOf {
         drawn.sort_by_cached_key(|index| environment.is_queue_node_far(&(self.resource_at)(*index)));
         drawn.truncate(self.queues);
         drawn
-    }
-
-    /// Looks now and then whether one is vacant in whose queue it does not wait, at more and more of
-    /// them.
-    async fn look_again(&self) -> AcquiredOne {
-        let environment = self.environment();
-        if self.count <= self.queues {
-            return std::future::pending().await;
-        }
-        let pacing = self.settings.pacing;
-        let (mut poll, mut most) = (pacing.first_poll.max(pacing.floor), SOME);
-        loop {
-            environment.clock.sleep_until(environment.now() + poll.mul_f64(0.5 + environment.jitter())).await;
-            let look = self.ask_vacant(environment.some_of(self.count, most), 1, true);
-            if let Ok(Some(acquired)) = self.try_some(&look.found(self).await, true).await {
-                return acquired;
-            }
-            poll = poll.saturating_mul(2).min(pacing.longest_poll).max(pacing.floor);
-            most = most.saturating_mul(2);
-        }
     }
 
     /// Tries the first, and looks at some of the others, mostly meanwhile; then tries those that are
@@ -217,10 +211,13 @@ impl AnyOf {
             return Ok(None);
         }
         let mut rest = others(environment.some_of(self.count, self.count));
+        let mut nodes_each = nodes;
         if waits {
             rest.retain(|index| !looked_at.contains(index));
+            // What a node would have said that is silent all of a sudden, who looks out hears.
+            nodes_each = 1;
         }
-        self.try_some(&self.ask_vacant_by_shares(&rest, nodes, waits).found(self).await, waits).await
+        self.try_some(&self.ask_vacant_by_shares(&rest, nodes_each, waits).found(self).await, waits).await
     }
 
     /// Tries some of those that were found vacant. Of many, most of those that one node calls vacant are
@@ -274,6 +271,11 @@ impl AnyOf {
 
     fn checked(&self, index: usize, settings: CheckedLock) -> Result<CheckedRequest, ConfigError> {
         CheckedRequest::new([(self.resource_at)(index)].into(), settings)
+    }
+
+    /// Where the queue of this one is; `None` only if there are no nodes.
+    fn queue_node(&self, index: usize) -> Option<usize> {
+        self.environment().queue_nodes(&(self.resource_at)(index)).first().copied()
     }
 
     fn environment(&self) -> &Environment {

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// A subscription is waited for no longer than this part of a node timeout.
-const LISTENING_SHARE: u32 = 64;
+pub(super) const LISTENING_SHARE: u32 = 64;
 
 /// What the waiter knows, and hands on.
 #[derive(Debug, Default)]

@@ -33,13 +33,15 @@ pub(crate) struct Pacing {
     pub(crate) longest_poll: Duration,
     /// The least delay after an attempt that failed or saw a split vote for a second time.
     pub(crate) floor: Duration,
+    /// The most of those delays before jitter.
+    pub(crate) ceiling: Duration,
 }
 
 impl Pacing {
-    /// The delay after so many failures in a row and one more: it doubles, up to `most`, and is never
-    /// less than the floor. `jitter` is uniform in 0..1.
-    pub(crate) fn delay_after(&self, failures: u32, most: Duration, jitter: f64) -> Duration {
-        let delay = self.floor.saturating_mul(1 << failures.min(16)).min(most);
+    /// The delay after so many failures in a row and one more: it doubles, up to the ceiling, and is
+    /// never less than the floor. `jitter` is uniform in 0..1.
+    pub(crate) fn delay_after(&self, failures: u32, jitter: f64) -> Duration {
+        let delay = self.floor.saturating_mul(1 << failures.min(16)).min(self.ceiling);
         delay.mul_f64(0.5 + jitter).max(self.floor)
     }
 }

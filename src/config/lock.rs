@@ -183,7 +183,7 @@ impl LockOptions {
         if first_poll < least || longest_poll < first_poll {
             return Err(ConfigError::Polls { first: first_poll, longest: longest_poll, least });
         }
-        Ok(Pacing { first_poll, longest_poll, floor })
+        Ok(Pacing { first_poll, longest_poll, floor, ceiling: first_poll })
     }
 }
 

@@ -146,7 +146,7 @@ impl<'a> LatchCall<'a> {
         if end.is_some_and(|end| end <= now) {
             return Err(self.no_quorum());
         }
-        let at = now + pacing.delay_after(self.failures, pacing.first_poll, environment.jitter());
+        let at = now + pacing.delay_after(self.failures, environment.jitter());
         self.failures += 1;
         environment.clock.sleep_until(end.map_or(at, |end| end.min(at))).await;
         Ok(())

@@ -24,8 +24,9 @@ const MOST: usize = 64;
 /// The lease is an ordinary one on that resource, which the guard
 /// [names](Lease::resource): it excludes, and is excluded by, every other lock on it. A client that
 /// finds none free waits in the queues of up to three of them, drawn at random, takes the first that
-/// becomes free, and now and then looks whether another is. So those that wait for one resource
-/// alone keep their order, and between those that wait for any there is none. Such a lock is
+/// becomes free, and after the [first poll](LockOptions::polls) takes its turn to look out for the others,
+/// among those that want the same ones. So those that wait for one resource alone keep their order, and
+/// between those that wait for any there is none. Such a lock is
 /// re-entered by nobody, also in the scope of an [`Owner`](crate::Owner).
 ///
 /// ```
@@ -136,8 +137,10 @@ fn offered(resources: Result<Vec<Resource>, InvalidResource>) -> Result<Offered,
         return Err(ConfigError::GroupTooLarge { given: resources.len(), most: MOST });
     }
     let name = resources.first().cloned().ok_or(ConfigError::EmptyGroup)?;
+    let names: Vec<&[u8]> = resources.iter().map(Resource::as_bytes).collect();
+    let all = Resource::internal(names.join(&b','));
     let first = name.clone();
     let count = resources.len();
     let resource_at = move |index: usize| resources.get(index).unwrap_or(&first).clone();
-    Ok(Offered { name, count, resource_at: Arc::new(resource_at), surplus: None })
+    Ok(Offered { name, all, count, resource_at: Arc::new(resource_at), surplus: None })
 }

@@ -1,6 +1,6 @@
 //! A request to lock any one of some resources.
 
-use std::{fmt, ops::Range, sync::Arc, time::Duration};
+use std::{fmt, future::pending, ops::Range, sync::Arc, time::Duration};
 
 use futures::future::{BoxFuture, FutureExt};
 use tracing::{Instrument, field::Empty};
@@ -13,8 +13,13 @@ use crate::{
     client::asking::{ask_operation, hear_all},
     config::LockOptions,
     error::{ConfigError, LockError},
-    lock::{client::Client, guard::LockGuard, lock_call::LockCall, lock_request::Locked},
-    node::{Answer, Operation, Resources, Vacant},
+    lock::{
+        client::Client,
+        guard::LockGuard,
+        lock_call::LockCall,
+        lock_request::{LockRequest, Locked, Reentrancy},
+    },
+    node::{Answer, Operation, Resources, Vacant, names},
     observer::{CallEnd, Mode},
     values::{Resource, Vote},
 };
@@ -35,6 +40,8 @@ pub(super) struct Choice {
 pub(super) struct Offered {
     /// To speak of all of them by.
     pub(super) name: Resource,
+    /// Whoever names the same resources names them alike by this.
+    pub(super) all: Resource,
     pub(super) count: usize,
     pub(super) resource_at: Arc<dyn Fn(usize) -> Resource + Send + Sync>,
     /// What others may use beside these, if that is to be seen.
@@ -62,7 +69,15 @@ impl Choice {
     ) -> Result<LockedOne, LockError> {
         let start = self.client.environment.now();
         let deadline = wait.map(|wait| start + wait);
-        let work = |any: AnyOf| async move { any.lock(start, deadline).await.map(Some) }.boxed();
+        let turn = self.turn(names::look_out(&self.offered.clone()?.all));
+        let work = |any: AnyOf| {
+            let turn = turn.clone();
+            async move {
+                let look_out = if any.is_large() { look_out(&any, &turn).boxed() } else { pending().boxed() };
+                any.lock(start, deadline, look_out).await.map(Some)
+            }
+            .boxed()
+        };
         loop {
             if let Some(locked) = self.call("lock", first, work).await? {
                 return Ok(locked);
@@ -114,6 +129,14 @@ impl Choice {
         Ok(seen)
     }
 
+    /// A lock of what one client does at a time, for as long as that takes.
+    pub(super) fn turn(&self, name: Resource) -> LockRequest {
+        let mut turn = LockRequest::new(Arc::clone(&self.client), Ok([name].into()));
+        (turn.settings, turn.reentrancy) = (self.settings, Reentrancy::Never);
+        (turn.settings.is_fixed, turn.settings.max_hold) = (false, None);
+        turn
+    }
+
     /// Does this, and begins anew if it was taken back because nobody polled it.
     async fn call(
         &self,
@@ -157,7 +180,7 @@ impl Choice {
         if environment.is_closed() {
             return Err(LockError::Closed);
         }
-        let Offered { name, count, resource_at, surplus } = self.offered.clone()?;
+        let Offered { name, count, resource_at, surplus, .. } = self.offered.clone()?;
         let settings = self.settings.check(&environment.settings)?;
         let waiters = Arc::clone(&self.client.waiters);
         Ok(AnyOf {
@@ -171,6 +194,26 @@ impl Choice {
             last_votes: Arc::default(),
             surplus,
         })
+    }
+}
+
+/// Looks out once it is its turn, which it wants after a while: most are served before.
+async fn look_out(any: &AnyOf, turn: &LockRequest) -> AcquiredOne {
+    let environment = turn.environment();
+    let pacing = any.settings.pacing;
+    let mut turn = turn.clone();
+    // It waits in other queues, too.
+    turn.settings = turn.settings.polls(pacing.longest_poll, pacing.longest_poll);
+    let mut rest = pacing.first_poll.mul_f64(0.5 + environment.jitter());
+    loop {
+        environment.clock.sleep_until(environment.now() + rest).await;
+        rest = pacing.longest_poll;
+        let Ok(turn) = turn.acquire().await else { continue };
+        tokio::select! {
+            biased;
+            acquired = any.look_out() => return acquired,
+            _ = turn.lost() => {}
+        }
     }
 }
 

@@ -62,12 +62,21 @@ pub enum LockName {
         /// The semaphore.
         semaphore: Resource,
     },
+    /// The turn to look out for released slots of a semaphore, or for the others of an
+    /// [`AnyOf`](crate::AnyOf).
+    LookOut {
+        /// The semaphore; of an `AnyOf`, the names of its resources, with commas between.
+        name: Resource,
+    },
 }
 
 impl LockName {
     fn read(key: Resource) -> Self {
         if let Some((semaphore, index)) = names::read_slot(&key) {
             return Self::Slot { semaphore, index };
+        }
+        if let Some(name) = names::read_look_out(&key) {
+            return Self::LookOut { name };
         }
         names::read_many(&key).map_or(Self::Resource(key), |semaphore| Self::Turn { semaphore })
     }
@@ -76,9 +85,10 @@ impl LockName {
     #[must_use]
     pub fn name(&self) -> &Resource {
         match self {
-            Self::Resource(name) | Self::Slot { semaphore: name, .. } | Self::Turn { semaphore: name } => {
-                name
-            }
+            Self::Resource(name)
+            | Self::Slot { semaphore: name, .. }
+            | Self::Turn { semaphore: name }
+            | Self::LookOut { name } => name,
         }
     }
 }
@@ -89,6 +99,7 @@ impl fmt::Display for LockName {
             Self::Resource(name) => name.fmt(f),
             Self::Slot { semaphore, index } => write!(f, "slot {index} of {semaphore}"),
             Self::Turn { semaphore } => write!(f, "turn at {semaphore}"),
+            Self::LookOut { name } => write!(f, "look-out for {name}"),
         }
     }
 }

@@ -89,6 +89,16 @@ impl LockRequest {
         locked
     }
 
+    /// Locks on behalf of another call, which is the one that is told of and looked after.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lock_waiting`].
+    pub(super) async fn acquire(&self) -> Result<LockGuard, LockError> {
+        let locked = self.lock_waiting(&self.checked()?, self.environment().now(), None).await?;
+        Ok(locked.guard)
+    }
+
     /// Makes one attempt: `None` if others hold one of the resources.
     pub(crate) async fn try_lock(&self) -> Result<Option<LockGuard>, LockError> {
         let checked = self.checked()?;
@@ -140,9 +150,7 @@ impl LockRequest {
             biased;
             reentered = slot.reenter(&self.client, &checked.resources) => reentered?,
             () = self.environment().until(deadline) => {
-                let votes = self.environment().no_votes();
-                let waited = self.environment().now().saturating_duration_since(start);
-                return Err(LockError::TimedOut { resource: checked.resource.clone(), waited, votes });
+                return Err(self.environment().timed_out(&checked.resource, start, None));
             }
         };
         if let Some(guard) = reentered {

@@ -1,16 +1,11 @@
 //! Several permits at once.
 
-use std::sync::Arc;
-
 use futures::future::try_join_all;
 
 use crate::{
     acquire::any_of::QUEUES,
     error::{ConfigError, LockError},
-    lock::{
-        Permit, Semaphore,
-        lock_request::{LockRequest, Reentrancy},
-    },
+    lock::{Permit, Semaphore},
     mutation::{self, Mutation},
     node::names,
 };
@@ -45,15 +40,10 @@ impl Semaphore {
             let most = u32::try_from(most).unwrap_or(u32::MAX);
             return Err(ConfigError::PermitsAtOnce { given: permits, most }.into());
         }
-        // It is kept for as long as the permits take.
-        let mut settings = self.choice.settings;
-        (settings.is_fixed, settings.max_hold) = (false, None);
         if mutation::is_on(Mutation::CollectAtOnce) {
             return self.collect(wanted).await;
         }
-        let turn = Ok([names::many(&offered.name)].into());
-        let mut turn = LockRequest::new(Arc::clone(&self.choice.client), turn);
-        (turn.settings, turn.reentrancy) = (settings, Reentrancy::Never);
+        let turn = self.choice.turn(names::many(&offered.name));
         loop {
             let turn = turn.lock(None).await?;
             tokio::select! {

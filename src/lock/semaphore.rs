@@ -40,11 +40,11 @@ pub(super) const MOST: u32 = 1_024;
 /// warning, once. To change it, roll out the new number; a slot beyond a smaller number is free once
 /// its permit ends.
 ///
-/// A client that finds no slot free waits in the queues of three slots, drawn at random, or of all if there
-/// are fewer, and now and then looks whether another is free. Between those that wait for the same
-/// slots the order is that of [`RedLock::lock`]. Between those that wait for
-/// different slots there is none: with more slots than three, one that comes later may be served
-/// earlier, again and again.
+/// A client that finds no slot free waits in the queues of three slots, drawn at random, or of all if
+/// there are fewer. After the [first poll](LockOptions::polls) it also takes its turn to look out for all
+/// the others: one client at a time does so, and the rest of them sleep. Between those that wait for the
+/// same slots the order is that of [`RedLock::lock`]. Between those that wait for different slots there is
+/// none: with more slots than three, one that comes later may be served earlier, again and again.
 ///
 /// Nobody re-enters a permit. Two clients that take one permit after the other may wait for each
 /// other: [`acquire_many`](Semaphore::acquire_many) is for those. A lock's
@@ -324,8 +324,8 @@ fn offered(name: Resource, permits: u32) -> Result<Offered, ConfigError> {
     if permits == 0 || permits > MOST {
         return Err(ConfigError::Permits { given: permits, most: MOST });
     }
-    let semaphore = name.clone();
+    let (semaphore, all) = (name.clone(), name.clone());
     let resource_at = move |index| names::slot(&semaphore, index);
     let surplus = Some(Arc::new(Surplus::below(MOST as usize)));
-    Ok(Offered { name, count: permits as usize, resource_at: Arc::new(resource_at), surplus })
+    Ok(Offered { name, all, count: permits as usize, resource_at: Arc::new(resource_at), surplus })
 }

@@ -25,6 +25,7 @@ const TOMBSTONE: &str = "redquorum:gone:";
 // one must not keep the other from anybody.
 const SLOT: &str = "redquorum:slot:{";
 const MANY: &str = "redquorum:many:{";
+const LOOK_OUT: &str = "redquorum:look_out:{";
 const READERS: &str = "redquorum:readers:{";
 const LEADER: &str = "redquorum:leader:{";
 const LATCH: &str = "redquorum:latch:{";
@@ -94,6 +95,11 @@ pub(crate) fn many(semaphore: &Resource) -> Resource {
     Resource::internal(in_braces(MANY, semaphore))
 }
 
+/// The lock of who looks out for the slots of a semaphore, or for others of which any is wanted.
+pub(crate) fn look_out(name: &Resource) -> Resource {
+    Resource::internal(in_braces(LOOK_OUT, name))
+}
+
 /// The semaphore and the index of a slot; nothing if it is none.
 pub(crate) fn read_slot(key: &Resource) -> Option<(Resource, u32)> {
     let rest = key.as_bytes().strip_prefix(SLOT.as_bytes())?;
@@ -104,8 +110,17 @@ pub(crate) fn read_slot(key: &Resource) -> Option<(Resource, u32)> {
 
 /// The semaphore of which it is the turn to acquire several permits; nothing if it is not.
 pub(crate) fn read_many(key: &Resource) -> Option<Resource> {
-    let semaphore = key.as_bytes().strip_prefix(MANY.as_bytes())?.strip_suffix(b"}")?;
-    Resource::new(semaphore).ok()
+    read(MANY, key)
+}
+
+/// For what somebody looks out; nothing if nobody does.
+pub(crate) fn read_look_out(key: &Resource) -> Option<Resource> {
+    read(LOOK_OUT, key)
+}
+
+fn read(prefix: &str, key: &Resource) -> Option<Resource> {
+    let name = key.as_bytes().strip_prefix(prefix.as_bytes())?.strip_suffix(b"}")?;
+    Resource::new(name).ok()
 }
 
 /// The name of a waiter that waits to share a resource.
@@ -285,6 +300,10 @@ mod tests {
         for name in ["gpu", "x}:7", "{a}"].map(resource) {
             assert_eq!(read_slot(&slot(&name, 12)), Some((name.clone(), 12)));
             assert_eq!((read_many(&many(&name)), read_slot(&many(&name))), (Some(name.clone()), None));
+            assert_eq!(
+                (read_look_out(&look_out(&name)), read_many(&look_out(&name))),
+                (Some(name.clone()), None)
+            );
             assert_eq!((read_slot(&name), read_many(&name), read_many(&slot(&name, 1))), (None, None, None));
         }
     }

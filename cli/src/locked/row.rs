@@ -88,6 +88,7 @@ impl Row {
         let (kind, view) = match lock.name() {
             LockName::Slot { index, .. } => ("slot", LockView::of_slot(resource, *index, found)),
             LockName::Turn { .. } => ("turn", LockView::new(resource, found)),
+            LockName::LookOut { .. } => ("look-out", LockView::new(resource, found)),
             _ => ("resource", LockView::new(resource, found)),
         };
         let state = found.state();

@@ -1,5 +1,7 @@
 //! Looking which of some resources are vacant.
 
+use std::collections::BTreeMap;
+
 use super::{AnyOf, TRIED_ONCE};
 use crate::{
     algorithm::attempt::HEDGE_SHARE,
@@ -31,15 +33,18 @@ impl AnyOf {
     /// Asks so many nodes which of these are vacant; where it will wait, others are let go first. The
     /// first answer counts.
     pub(super) fn ask_vacant(&self, indices: Vec<usize>, nodes: usize, waits: bool) -> Look {
-        let nodes = self.environment().some_of(self.environment().nodes.len(), nodes);
         let question = |node| Question { node, indices: indices.clone(), shares: vec![0] };
-        self.ask(nodes.into_iter().map(question).collect(), waits)
+        self.ask(self.nodes_to_ask().into_iter().take(nodes).map(question).collect(), waits)
     }
 
-    /// Asks all nodes, each about some shares of these: so many nodes about each share. To look at a
-    /// thousand costs a node more than the rest of what a newcomer asks of it.
+    /// Asks nodes, each about some shares of these: so many nodes about each share. To look at a thousand
+    /// costs a node more than the rest of what a newcomer asks of it.
     pub(super) fn ask_vacant_by_shares(&self, indices: &[usize], nodes_each: usize, waits: bool) -> Look {
-        let nodes = self.environment().some_of(self.environment().nodes.len(), usize::MAX);
+        let (queues, now) = (&self.environment().queues, self.environment().now());
+        let mut nodes = self.nodes_to_ask();
+        if waits && !nodes.iter().all(|node| queues.is_silent(*node, now)) {
+            nodes.retain(|node| !queues.is_silent(*node, now));
+        }
         let size = indices.len().div_ceil(nodes.len().max(1)).max(1);
         let all: Vec<&[usize]> = indices.chunks(size).collect();
         let question = |(at, node): (usize, &usize)| {
@@ -49,6 +54,27 @@ impl AnyOf {
             Question { node: *node, indices: indices.collect(), shares }
         };
         self.ask(nodes.iter().enumerate().map(question).collect(), waits)
+    }
+
+    /// All nodes in random order, but the silent ones last.
+    fn nodes_to_ask(&self) -> Vec<usize> {
+        let environment = self.environment();
+        let now = environment.now();
+        let mut nodes = environment.some_of(environment.nodes.len(), usize::MAX);
+        nodes.sort_by_cached_key(|node| environment.queues.is_silent(*node, now));
+        nodes
+    }
+
+    /// Asks of each of these its queue node alone, which knows best whether anybody waits for it.
+    pub(super) fn ask_queue_nodes(&self, indices: impl IntoIterator<Item = usize>) -> Look {
+        let mut questions: BTreeMap<usize, Question> = BTreeMap::new();
+        for index in indices {
+            let Some(node) = self.queue_node(index) else { continue };
+            let share = questions.len();
+            let question = || Question { node, indices: Vec::new(), shares: vec![share] };
+            questions.entry(node).or_insert_with(question).indices.push(index);
+        }
+        self.ask(questions.into_values().collect(), true)
     }
 
     fn ask(&self, mut questions: Vec<Question>, waits: bool) -> Look {
@@ -75,9 +101,9 @@ impl AnyOf {
 }
 
 impl Look {
-    /// Which are vacant, as many as anybody tries, by the first node that knows of any; none if every
+    /// Which are vacant, as many as anybody tries, by the next node that knows of any; none if every
     /// share was seen, or no node says more.
-    pub(super) async fn found(mut self, any: &AnyOf) -> Vec<usize> {
+    pub(super) async fn found(&mut self, any: &AnyOf) -> Vec<usize> {
         while self.asked.open() > 0 && !self.unseen.is_empty() {
             let heard = self.asked.next(&*any.environment().clock, self.deadline).await;
             let Heard::Answer { tag, answer, .. } = heard else { break };

@@ -27,7 +27,7 @@ impl Queueing {
         self.queued_at = None;
         self.rank = u32::MAX;
         if seen.reason != FailureReason::Contended {
-            self.not_before = now + self.pacing.delay_after(self.failures, self.poll, jitter);
+            self.not_before = now + self.pacing.delay_after(self.failures, jitter);
             self.failures += 1;
             self.ask_again(self.not_before);
             return;

@@ -13,6 +13,7 @@ const PACING: Pacing = Pacing {
     first_poll: Duration::from_millis(500),
     longest_poll: Duration::from_secs(5),
     floor: Duration::from_millis(5),
+    ceiling: Duration::from_millis(500),
 };
 const ENTRY_TTL: Duration = Duration::from_secs(10);
 const HAND_OVER: Duration = Duration::from_millis(100);

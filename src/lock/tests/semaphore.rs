@@ -6,7 +6,11 @@ use std::{
     time::Duration,
 };
 
-use futures::{FutureExt, future::join_all};
+use futures::{
+    FutureExt, StreamExt,
+    future::{join_all, try_join_all},
+    stream::FuturesUnordered,
+};
 
 use super::{NONE, client, locked_nodes, pass, server, thaw_all, traces::Traces};
 use crate::{
@@ -213,27 +217,83 @@ async fn any_of_several_is_the_lock_of_one_of_them() {
     assert_eq!(locked_nodes(&cluster), NONE);
 }
 
-/// It waits for three of them, and looks whether another is vacant.
+/// Those who wait are in the queues of three slots, and each is served by whatever is released: the first
+/// looks out for the other slots, and then the next one does.
 #[tokio::test(start_paused = true)]
-async fn a_slot_in_whose_queue_nobody_waits_is_found_vacant() {
-    let cluster = MemoryCluster::new(3);
+async fn who_waits_for_long_gets_what_is_released_next_whichever_it_is() {
+    let cluster = MemoryCluster::new(5);
     let quorum = client(&cluster);
-    let semaphore = quorum.semaphore("s", 40);
-    for _ in 0..5 {
-        let mut permits = Vec::new();
-        for _ in 0..40 {
-            permits.push(semaphore.try_acquire().await.unwrap().expect("a vacant one is found"));
+    let semaphore = quorum.semaphore("s", 400);
+    let mut permits = try_join_all((0..400).map(|_| semaphore.acquire())).await.unwrap();
+    let clients: Vec<Quorum> = (0..4).map(|_| client(&cluster)).collect();
+    let mut waiting: FuturesUnordered<_> = clients
+        .iter()
+        .map(|quorum| {
+            let theirs = quorum.semaphore("s", 400);
+            async move { theirs.acquire().await.unwrap() }
+        })
+        .collect();
+    for _ in 0..4 {
+        tokio::select! {
+            _ = waiting.next() => panic!("there is no permit"),
+            () = pass(Duration::from_secs(2)) => {}
         }
-        let other = client(&cluster);
-        let theirs = other.semaphore("s", 40);
-        let mut waiting = Box::pin(theirs.acquire());
-        assert!((&mut waiting).now_or_never().is_none());
-        pass(Duration::from_secs(1)).await;
-        drop(permits.pop());
+        permits.remove(permits.len() / 2).unlock().await.unwrap();
         let start = tokio::time::Instant::now();
-        drop(waiting.await.unwrap());
-        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+        permits.push(waiting.next().await.unwrap());
+        assert!(start.elapsed() < Duration::from_millis(20), "{:?}", start.elapsed());
     }
+    drop(permits);
+    pass(Duration::from_millis(5)).await;
+    assert_eq!(locked_nodes(&cluster), NONE, "nobody looks out any more");
+}
+
+/// Another takes over from one whose process is gone; and who looks out also looks at what ends unheard.
+#[tokio::test(start_paused = true)]
+async fn a_slot_that_is_released_unheard_is_found_though_who_looked_out_is_gone() {
+    let cluster = MemoryCluster::new(3);
+    let (one, other) = (client(&cluster), client(&cluster));
+    let semaphore = one.semaphore("s", 40);
+    let permits = try_join_all((0..40).map(|_| semaphore.acquire())).await.unwrap();
+    let all_have = |resource, ttl| {
+        cluster.servers().iter().for_each(|server| server.hold(resource, "gone", ttl));
+    };
+    all_have("redquorum:look_out:{s}", TTL);
+    let theirs = other.semaphore("s", 40);
+    let mut waiting = Box::pin(theirs.acquire());
+    tokio::select! {
+        _ = &mut waiting => panic!("there is no permit"),
+        () = pass(TTL + Duration::from_secs(1)) => {}
+    }
+    let lost = permits[17].slot();
+    all_have(&format!("redquorum:slot:{{s}}:{lost}"), Duration::from_millis(1));
+    let start = tokio::time::Instant::now();
+    assert_eq!(waiting.await.unwrap().slot(), lost);
+    assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
+    drop(permits);
+}
+
+/// Its entries, its lease to look out and what ends unheard take a question to one of five nodes every
+/// few seconds; nothing else does.
+#[tokio::test(start_paused = true)]
+async fn to_wait_for_a_permit_asks_next_to_nothing() {
+    let cluster = MemoryCluster::new(5);
+    let (one, other) = (client(&cluster), client(&cluster));
+    let fixed = LockOptions::new().ttl(Duration::from_secs(60)).without_renewal();
+    let semaphore = one.semaphore("s", 400).options(fixed);
+    let permits = try_join_all((0..400).map(|_| semaphore.acquire())).await.unwrap();
+    let theirs = other.semaphore("s", 400);
+    let mut waiting = Box::pin(theirs.acquire());
+    for (lasts, most) in [(2, usize::MAX), (30, 100)] {
+        tokio::select! {
+            _ = &mut waiting => panic!("there is no permit"),
+            () = pass(Duration::from_secs(lasts)) => {}
+        }
+        let asked: usize = cluster.servers().iter().map(|server| server.take_log().len()).sum();
+        eprintln!("{asked} questions in {lasts} s");
+        assert!(asked <= most, "{asked}");
+    }
+    drop(permits);
 }
 
 #[tokio::test(start_paused = true)]

@@ -39,7 +39,7 @@ impl MemoryServer {
 
     /// Lets somebody hold a resource here for so long.
     pub(crate) fn hold(&self, resource: &str, owner: &str, ttl: Duration) {
-        let Ok(resource) = Resource::new(resource) else { return };
+        let resource = Resource::internal(resource.as_bytes());
         let held =
             HeldKey { owner: OwnerId::from_wire(owner.as_bytes()), holds: 1, expires_at: self.now() + ttl };
         mutex::lock(&self.memory).state.set_lock(&resource, Some(held));
