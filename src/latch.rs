@@ -12,7 +12,8 @@ use crate::{
     config::LockOptions,
     error::{ConfigError, LatchError},
     latch::{call::LatchCall, latch_wait::LatchWait},
-    lock::{Quorum, client::Client},
+    lock::client::Client,
+    quorum::Quorum,
     values::{Arrivals, LONGEST_ARRIVAL, Resource},
 };
 

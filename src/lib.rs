@@ -145,6 +145,8 @@ mod mutation;
 mod mutex;
 mod node;
 mod observer;
+mod quorum;
+mod semaphore;
 #[cfg(feature = "settings")]
 pub mod settings;
 #[cfg(feature = "sim")]
@@ -159,16 +161,17 @@ mod values;
 pub mod admin {
     pub use crate::{
         error::admission::AdmissionError,
-        lock::{EffectiveSettings, Initialized},
         node::redis::{NodeConnector, node_urls},
+        quorum::{EffectiveSettings, Initialized},
         values::Fingerprint,
     };
 }
 
 /// Who holds a resource, as [`RedLock::inspect`] reports it, and what is locked, as [`Quorum::list`] does.
 pub mod inspection {
-    pub use crate::lock::{
-        Health, Inspection, ListedLock, Listing, LockName, LockState, NodeHolder, NodeInspection,
+    pub use crate::{
+        lock::{Inspection, LockState, NodeHolder, NodeInspection},
+        quorum::{Health, ListedLock, Listing, LockName},
     };
 }
 
@@ -184,11 +187,10 @@ pub use crate::{
     election::{Election, Leader, Leadership, Observation},
     latch::Latch,
     lease::Unlocked,
-    lock::{
-        AnyOf, Lease, LockGuard, MultiLock, MultiLockGuard, Owner, Permit, Quorum, QuorumBuilder, RedLock,
-        RunOutput, RwLock, Semaphore, Shutdown, SlotToken, Verification,
-    },
+    lock::{Lease, LockGuard, MultiLock, MultiLockGuard, Owner, RedLock, RunOutput, RwLock, Verification},
     node::{RestartGuard, memory::MemoryCluster},
+    quorum::{Quorum, QuorumBuilder, Shutdown},
+    semaphore::{AnyOf, Permit, Semaphore, SlotToken},
     values::{Fence, FencingToken, OwnerId, Resource, Vote, Votes},
 };
 

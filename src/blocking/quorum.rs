@@ -6,7 +6,7 @@ use crate::{
     MemoryCluster, QuorumBuilder, Shutdown,
     blocking::{AnyOf, Election, Latch, MultiLock, RedLock, RwLock, Semaphore, runtime::Runtime},
     error::{AdmissionError, ConnectError, ListError},
-    lock::{Health, Initialized, Listing, LockName},
+    quorum::{Health, Initialized, Listing, LockName},
 };
 
 /// A client of a quorum of independent nodes, with a thread of its own; see [`crate::Quorum`].

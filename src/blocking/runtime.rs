@@ -13,7 +13,7 @@ use tokio::{
     sync::watch,
 };
 
-use crate::{error::ConfigError, lock::shutdown};
+use crate::{error::ConfigError, quorum::shutdown};
 
 /// A runtime on a thread of its own: everything of a quorum that goes on by itself (connections,
 /// watchdog, expiry, unlocks that must be delivered) goes on there, whatever the callers' threads

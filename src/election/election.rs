@@ -9,9 +9,10 @@ use crate::{
     election::{Leader, Leadership, Observation, leader_query, value::Value},
     error::{ConfigError, LockError, ProclaimError},
     lock::{
-        LockGuard, Quorum,
+        LockGuard,
         lock_request::{LockRequest, Reentrancy},
     },
+    quorum::Quorum,
     values::Resource,
 };
 

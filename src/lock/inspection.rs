@@ -62,7 +62,7 @@ pub enum LockState {
 }
 
 impl Inspection {
-    pub(super) fn new(nodes: Vec<NodeInspection>, needed: usize) -> Self {
+    pub(crate) fn new(nodes: Vec<NodeInspection>, needed: usize) -> Self {
         Self { nodes, needed }
     }
 
@@ -255,7 +255,7 @@ pub(crate) async fn inspect(
 }
 
 /// What each node answered to what it was asked at `start`.
-pub(super) fn by_node(
+pub(crate) fn by_node(
     environment: &Environment,
     start: Instant,
     heard: Vec<(Answer, Option<Instant>)>,

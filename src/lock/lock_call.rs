@@ -10,7 +10,7 @@ use crate::{
 
 /// A call to lock; it is told of when this is dropped, however that comes.
 #[derive(Debug)]
-pub(super) struct LockCall<'a> {
+pub(crate) struct LockCall<'a> {
     environment: &'a Environment,
     mode: Mode,
     begun: Instant,
@@ -18,12 +18,12 @@ pub(super) struct LockCall<'a> {
 }
 
 impl<'a> LockCall<'a> {
-    pub(super) fn begin(environment: &'a Environment, mode: Mode) -> Self {
+    pub(crate) fn begin(environment: &'a Environment, mode: Mode) -> Self {
         environment.observer.call_began();
         Self { environment, mode, begun: environment.now(), end: CallEnd::Cancelled }
     }
 
-    pub(super) fn ended(&mut self, outcome: Result<Option<&Locked>, &LockError>) {
+    pub(crate) fn ended(&mut self, outcome: Result<Option<&Locked>, &LockError>) {
         self.end = match outcome {
             Ok(Some(locked)) => locked.end,
             Ok(None) => CallEnd::Held,

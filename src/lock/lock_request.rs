@@ -50,9 +50,9 @@ pub(crate) enum Reentrancy {
 
 /// What a call to lock has come to, and how.
 #[derive(Debug)]
-pub(super) struct Locked {
-    pub(super) guard: LockGuard,
-    pub(super) end: CallEnd,
+pub(crate) struct Locked {
+    pub(crate) guard: LockGuard,
+    pub(crate) end: CallEnd,
 }
 
 impl Locked {
@@ -94,7 +94,7 @@ impl LockRequest {
     /// # Cancel safety
     ///
     /// As [`lock_waiting`].
-    pub(super) async fn acquire(&self) -> Result<LockGuard, LockError> {
+    pub(crate) async fn acquire(&self) -> Result<LockGuard, LockError> {
         let locked = self.lock_waiting(&self.checked()?, self.environment().now(), None).await?;
         Ok(locked.guard)
     }

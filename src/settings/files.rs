@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::{error::SettingsError, lock::QuorumBuilder};
+use crate::{error::SettingsError, quorum::QuorumBuilder};
 
 /// Files with certificates, as PEM.
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -19,11 +19,11 @@ use super::{
 };
 use crate::{
     error::SettingsError,
-    lock::QuorumBuilder,
     node::{
         RestartGuard,
         redis::{NODES_VARIABLE, node_urls},
     },
+    quorum::QuorumBuilder,
 };
 
 /// What is said. Whatever it leaves out has the library's default; what a file says and nobody knows

@@ -39,7 +39,7 @@ use self::{
     files::Files,
     given::{Environment, Given, Nodes},
 };
-use crate::{error::SettingsError, lock::QuorumBuilder};
+use crate::{error::SettingsError, quorum::QuorumBuilder};
 
 mod duration;
 mod files;

@@ -10,13 +10,12 @@ use crate::{
     client::surroundings::Surroundings,
     clock::Clock,
     error::{ConfigError, ConnectError, LockError, RenewError},
-    lock::{
-        Lease, LockGuard, Quorum, QuorumBuilder, Verification, builder::setup, client::Client as QuorumClient,
-    },
+    lock::{Lease, LockGuard, Verification, client::Client as QuorumClient},
     node::{
         Node, QuorumParameters,
         remote::{RemoteNode, Setup},
     },
+    quorum::{Quorum, QuorumBuilder, builder::setup},
     sim::{
         history::{Attempt, Event},
         rng::{Purpose, hash_of, part},

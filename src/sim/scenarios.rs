@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use crate::{
     LockOptions, RestartGuard,
-    lock::{LockGuard, Quorum},
+    lock::LockGuard,
     mutation::{Mutation, break_rule},
+    quorum::Quorum,
     sim::{
         Client, End, Fault, Latency, Promise, Promises, Report, Schedule, Simulation, Way, history::Event,
     },

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 /// From the bottom to the top. A part may use those of the lines before its own.
-const LAYERS: [&[&str]; 14] = [
+const LAYERS: [&[&str]; 15] = [
     &["mutation", "mutex", "spawner"],
     &["values"],
     &["clock", "error"],
@@ -16,7 +16,8 @@ const LAYERS: [&[&str]; 14] = [
     &["lease"],
     &["acquire"],
     &["lock"],
-    &["election", "latch", "settings"],
+    &["quorum"],
+    &["election", "latch", "semaphore", "settings"],
     &["bench", "blocking", "model", "sim"],
 ];
 

@@ -9,21 +9,16 @@ use crate::{
     node::memory::{Behaviour, MemoryServer},
 };
 
-mod admin;
 mod cancellation;
-mod connecting;
 mod downgrade;
 mod expiring;
 mod fair;
 mod forced;
-mod health;
-mod listing;
 mod loss;
 mod masks;
 mod readers;
 mod reentrancy;
 mod residue;
-mod semaphore;
 pub(crate) mod traces;
 mod waiting;
 mod watchdog;

@@ -1,7 +1,7 @@
 //! S60: shutting down while nodes do not answer.
 
 use super::*;
-use crate::{clock::Clock, lock::Shutdown, sim::Memory};
+use crate::{clock::Clock, quorum::Shutdown, sim::Memory};
 
 const GRACE: Duration = Duration::from_secs(3);
 

@@ -1,7 +1,7 @@
 //! Faults at their edges: those that take no time, those that never end, and several at once.
 
 use super::*;
-use crate::{RestartGuard, clock::Clock, lock::Quorum};
+use crate::{RestartGuard, clock::Clock, quorum::Quorum};
 
 const NEVER: Duration = Duration::MAX;
 

@@ -8,7 +8,8 @@ use super::{DRIFT, Ending, How, Step, TTL, What};
 use crate::{
     LockOptions, RestartGuard,
     error::{ConnectError, LockError},
-    lock::{LockGuard, MultiLock, MultiLockGuard, Owner, Quorum, RedLock},
+    lock::{LockGuard, MultiLock, MultiLockGuard, Owner, RedLock},
+    quorum::Quorum,
     sim::{Client, Store},
 };
 

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{all_behave, pass, server};
+use crate::lock::tests::{all_behave, pass, server};
 use crate::{
     MemoryCluster, Quorum, QuorumBuilder, RestartGuard,
     error::{ConnectError, NodeError},
-    lock::connecting::wait_for_quorum,
     node::memory::Behaviour,
+    quorum::connecting::wait_for_quorum,
 };
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -10,13 +10,10 @@ use crate::{
     admin::AdmissionError,
     client::surroundings::Surroundings,
     error::{ConfigError, LockError, NodeError},
-    lock::{
-        admin::{Initialized, init, init_if_needed},
-        client::Client,
-        inspection::LockState,
-    },
+    lock::{client::Client, inspection::LockState},
     node::{Listener, Node, Operation, Reply, Request, Subscription, Undelivered},
     observer::Unobserved,
+    quorum::admin::{Initialized, init, init_if_needed},
     values::Resource,
 };
 

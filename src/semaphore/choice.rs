@@ -78,6 +78,7 @@ impl Choice {
             }
             .boxed()
         };
+        // It comes to one of them or to an error, the first time.
         loop {
             if let Some(locked) = self.call("lock", first, work).await? {
                 return Ok(locked);

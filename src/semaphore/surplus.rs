@@ -2,7 +2,7 @@
 
 use crate::{
     error::LockError,
-    lock::{Semaphore, semaphore::MOST},
+    semaphore::{Semaphore, semaphore::MOST},
 };
 
 impl Semaphore {

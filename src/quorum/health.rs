@@ -7,8 +7,8 @@ use crate::{
     lock::{
         inspection::{self, NodeHolder},
         node_inspection::NodeInspection,
-        quorum::Quorum,
     },
+    quorum::Quorum,
     values::Resource,
 };
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{client, server};
+use crate::lock::tests::{client, server};
 use crate::{
     MemoryCluster,
     error::ListError,
@@ -83,7 +83,7 @@ async fn readers_waiters_and_permits_are_told_as_what_they_are() {
     let held = quorum.red_lock("held").lock().await.unwrap();
     let waiting = client(&cluster).red_lock("held");
     let waiter = tokio::spawn(async move { waiting.lock().await });
-    super::pass(Duration::from_millis(100)).await;
+    crate::lock::tests::pass(Duration::from_millis(100)).await;
     let listing = quorum.list(|_| true).await.unwrap();
     let names: Vec<String> = listing.locks().map(|lock| lock.name().to_string()).collect();
     assert_eq!(names, ["held", "shared", "slot 0 of gpu"]);

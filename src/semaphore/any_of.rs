@@ -7,12 +7,13 @@ use crate::{
     config::LockOptions,
     error::{ConfigError, LockError, RunError},
     lock::{
-        choice::{Choice, Offered},
         client::Client,
         closure::{self, RunOutput},
         guard::LockGuard,
         lease::Lease,
     },
+    quorum::Quorum,
+    semaphore::choice::{Choice, Offered},
     values::{InvalidResource, Resource},
 };
 
@@ -44,6 +45,15 @@ const MOST: usize = 64;
 #[must_use = "a lock does nothing until `lock`, `try_lock` or `try_lock_for` is called"]
 pub struct AnyOf {
     choice: Choice,
+}
+
+impl Quorum {
+    /// The lock of any one of several resources, with the quorum's settings; nothing is sent yet.
+    ///
+    /// None, more than 64, or one of them twice is an error of the first use.
+    pub fn any_of<R: AsRef<[u8]>>(&self, resources: impl IntoIterator<Item = R>) -> AnyOf {
+        AnyOf::new(Arc::clone(self.client()), resources)
+    }
 }
 
 impl AnyOf {

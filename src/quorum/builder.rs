@@ -8,12 +8,13 @@ use crate::{
     client::surroundings::Surroundings,
     config::QuorumSettings,
     error::{AdmissionError, ConfigError, ConnectError},
-    lock::{Initialized, admin, client::Client, connecting, quorum::Quorum},
+    lock::client::Client,
     node::{
         RestartGuard,
         memory::MemoryCluster,
         redis::{NODES_VARIABLE, NodeConnector, node_urls, without_password},
     },
+    quorum::{Initialized, Quorum, admin, connecting},
     values::Fingerprint,
 };
 

@@ -4,12 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     error::{ConfigError, ConnectError},
-    lock::{
-        AnyOf, MultiLock, QuorumBuilder, RedLock, RwLock, Semaphore, Shutdown,
-        client::Client,
+    lock::{MultiLock, RedLock, RwLock, client::Client},
+    node::memory::MemoryCluster,
+    quorum::{
+        QuorumBuilder, Shutdown,
         shutdown::{self, GRACE},
     },
-    node::memory::MemoryCluster,
     values::Resource,
 };
 
@@ -56,21 +56,6 @@ impl Quorum {
     /// A resource that cannot be one is an error of the first use.
     pub fn rw_lock(&self, resource: impl AsRef<[u8]>) -> RwLock {
         RwLock::new(Arc::clone(&self.client), Resource::new(resource).map_err(ConfigError::from))
-    }
-
-    /// A semaphore with so many permits (1 to 1,024), with the quorum's settings; nothing is sent yet.
-    ///
-    /// A name or a number that cannot be is an error of the first use. The name is one of semaphores
-    /// alone: a lock of the same name has nothing to do with it.
-    pub fn semaphore(&self, name: impl AsRef<[u8]>, permits: u32) -> Semaphore {
-        Semaphore::new(Arc::clone(&self.client), Resource::new(name).map_err(ConfigError::from), permits)
-    }
-
-    /// The lock of any one of several resources, with the quorum's settings; nothing is sent yet.
-    ///
-    /// None, more than 64, or one of them twice is an error of the first use.
-    pub fn any_of<R: AsRef<[u8]>>(&self, resources: impl IntoIterator<Item = R>) -> AnyOf {
-        AnyOf::new(Arc::clone(&self.client), resources)
     }
 
     /// The lock of several resources, all or none, with the quorum's settings; nothing is sent yet.

@@ -1,4 +1,6 @@
-//! Semaphores, and locks on any one of several resources.
+//! Semaphores, and locks on any one of several resources, on in-memory nodes, in virtual time.
+
+#![allow(clippy::disallowed_methods, reason = "these tests pass the virtual time")]
 
 use std::{
     collections::BTreeSet,
@@ -12,10 +14,10 @@ use futures::{
     stream::FuturesUnordered,
 };
 
-use super::{NONE, client, locked_nodes, pass, server, thaw_all, traces::Traces};
 use crate::{
     LockOptions, MemoryCluster, Owner, Permit, Quorum,
     error::{ConfigError, LockError, LossReason, NodeError},
+    lock::tests::{NONE, client, locked_nodes, pass, server, thaw_all, traces::Traces},
     mutation::{Mutation, break_rule},
     node::memory::Behaviour,
 };

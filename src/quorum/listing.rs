@@ -19,9 +19,9 @@ use crate::{
     lock::{
         inspection::{Inspection, NodeHolder, by_node},
         node_inspection::NodeInspection,
-        quorum::Quorum,
     },
     node::{Answer, List, Operation, names},
+    quorum::Quorum,
     values::{NodeError, Resource, Vote},
 };
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{client, server};
+use crate::lock::tests::{client, server};
 use crate::{MemoryCluster, node::memory::Behaviour, values::NodeError};
 
 #[tokio::test(start_paused = true)]

@@ -13,15 +13,16 @@ use crate::{
     error::{ConfigError, LockError, RenewError, RunError, UnlockError},
     lease::Unlocked,
     lock::{
-        choice::{Choice, Offered},
+        RedLock,
         client::Client,
         closure::{self, RunOutput},
         guard::{LockGuard, Verification},
         lease::Lease,
-        red_lock::RedLock,
     },
     mutex::lock,
     node::names,
+    quorum::Quorum,
+    semaphore::choice::{Choice, Offered},
     values::{FencingToken, Resource},
 };
 
@@ -112,6 +113,16 @@ pub struct SlotToken {
     pub slot: usize,
     /// The token, to be compared with others of this slot alone.
     pub token: FencingToken,
+}
+
+impl Quorum {
+    /// A semaphore with so many permits (1 to 1,024), with the quorum's settings; nothing is sent yet.
+    ///
+    /// A name or a number that cannot be is an error of the first use. The name is one of semaphores
+    /// alone: a lock of the same name has nothing to do with it.
+    pub fn semaphore(&self, name: impl AsRef<[u8]>, permits: u32) -> Semaphore {
+        Semaphore::new(Arc::clone(self.client()), Resource::new(name).map_err(ConfigError::from), permits)
+    }
 }
 
 impl Semaphore {

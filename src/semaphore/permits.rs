@@ -5,9 +5,9 @@ use futures::future::try_join_all;
 use crate::{
     acquire::any_of::QUEUES,
     error::{ConfigError, LockError},
-    lock::{Permit, Semaphore},
     mutation::{self, Mutation},
     node::names,
+    semaphore::{Permit, Semaphore},
 };
 
 /// So many permits are acquired at once, at most.

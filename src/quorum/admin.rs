@@ -8,11 +8,9 @@ use crate::{
         environment::Environment,
     },
     error::AdmissionError,
-    lock::{
-        client::Client,
-        connecting::{Next, gather, is_lasting, refuse_same_server},
-    },
+    lock::client::Client,
     node::{Answer, Init, NewNodes, Operation, Reconfigure, Register, Registration},
+    quorum::connecting::{Next, gather, is_lasting, refuse_same_server},
     values::{Fingerprint, NodeError, Refusal, Resource, Vote, Votes},
 };
 

@@ -1,0 +1,8 @@
+//! Clients of quorums, on in-memory nodes, in virtual time.
+
+#![allow(clippy::disallowed_methods, reason = "these tests pass the virtual time")]
+
+mod admin;
+mod connecting;
+mod health;
+mod listing;

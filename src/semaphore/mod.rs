@@ -1,0 +1,15 @@
+//! Any one of several resources: semaphores, whose slots are resources, and locks of any of some.
+
+mod any_of;
+mod choice;
+mod permits;
+#[expect(clippy::module_inception, reason = "a file is named after its type")]
+mod semaphore;
+mod surplus;
+#[cfg(test)]
+mod tests;
+
+pub use self::{
+    any_of::AnyOf,
+    semaphore::{Permit, Semaphore, SlotToken},
+};
