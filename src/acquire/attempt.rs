@@ -161,7 +161,7 @@ struct AttemptPerformer<'a> {
     queue_node: QueueNode,
     /// The owner that has the resource, and is to read it as another.
     writer: Option<OwnerId>,
-    /// Whether this attempt is the only one.
+    /// Whether it does not wait for these resources if it is refused.
     gives_up: bool,
     is_first: bool,
     /// Whether there is nothing to roll back (any more).

@@ -11,7 +11,7 @@ use crate::{
     config::CheckedQuorum,
     error::LossReason,
     lease::{expiry, leases::Leases, watchdog},
-    lock::shared_lease::SharedLeases,
+    lock::joint_lease::JointLeases,
     node::Node,
 };
 
@@ -21,7 +21,7 @@ pub(crate) struct Client {
     pub(crate) environment: Arc<Environment>,
     pub(crate) leases: Arc<Leases>,
     pub(crate) waiters: Arc<Waiters>,
-    pub(super) shared_leases: SharedLeases,
+    pub(super) joint_leases: JointLeases,
     tasks: [AbortHandle; 3],
 }
 
@@ -40,7 +40,7 @@ impl Client {
             environment.spawner.spawn(expiry::run(Arc::clone(&leases)).boxed()),
             environment.spawner.spawn(overseer::run(Arc::clone(&waiters)).boxed()),
         ];
-        Arc::new(Self { environment, leases, waiters, shared_leases: SharedLeases::default(), tasks })
+        Arc::new(Self { environment, leases, waiters, joint_leases: JointLeases::default(), tasks })
     }
 
     /// Ends every lease, and lets nothing new begin.

@@ -22,9 +22,9 @@ pub(super) async fn downgrade(mut guard: LockGuard) -> Result<LockGuard, LockErr
         return Ok(guard);
     }
     let environment = &*client.environment;
-    let slot = guard.slot();
-    let turn = match &slot {
-        Some(slot) => Some(slot.turn_to_change().await),
+    let own = guard.own();
+    let entered = match &own {
+        Some(own) => Some(own.enter_to_change().await),
         None => None,
     };
     guard.ensure()?;
@@ -54,10 +54,10 @@ pub(super) async fn downgrade(mut guard: LockGuard) -> Result<LockGuard, LockErr
         }
     };
     drop(handed_on);
-    let read = match &slot {
-        Some(slot) => slot.keep(read),
+    let read = match &own {
+        Some(own) => own.keep(read),
         None => read,
     };
-    drop(turn);
+    drop(entered);
     Ok(read)
 }

@@ -10,7 +10,7 @@ use crate::{
         renewal::{Purpose, renew_now},
         unlock,
     },
-    lock::{Lease, client::Client, downgrade::downgrade, owner::Slot},
+    lock::{Lease, client::Client, downgrade::downgrade, owner::OwnLease},
     observer::LeaseEnd,
 };
 
@@ -32,7 +32,7 @@ pub struct LockGuard {
     /// Whether its hold has been given back by [`unlock`](Self::unlock), or is another guard's.
     is_given_back: bool,
     /// Where its owner finds it.
-    slot: Option<Arc<Slot>>,
+    own: Option<Arc<OwnLease>>,
 }
 
 /// What [`LockGuard::verify`] has found.
@@ -49,7 +49,7 @@ pub enum Verification {
 
 impl LockGuard {
     pub(crate) fn new(client: Arc<Client>, active: Arc<ActiveLease>) -> Self {
-        Self { lease: Lease { client, active }, is_given_back: false, slot: None }
+        Self { lease: Lease { client, active }, is_given_back: false, own: None }
     }
 
     /// The lease, to be looked at by other tasks. It does not keep it.
@@ -152,13 +152,13 @@ impl LockGuard {
         &self.lease.client
     }
 
-    pub(super) fn slot(&self) -> Option<Arc<Slot>> {
-        self.slot.clone()
+    pub(super) fn own(&self) -> Option<Arc<OwnLease>> {
+        self.own.clone()
     }
 
-    pub(super) fn kept_in(self, slot: Arc<Slot>) -> Self {
+    pub(super) fn kept_in(self, own: Arc<OwnLease>) -> Self {
         let mut this = self;
-        this.slot = Some(slot);
+        this.own = Some(own);
         this
     }
 

@@ -19,7 +19,7 @@ use crate::{
         client::Client,
         guard::LockGuard,
         lock_call::LockCall,
-        owner::{Owner, Slot},
+        owner::{Owner, OwnLease},
     },
     node::Resources,
     observer::{CallEnd, Mode},
@@ -57,8 +57,8 @@ pub(crate) struct Locked {
 
 impl Locked {
     /// The same, where the owner finds it.
-    fn kept_in(self, slot: &Arc<Slot>) -> Self {
-        Self { guard: slot.keep(self.guard), ..self }
+    fn kept_in(self, own: &Arc<OwnLease>) -> Self {
+        Self { guard: own.keep(self.guard), ..self }
     }
 }
 
@@ -139,16 +139,16 @@ impl LockRequest {
         deadline: Option<Instant>,
     ) -> Result<Locked, LockError> {
         let Some(owner) = owner else {
-            return match self.client.shared_leases.of(self, checked) {
-                Some(shared) => shared.lock(self, checked, start, deadline).await,
+            return match self.client.joint_leases.of(self, checked) {
+                Some(joint) => joint.lock(self, checked, start, deadline).await,
                 None => self.lock_waiting(checked, start, deadline).await,
             };
         };
-        let slot = owner.slot(self.environment(), &checked.resources);
-        let _turn = slot.turn(self.environment(), checked, deadline).await?;
+        let own = owner.lease_on(self.environment(), &checked.resources);
+        let _entered = own.enter(self.environment(), checked, deadline).await?;
         let reentered = tokio::select! {
             biased;
-            reentered = slot.reenter(&self.client, &checked.resources) => reentered?,
+            reentered = own.reenter(&self.client, &checked.resources) => reentered?,
             () = self.environment().until(deadline) => {
                 return Err(self.environment().timed_out(&checked.resource, start, None));
             }
@@ -156,7 +156,7 @@ impl LockRequest {
         if let Some(guard) = reentered {
             return Ok(Locked { guard, end: CallEnd::Reentered });
         }
-        self.lock_waiting(checked, start, deadline).await.map(|locked| locked.kept_in(&slot))
+        self.lock_waiting(checked, start, deadline).await.map(|locked| locked.kept_in(&own))
     }
 
     async fn try_lock_as(
@@ -165,23 +165,23 @@ impl LockRequest {
         checked: &CheckedRequest,
     ) -> Result<Option<Locked>, LockError> {
         let Some(owner) = owner else {
-            return match self.client.shared_leases.of(self, checked) {
-                Some(shared) => shared.try_lock(self, checked).await,
+            return match self.client.joint_leases.of(self, checked) {
+                Some(joint) => joint.try_lock(self, checked).await,
                 None => self.attempt(checked).await,
             };
         };
-        let slot = owner.slot(self.environment(), &checked.resources);
+        let own = owner.lease_on(self.environment(), &checked.resources);
         // While another task of the owner waits for the resource, others hold it.
         let deadline = self.environment().now() + checked.settings.rules.node_timeout;
-        let _turn = match slot.turn(self.environment(), checked, Some(deadline)).await {
+        let _entered = match own.enter(self.environment(), checked, Some(deadline)).await {
             Err(LockError::TimedOut { .. }) => return Ok(None),
             turn => turn?,
         };
-        if let Some(guard) = slot.reenter(&self.client, &checked.resources).await? {
+        if let Some(guard) = own.reenter(&self.client, &checked.resources).await? {
             return Ok(Some(Locked { guard, end: CallEnd::Reentered }));
         }
         let locked = self.attempt(checked).await?;
-        Ok(locked.map(|locked| locked.kept_in(&slot)))
+        Ok(locked.map(|locked| locked.kept_in(&own)))
     }
 
     /// The checked request, ready to be sent.

@@ -6,6 +6,7 @@ mod downgrade;
 mod force_unlock;
 pub(crate) mod guard;
 pub(crate) mod inspection;
+mod joint_lease;
 pub(crate) mod lease;
 pub(crate) mod lock_call;
 pub(crate) mod lock_request;
@@ -15,7 +16,6 @@ pub(crate) mod node_inspection;
 mod owner;
 mod red_lock;
 mod rw_lock;
-mod shared_lease;
 #[cfg(test)]
 pub(crate) mod tests;
 

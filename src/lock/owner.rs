@@ -59,7 +59,7 @@ tokio::task_local! {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Owner {
-    slots: Arc<Mutex<HashMap<Key, Arc<Slot>>>>,
+    leases: Arc<Mutex<HashMap<Key, Arc<OwnLease>>>>,
 }
 
 /// Which lease: of which client, on what, however that is locked.
@@ -67,9 +67,9 @@ type Key = (Uuid, Resources);
 
 /// The lease that an owner has on some resources, if it has one.
 #[derive(Debug, Default)]
-pub(crate) struct Slot {
+pub(crate) struct OwnLease {
     /// Held while one of the owner's tasks locks or re-enters.
-    turn: tokio::sync::Mutex<()>,
+    entrance: tokio::sync::Mutex<()>,
     lease: Mutex<Weak<ActiveLease>>,
 }
 
@@ -103,24 +103,24 @@ impl Owner {
         CURRENT.try_with(Self::clone).ok()
     }
 
-    pub(crate) fn slot(&self, environment: &Environment, resources: &Resources) -> Arc<Slot> {
-        let mut slots = lock(&self.slots);
+    pub(crate) fn lease_on(&self, environment: &Environment, resources: &Resources) -> Arc<OwnLease> {
+        let mut leases = lock(&self.leases);
         // What nobody holds or asks for any more is of no use.
-        slots.retain(|_, slot| Arc::strong_count(slot) > 1 || lock(&slot.lease).strong_count() > 0);
+        leases.retain(|_, own| Arc::strong_count(own) > 1 || lock(&own.lease).strong_count() > 0);
         let key = (environment.owners.client(), resources.clone().exclusive());
-        Arc::clone(slots.entry(key).or_default())
+        Arc::clone(leases.entry(key).or_default())
     }
 }
 
-impl Slot {
+impl OwnLease {
     /// Waits for the owner's other tasks.
-    pub(crate) async fn turn(
+    pub(crate) async fn enter(
         &self,
         environment: &Environment,
         checked: &CheckedRequest,
         deadline: Option<Instant>,
     ) -> Result<MutexGuard<'_, ()>, LockError> {
-        take_turn(&self.turn, environment, checked, deadline).await
+        enter_alone(&self.entrance, environment, checked, deadline).await
     }
 
     /// One more hold of the lease that is there: a renewal with the new number of holds that
@@ -160,8 +160,8 @@ impl Slot {
     }
 
     /// Waits for the owner's other tasks, for as long as it takes.
-    pub(super) async fn turn_to_change(&self) -> MutexGuard<'_, ()> {
-        self.turn.lock().await
+    pub(super) async fn enter_to_change(&self) -> MutexGuard<'_, ()> {
+        self.entrance.lock().await
     }
 
     /// Remembers the lease of a first hold.
@@ -171,9 +171,9 @@ impl Slot {
     }
 }
 
-/// Waits for the turn among tasks that lock the same.
-pub(super) async fn take_turn<'a>(
-    turn: &'a tokio::sync::Mutex<()>,
+/// Waits until no other task is between beginning to lock the same and being done.
+pub(super) async fn enter_alone<'a>(
+    entrance: &'a tokio::sync::Mutex<()>,
     environment: &Environment,
     checked: &CheckedRequest,
     deadline: Option<Instant>,
@@ -181,7 +181,7 @@ pub(super) async fn take_turn<'a>(
     let start = environment.now();
     tokio::select! {
         biased;
-        turn = turn.lock() => Ok(turn),
+        entered = entrance.lock() => Ok(entered),
         () = environment.closed() => Err(LockError::Closed),
         () = environment.until(deadline) => Err(environment.timed_out(&checked.resource, start, None)),
     }

@@ -23,7 +23,7 @@ pub(crate) enum Answer {
     Withdrawn,
     /// Lock, renewal: this owner was unlocked here before; its tombstone says so.
     Gone,
-    /// Any but the unlocks, inspection and observation: the node belongs to a quorum of another
+    /// Any but unlocks, withdrawals, and what only looks: the node belongs to a quorum of another
     /// configuration.
     WrongQuorum { fingerprint: Fingerprint },
     /// Write-back: the counters now stand at the token.
@@ -142,7 +142,7 @@ impl Abstention {
     }
 }
 
-/// What an answer to a lock, a write-back or a renewal amounts to.
+/// What an answer amounts to: one that refuses nothing is a vote for what was asked.
 impl From<&Answer> for Vote {
     fn from(answer: &Answer) -> Self {
         match answer {

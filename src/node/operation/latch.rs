@@ -61,7 +61,7 @@ impl Operate for Latch {
         }
     }
 
-    fn may_show_a_value(&self) -> bool {
+    fn may_be_long(&self) -> bool {
         true
     }
 }

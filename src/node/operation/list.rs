@@ -47,7 +47,7 @@ impl Operate for List {
     }
 
     /// A server may tell more at once than it was asked for.
-    fn may_show_a_value(&self) -> bool {
+    fn may_be_long(&self) -> bool {
         true
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct Lock {
     /// Whether it is this owner's turn, as the queue node says: then it need not let the waiters go
     /// first.
     pub(crate) has_turn: bool,
-    /// Whether it will not wait if it is refused: then nobody has to let it go first.
+    /// Whether it will not wait for these if it is refused: then nobody has to let it go first.
     pub(crate) gives_up: bool,
 }
 

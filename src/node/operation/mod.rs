@@ -91,7 +91,7 @@ pub(crate) trait Operate {
     }
 
     /// Whether its answer may be as long as what a leader says of itself.
-    fn may_show_a_value(&self) -> bool {
+    fn may_be_long(&self) -> bool {
         false
     }
 }
@@ -119,7 +119,7 @@ macro_rules! operations {
             }
         }
 
-        /// The scripts of what is asked for most.
+        /// The scripts that are defined with the first operation that needs more than `dispatch.lua`.
         pub(crate) const USUAL_SCRIPTS: &[&str] = &[$(include_str!($usual_file)),*];
 
         /// The scripts of the others, which a server defines only when one of them is asked for.

@@ -46,7 +46,7 @@ impl Operate for Observe {
         }))
     }
 
-    fn may_show_a_value(&self) -> bool {
+    fn may_be_long(&self) -> bool {
         true
     }
 }

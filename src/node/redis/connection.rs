@@ -110,13 +110,13 @@ impl RedisConnection {
 
     /// Says how long the answer may be that comes next.
     fn expect_next(&self) {
-        let leaders = match self.asked.front() {
+        let long = match self.asked.front() {
             Some((Asked::Call { operations, .. }, _)) => {
-                operations.iter().filter(|operation| operation.as_dyn().may_show_a_value()).count()
+                operations.iter().filter(|operation| operation.as_dyn().may_be_long()).count()
             }
             _ => 0,
         };
-        self.raw.intake.expect(leaders);
+        self.raw.intake.expect(long);
     }
 
     fn take_answers(&mut self, context: &mut Context<'_>) -> RedisResult<()> {

@@ -22,7 +22,8 @@ use crate::{
 mod tests;
 
 /// What is asked for most is done by `dispatch.lua` alone, and everything else is defined only when
-/// it is needed: `node.lua` says why.
+/// it is needed: `node.lua` says why. Functions of readers and of wait queues come together, by the name
+/// of one of them.
 static TEXT: LazyLock<String> = LazyLock::new(|| {
     let usual = [
         include_str!("scripts/node.lua"),

@@ -14,7 +14,7 @@ use crate::{
     lock::{
         guard::LockGuard,
         lock_request::{LockRequest, Locked},
-        owner::take_turn,
+        owner::enter_alone,
     },
     mutation::{Mutation, altered},
     mutex::lock,
@@ -24,20 +24,20 @@ use crate::{
 
 /// The leases that tasks of a client share, by what they read.
 #[derive(Debug, Default)]
-pub(super) struct SharedLeases(Mutex<Known>);
+pub(super) struct JointLeases(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    leases: HashMap<Resources, Arc<SharedLease>>,
+    leases: HashMap<Resources, Arc<JointLease>>,
     /// With so many, it is time to forget those that nobody has or asks for any more.
     most: usize,
 }
 
 /// A lease that tasks share which come to read while it is acquired, or for as long again.
 #[derive(Debug, Default)]
-pub(super) struct SharedLease {
+pub(super) struct JointLease {
     /// Held by the task that acquires it, or is about to join it.
-    turn: tokio::sync::Mutex<()>,
+    entrance: tokio::sync::Mutex<()>,
     state: Mutex<State>,
 }
 
@@ -50,10 +50,10 @@ struct State {
     kept: Option<LockGuard>,
 }
 
-impl SharedLeases {
+impl JointLeases {
     /// Where tasks find the lease that they share, if they ask for the usual one: of readers alone,
     /// with the ttl of the quorum, that is renewed without an end.
-    pub(super) fn of(&self, request: &LockRequest, checked: &CheckedRequest) -> Option<Arc<SharedLease>> {
+    pub(super) fn of(&self, request: &LockRequest, checked: &CheckedRequest) -> Option<Arc<JointLease>> {
         let CheckedLock { rules, max_hold, is_renewed, .. } = checked.settings;
         let is_usual = rules.ttl == request.environment().settings.ttl && is_renewed && max_hold.is_none();
         if !(checked.resources.are_all_shared() && is_usual) {
@@ -68,7 +68,7 @@ impl SharedLeases {
     }
 }
 
-impl SharedLease {
+impl JointLease {
     /// Joins the lease, for a task that came at `arrived`, or acquires a new one for all who wait.
     ///
     /// # Cancel safety
@@ -84,7 +84,7 @@ impl SharedLease {
         let waiting = Waiting::begin(self);
         // The next task goes on where this one stands in the queue.
         let _place = request.client.waiters.enter(&checked.resources);
-        let _turn = take_turn(&self.turn, request.environment(), checked, deadline).await?;
+        let _entered = enter_alone(&self.entrance, request.environment(), checked, deadline).await?;
         let joined = self.join(request, arrived, true);
         drop(waiting);
         let locked = match joined {
@@ -153,10 +153,10 @@ fn entered(request: &LockRequest, lease: Arc<ActiveLease>) -> Option<LockGuard> 
 }
 
 /// A task that waits for the turn.
-struct Waiting<'a>(&'a SharedLease);
+struct Waiting<'a>(&'a JointLease);
 
 impl<'a> Waiting<'a> {
-    fn begin(shared: &'a SharedLease) -> Self {
+    fn begin(shared: &'a JointLease) -> Self {
         lock(&shared.state).waiting += 1;
         Self(shared)
     }
