@@ -95,7 +95,7 @@ impl AnyOf {
     ///
     /// # Cancel safety
     ///
-    /// Dropping it gives up the places in queues and rolls back attempts under way.
+    /// Dropping it gives up the places in queues, rolls back attempts under way, and drops `look_out`.
     pub(crate) async fn lock(
         &self,
         start: Instant,
@@ -151,7 +151,7 @@ impl AnyOf {
             }
         }
         if self.is_large() {
-            // There are other queues, and one client looks out: a wake that is lost matters less.
+            // There are other queues: a wake that is lost in one of them matters less.
             settings.pacing.first_poll = settings.pacing.longest_poll;
         }
         let waits: FuturesUnordered<_> = self

@@ -19,7 +19,7 @@ use crate::{
         client::Client,
         guard::LockGuard,
         lock_call::LockCall,
-        owner::{Owner, OwnLease},
+        owner::{OwnLease, Owner},
     },
     node::Resources,
     observer::{CallEnd, Mode},
@@ -89,13 +89,16 @@ impl LockRequest {
         locked
     }
 
-    /// Locks on behalf of another call, which is the one that is told of and looked after.
+    /// Locks for a call that waits for something else, too, and is itself told of and looked after: so it
+    /// asks seldom unless it is woken.
     ///
     /// # Cancel safety
     ///
     /// As [`lock_waiting`].
-    pub(crate) async fn acquire(&self) -> Result<LockGuard, LockError> {
-        let locked = self.lock_waiting(&self.checked()?, self.environment().now(), None).await?;
+    pub(crate) async fn acquire_beside(&self) -> Result<LockGuard, LockError> {
+        let mut checked = self.checked()?;
+        checked.settings.pacing.first_poll = checked.settings.pacing.longest_poll;
+        let locked = self.lock_waiting(&checked, self.environment().now(), None).await?;
         Ok(locked.guard)
     }
 

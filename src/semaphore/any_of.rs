@@ -14,7 +14,7 @@ use crate::{
     },
     quorum::Quorum,
     semaphore::choice::{Choice, Offered},
-    values::{InvalidResource, Resource},
+    values::{InvalidResource, LONGEST_RESOURCE, Resource},
 };
 
 /// So many resources are offered, at most.
@@ -148,7 +148,10 @@ fn offered(resources: Result<Vec<Resource>, InvalidResource>) -> Result<Offered,
     }
     let name = resources.first().cloned().ok_or(ConfigError::EmptyGroup)?;
     let names: Vec<&[u8]> = resources.iter().map(Resource::as_bytes).collect();
-    let all = Resource::internal(names.join(&b','));
+    // Others that are named alike by this take turns with these, which costs time alone.
+    let mut all = names.join(&b',');
+    all.truncate(LONGEST_RESOURCE);
+    let all = Resource::internal(all);
     let first = name.clone();
     let count = resources.len();
     let resource_at = move |index: usize| resources.get(index).unwrap_or(&first).clone();

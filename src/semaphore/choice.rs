@@ -69,11 +69,12 @@ impl Choice {
     ) -> Result<LockedOne, LockError> {
         let start = self.client.environment.now();
         let deadline = wait.map(|wait| start + wait);
-        let turn = self.turn(names::look_out(&self.offered.clone()?.all));
+        let turn = self.lock_for_one(names::look_out(&self.offered.clone()?.all), LockOptions::new());
         let work = |any: AnyOf| {
             let turn = turn.clone();
             async move {
-                let look_out = if any.is_large() { look_out(&any, &turn).boxed() } else { pending().boxed() };
+                let look_out =
+                    if any.is_large() { wait_to_look_out(&any, &turn).boxed() } else { pending().boxed() };
                 any.lock(start, deadline, look_out).await.map(Some)
             }
             .boxed()
@@ -131,11 +132,11 @@ impl Choice {
     }
 
     /// A lock of what one client does at a time, for as long as that takes.
-    pub(super) fn turn(&self, name: Resource) -> LockRequest {
-        let mut turn = LockRequest::new(Arc::clone(&self.client), Ok([name].into()));
-        (turn.settings, turn.reentrancy) = (self.settings, Reentrancy::Never);
-        (turn.settings.is_fixed, turn.settings.max_hold) = (false, None);
-        turn
+    pub(super) fn lock_for_one(&self, name: Resource, settings: LockOptions) -> LockRequest {
+        let mut request = LockRequest::new(Arc::clone(&self.client), Ok([name].into()));
+        (request.settings, request.reentrancy) = (settings, Reentrancy::Never);
+        (request.settings.is_fixed, request.settings.max_hold) = (false, None);
+        request
     }
 
     /// Does this, and begins anew if it was taken back because nobody polled it.
@@ -199,21 +200,18 @@ impl Choice {
 }
 
 /// Looks out once it is its turn, which it wants after a while: most are served before.
-async fn look_out(any: &AnyOf, turn: &LockRequest) -> AcquiredOne {
+async fn wait_to_look_out(any: &AnyOf, turn: &LockRequest) -> AcquiredOne {
     let environment = turn.environment();
     let pacing = any.settings.pacing;
-    let mut turn = turn.clone();
-    // It waits in other queues, too.
-    turn.settings = turn.settings.polls(pacing.longest_poll, pacing.longest_poll);
     let mut rest = pacing.first_poll.mul_f64(0.5 + environment.jitter());
     loop {
         environment.clock.sleep_until(environment.now() + rest).await;
         rest = pacing.longest_poll;
-        let Ok(turn) = turn.acquire().await else { continue };
+        let Ok(guard) = turn.acquire_beside().await else { continue };
         tokio::select! {
             biased;
             acquired = any.look_out() => return acquired,
-            _ = turn.lost() => {}
+            _ = guard.lost() => {}
         }
     }
 }

@@ -43,7 +43,7 @@ impl Semaphore {
         if mutation::is_on(Mutation::CollectAtOnce) {
             return self.collect(wanted).await;
         }
-        let turn = self.choice.turn(names::many(&offered.name));
+        let turn = self.choice.lock_for_one(names::many(&offered.name), self.choice.settings);
         loop {
             let turn = turn.lock(None).await?;
             tokio::select! {

@@ -17,7 +17,7 @@ pub(crate) use self::{
     label::{LONGEST_LABEL, Label},
     owner_id::{OwnerIds, READERS},
     printable::Printable,
-    resource::readable,
+    resource::{LONGEST_RESOURCE, readable},
 };
 pub use self::{
     fence::{Fence, Fenced},

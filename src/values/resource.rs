@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 /// The longest resource name, in bytes.
-const LONGEST: usize = 512;
+pub(crate) const LONGEST_RESOURCE: usize = 512;
 
 /// How the names of keys and channels begin that are not a lock's own: this crate's, and those of
 /// Redisson's locks that it shares.
@@ -47,7 +47,7 @@ impl Resource {
     /// and of other resources.
     pub fn new(name: impl AsRef<[u8]>) -> Result<Self, InvalidResource> {
         let name = name.as_ref();
-        if name.is_empty() || name.len() > LONGEST {
+        if name.is_empty() || name.len() > LONGEST_RESOURCE {
             return Err(InvalidResource::Length { length: name.len() });
         }
         if RESERVED.iter().any(|reserved| name.starts_with(reserved)) {
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn any_bytes_make_a_name_but_not_none_and_not_too_many() {
         assert!(Resource::new(b"a{b}\n\x00\xff").is_ok());
-        assert!(Resource::new([7; LONGEST]).is_ok());
+        assert!(Resource::new([7; LONGEST_RESOURCE]).is_ok());
         assert_eq!(Resource::new("").unwrap_err(), InvalidResource::Length { length: 0 });
         assert_eq!(Resource::new([7; 513]).unwrap_err(), InvalidResource::Length { length: 513 });
         for reserved in ["redquorum:node", "redisson_lock_token:{a}", "redisson_lock__channel:{a}"] {

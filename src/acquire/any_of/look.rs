@@ -34,7 +34,8 @@ impl AnyOf {
     /// first answer counts.
     pub(super) fn ask_vacant(&self, indices: Vec<usize>, nodes: usize, waits: bool) -> Look {
         let question = |node| Question { node, indices: indices.clone(), shares: vec![0] };
-        self.ask(self.nodes_to_ask().into_iter().take(nodes).map(question).collect(), waits)
+        let questions = self.nodes_to_ask().into_iter().take(nodes).map(question).collect();
+        self.ask(questions, !waits, self.surplus_index())
     }
 
     /// Asks nodes, each about some shares of these: so many nodes about each share. To look at a thousand
@@ -53,7 +54,7 @@ impl AnyOf {
             let indices = shares.iter().filter_map(|share| all.get(*share)).copied().flatten().copied();
             Question { node: *node, indices: indices.collect(), shares }
         };
-        self.ask(nodes.iter().enumerate().map(question).collect(), waits)
+        self.ask(nodes.iter().enumerate().map(question).collect(), !waits, self.surplus_index())
     }
 
     /// All nodes in random order, but the silent ones last.
@@ -65,7 +66,8 @@ impl AnyOf {
         nodes
     }
 
-    /// Asks of each of these its queue node alone, which knows best whether anybody waits for it.
+    /// Asks of each of these its queue node alone, which knows whether anybody is queued for it: so no
+    /// mark matters.
     pub(super) fn ask_queue_nodes(&self, indices: impl IntoIterator<Item = usize>) -> Look {
         let mut questions: BTreeMap<usize, Question> = BTreeMap::new();
         for index in indices {
@@ -74,13 +76,12 @@ impl AnyOf {
             let question = || Question { node, indices: Vec::new(), shares: vec![share] };
             questions.entry(node).or_insert_with(question).indices.push(index);
         }
-        self.ask(questions.into_values().collect(), true)
+        self.ask(questions.into_values().collect(), true, None)
     }
 
-    fn ask(&self, mut questions: Vec<Question>, waits: bool) -> Look {
+    fn ask(&self, mut questions: Vec<Question>, even_marked: bool, surplus: Option<usize>) -> Look {
         let environment = self.environment();
         // First, so that no answer is full before it.
-        let surplus = self.surplus_index();
         for question in &mut questions {
             surplus.into_iter().for_each(|index| question.indices.insert(0, index));
         }
@@ -90,7 +91,7 @@ impl AnyOf {
         let mut asked = Fanout::new();
         for (at, question) in questions.iter().enumerate() {
             let resources = question.indices.iter().map(|index| (self.resource_at)(*index)).collect();
-            let vacant = Operation::Vacant(Vacant { resources, most, even_marked: !waits });
+            let vacant = Operation::Vacant(Vacant { resources, most, even_marked });
             asked.send(&environment.nodes, question.node, at, Request::one(vacant, deadline));
         }
         let mut unseen: Vec<usize> = questions.iter().flat_map(|question| question.shares.clone()).collect();

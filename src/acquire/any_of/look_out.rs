@@ -10,23 +10,41 @@ use tokio::sync::Notify;
 use super::{AcquiredOne, AnyOf};
 use crate::{
     acquire::turn::LISTENING_SHARE,
+    clock::Instant,
     mutex::lock,
     node::{Listener, Notice, Subscription},
 };
 
-/// Which of them may have become vacant since they were last asked about.
+/// A second look comes so many times a hand-over after a release, at most: it doubles with each that
+/// finds something vacant that is not to be had.
+const LONGEST_REST: u32 = 64;
+
+/// What the nodes say.
 #[derive(Debug, Default)]
-struct Released {
-    indices: Mutex<BTreeSet<usize>>,
+struct Heard {
+    told: Mutex<Told>,
     notified: Notify,
+}
+
+/// Which of them are to be asked about, by their indices.
+#[derive(Debug, Default)]
+struct Told {
+    /// At once.
+    now: BTreeSet<usize>,
+    /// Once more after a while: when somebody released one, another who does not take it after all may
+    /// have been asked for it, or be on its way out of its queue.
+    again: BTreeSet<usize>,
 }
 
 /// The listener of one of them.
 #[derive(Debug)]
 struct ReleaseListener {
     index: usize,
-    released: Arc<Released>,
+    heard: Arc<Heard>,
 }
+
+/// At which node one is listened to.
+type Listening = Option<(usize, Subscription)>;
 
 impl AnyOf {
     /// Hears of the release of any of them, and takes one that nobody is queued for.
@@ -40,34 +58,41 @@ impl AnyOf {
     /// As [`attempt_once`](crate::acquire::attempt::attempt_once).
     pub(crate) async fn look_out(&self) -> AcquiredOne {
         let environment = self.environment();
-        let pacing = self.settings.pacing;
-        let released = Arc::new(Released::default());
-        let _subscriptions: Vec<Subscription> =
-            (0..self.count).filter_map(|index| self.listen(index, &released)).collect();
-        let mut poll_at = environment.now() + pacing.longest_poll;
+        let hand_over = environment.settings.parameters.hand_over;
+        let poll = self.settings.pacing.longest_poll;
+        let heard = Arc::new(Heard::default());
+        let mut listening: Vec<Listening> = (0..self.count).map(|_| None).collect();
+        self.listen(&mut listening, &heard);
         // Then one question to each node does for all of them.
         let listens_from = environment.now() + self.settings.rules.node_timeout / LISTENING_SHARE;
-        released.until_all(self.count, environment.until(Some(listens_from))).await;
-        // How often in a row it has not got what was vacant, and what it tries again, when.
-        let (mut failures, mut again, mut again_at) = (0, BTreeSet::new(), None);
+        heard.until_all(self.count, environment.until(Some(listens_from))).await;
+        let mut poll_at = environment.now() + poll;
+        let (mut rest, mut again_at) = (1, None::<Instant>);
         loop {
             let is_poll = tokio::select! {
                 biased;
-                () = released.notified.notified() => false,
-                () = environment.until(again_at) => false,
                 () = environment.clock.sleep_until(poll_at) => true,
+                () = heard.notified.notified() => false,
+                () = environment.until(again_at) => false,
             };
             let mut look = if is_poll {
-                poll_at = environment.now() + pacing.longest_poll;
+                self.listen(&mut listening, &heard);
+                poll_at = environment.now() + poll;
                 self.ask_vacant_by_shares(&environment.some_of(self.count, self.count), 1, true)
             } else {
-                let mut indices = std::mem::take(&mut *lock(&released.indices));
+                let mut told = lock(&heard.told);
+                let mut indices = std::mem::take(&mut told.now);
                 if again_at.is_some_and(|at| at <= environment.now()) {
                     again_at = None;
-                    indices.append(&mut again);
+                    indices.append(&mut told.again);
                 }
-                self.ask_queue_nodes(indices)
+                drop(told);
+                let indices: Vec<usize> = indices.into_iter().collect();
+                // In any order: a node names only so many.
+                let order = environment.some_of(indices.len(), indices.len());
+                self.ask_queue_nodes(order.into_iter().filter_map(|at| indices.get(at).copied()))
             };
+            let mut is_any_missed = false;
             loop {
                 let found = look.found(self).await;
                 if found.is_empty() {
@@ -77,32 +102,40 @@ impl AnyOf {
                     if let Ok(Some(acquired)) = self.attempt(index, true).await {
                         return acquired;
                     }
-                    again.insert(index);
+                    is_any_missed = true;
+                    lock(&heard.told).again.insert(index);
                 }
             }
-            if again.is_empty() {
-                failures = 0;
-            } else if again_at.is_none() {
-                again_at = Some(environment.now() + pacing.delay_after(failures, environment.jitter()));
-                failures += 1;
+            rest = if is_any_missed { (2 * rest).min(LONGEST_REST) } else { 1 };
+            if again_at.is_none() && !lock(&heard.told).again.is_empty() {
+                again_at = Some(environment.now() + hand_over * rest);
             }
         }
     }
 
-    fn listen(&self, index: usize, released: &Arc<Released>) -> Option<Subscription> {
-        let node = self.environment().nodes.get(self.queue_node(index)?)?;
-        let listener = ReleaseListener { index, released: Arc::clone(released) };
-        Some(node.subscribe(&(self.resource_at)(index), Arc::new(listener)))
+    /// Listens to each at its queue node, which another may be than before.
+    fn listen(&self, listening: &mut [Listening], heard: &Arc<Heard>) {
+        let nodes = &self.environment().nodes;
+        for (index, listening) in listening.iter_mut().enumerate() {
+            let queue_node = self.queue_node(index);
+            if listening.as_ref().map(|(node, _)| *node) == queue_node {
+                continue;
+            }
+            let listener = Arc::new(ReleaseListener { index, heard: Arc::clone(heard) });
+            let listen =
+                |node: usize| Some((node, nodes.get(node)?.subscribe(&(self.resource_at)(index), listener)));
+            *listening = queue_node.and_then(listen);
+        }
     }
 }
 
-impl Released {
-    /// Ready when it is said of all, or once `end` is.
+impl Heard {
+    /// Ready when it is told of all, or once `end` is.
     async fn until_all(&self, count: usize, end: impl Future<Output = ()>) {
         tokio::select! {
             biased;
             () = end => {}
-            () = async { while lock(&self.indices).len() < count { self.notified.notified().await } } => {}
+            () = async { while lock(&self.told).now.len() < count { self.notified.notified().await } } => {}
         }
         self.notified.notify_one();
     }
@@ -110,13 +143,16 @@ impl Released {
 
 impl Listener for ReleaseListener {
     fn notice(&self, notice: Notice) {
-        match notice {
-            // Before a subscription, it may have been released unheard.
-            Notice::Released | Notice::Subscribed => {
-                lock(&self.released.indices).insert(self.index);
-                self.released.notified.notify_one();
-            }
-            Notice::Interrupted => {}
+        if notice == Notice::Interrupted {
+            return;
         }
+        let mut told = lock(&self.heard.told);
+        // Before a subscription, too, it may have been released.
+        told.now.insert(self.index);
+        if notice == Notice::Released {
+            told.again.insert(self.index);
+        }
+        drop(told);
+        self.heard.notified.notify_one();
     }
 }
