@@ -36,6 +36,19 @@ fn builder<S: Into<String>>(urls: impl IntoIterator<Item = S>) -> QuorumBuilder 
     builder.attempt_timeout(ATTEMPT_TIMEOUT).node_timeout(ATTEMPT_TIMEOUT)
 }
 
+/// Under which guard a scene is played, and with what ttl.
+#[derive(Clone, Copy, Debug)]
+struct Play {
+    guard: RestartGuard,
+    ttl: Duration,
+}
+
+impl From<RestartGuard> for Play {
+    fn from(guard: RestartGuard) -> Self {
+        Self { guard, ttl: TTL }
+    }
+}
+
 /// A quorum of which node 1 alone keeps others away: the holder's lock is on nodes 0 and 1, because
 /// what the holder says to node 2 is lost.
 #[derive(Debug)]
@@ -48,24 +61,27 @@ struct Scene {
     holder: RedLock,
     others: Quorum,
     contender: RedLock,
+    ttl: Duration,
 }
 
 impl Scene {
-    async fn start(guard: RestartGuard) -> Self {
-        Self::on(Cluster::start(3).await, guard).await
+    async fn start(play: impl Into<Play>) -> Self {
+        Self::on(Cluster::start(3).await, play).await
     }
 
-    async fn on(cluster: Cluster, guard: RestartGuard) -> Self {
+    async fn on(cluster: Cluster, play: impl Into<Play>) -> Self {
+        let Play { guard, ttl } = play.into();
         let front = Proxy::before(cluster.server(1)).await;
         let lossy = Proxy::before(cluster.server(2)).await;
         let (first, last) = (cluster.server(0).url(), cluster.server(2).url());
-        let through = |last: &str| builder([&*first, front.url(), last]).restart_guard(guard);
+        let through =
+            |last: &str| builder([&*first, front.url(), last]).ttl(ttl).max_ttl(ttl).restart_guard(guard);
         through(&last).init().await.unwrap();
         let others = through(&last).connect().await.unwrap();
         let contender = others.red_lock("r");
         let holder = through(lossy.url()).connect().await.unwrap().red_lock("r");
         lossy.cut(Direction::Requests);
-        Self { cluster, front, _lossy: lossy, holder: holder.without_renewal(), others, contender }
+        Self { cluster, front, _lossy: lossy, holder: holder.without_renewal(), others, contender, ttl }
     }
 
     /// The node that something happens to.
@@ -95,10 +111,11 @@ impl Scene {
         vote()
     }
 
-    /// Contends until the lock is had: whether the holder's lease was still valid then. `None` if it
-    /// is over already: the machine was too slow for the scene.
+    /// Contends until the lock is had: whether the holder's lease was still valid then. `None` if most
+    /// of it is over already: the machine was too slow for the scene, and clients have yet to connect
+    /// again.
     async fn gets_in_beside(&self, held: &LockGuard) -> Option<bool> {
-        if !held.is_valid() {
+        if held.remaining() < self.ttl / 2 {
             return None;
         }
         let guard = had(&self.contender).await;
@@ -127,23 +144,24 @@ async fn had(lock: &RedLock) -> LockGuard {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(TTL + SOON, trying).await.expect("the lock is had in the end")
+    tokio::time::timeout(LONGEST_TTL + SOON, trying).await.expect("the lock is had in the end")
 }
 
-/// How often a scene is played for which the machine was too slow.
-const PLAYS: usize = 5;
+/// How often a scene is played for which the machine was too slow, each time with twice the ttl.
+const PLAYS: u32 = 5;
+const LONGEST_TTL: Duration = Duration::from_secs(TTL.as_secs() << (PLAYS - 1));
 
 /// Plays a scene under every guard, where it tells whether somebody got in beside the holder: these
 /// let it come to that.
-async fn broken_under(expected: &[RestartGuard], play: impl AsyncFn(RestartGuard) -> Option<bool>) {
+async fn broken_under(expected: &[RestartGuard], play: impl AsyncFn(Play) -> Option<bool>) {
     let guards = [RestartGuard::PerConnection, RestartGuard::PerVote, RestartGuard::Off];
     let in_time = async |guard| {
-        for _ in 0..PLAYS {
-            if let Some(is_broken) = play(guard).await {
+        for before in 0..PLAYS {
+            if let Some(is_broken) = play(Play { guard, ttl: TTL * (1 << before) }).await {
                 return is_broken;
             }
         }
-        panic!("{PLAYS} times, the lease was over before the scene was");
+        panic!("{PLAYS} times, most of the lease was over before the scene was");
     };
     let plays = join_all(guards.map(in_time)).await;
     let broken: Vec<_> =

@@ -12,8 +12,8 @@ use crate::real::behaviours::is_locked;
 /// S10: the holder's lock was on nodes 0 and 1, and node 1 knows nothing of it any more.
 #[tokio::test]
 async fn a_server_that_was_killed_and_comes_back_empty_lets_nobody_in_beside_the_lease_that_it_forgot() {
-    broken_under(&[RestartGuard::Off], async |guard| {
-        let scene = Scene::start(guard).await;
+    broken_under(&[RestartGuard::Off], async |play| {
+        let scene = Scene::start(play).await;
         let held = scene.hold().await;
         scene.node_1().restart_empty().await;
         scene.gets_in_beside(&held).await
@@ -25,8 +25,8 @@ async fn a_server_that_was_killed_and_comes_back_empty_lets_nobody_in_beside_the
 #[tokio::test]
 async fn a_server_that_is_flushed_lets_nobody_in_beside_the_lease_that_it_forgot() {
     for words in [&["FLUSHALL"][..], &["FLUSHDB", "ASYNC"], &["SWAPDB", "0", "1"]] {
-        broken_under(&[RestartGuard::Off], async |guard| {
-            let scene = Scene::start(guard).await;
+        broken_under(&[RestartGuard::Off], async |play| {
+            let scene = Scene::start(play).await;
             let held = scene.hold().await;
             scene.node_1().command(words).await;
             scene.gets_in_beside(&held).await
@@ -39,11 +39,11 @@ async fn a_server_that_is_flushed_lets_nobody_in_beside_the_lease_that_it_forgot
 #[tokio::test]
 async fn a_server_that_goes_back_to_a_snapshot_lets_nobody_in_beside_the_lease_that_it_forgot() {
     for is_known in [false, true] {
-        broken_under(&[RestartGuard::Off], async |guard| {
+        broken_under(&[RestartGuard::Off], async |play| {
             let cluster = Cluster::start_with(3, ServerOptions::default().keeping_data()).await;
             // Before it was a node, or with its metadata.
             cluster.server(1).command(&["SAVE"]).await;
-            let scene = Scene::on(cluster, guard).await;
+            let scene = Scene::on(cluster, play).await;
             if is_known {
                 had(&scene.contender).await.unlock().await.unwrap();
                 // Or the key would come back, and be in everybody's way.

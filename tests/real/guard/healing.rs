@@ -53,7 +53,7 @@ async fn renewals_bring_a_lease_back_to_flushed_servers_at_once_and_count_there_
 /// meanwhile.
 #[tokio::test]
 async fn a_lease_that_is_renewed_survives_all_servers_being_flushed_at_once_and_nobody_gets_in() {
-    broken_under(&[RestartGuard::Off], async |guard| {
+    broken_under(&[RestartGuard::Off], async |Play { guard, .. }| {
         let cluster = Cluster::start(3).await;
         let [quorum, other] = two_clients(&cluster, guard).await;
         let held = quorum.red_lock("r").lock().await.unwrap();

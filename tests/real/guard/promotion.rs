@@ -27,11 +27,11 @@ async fn follow(replica: &Server, master: &Server) {
 }
 
 /// Server 3 is a replica of node 1 and has its metadata.
-async fn with_replica(options: ServerOptions, guard: RestartGuard) -> Scene {
+async fn with_replica(options: ServerOptions, play: impl Into<Play>) -> Scene {
     let cluster = cluster(options).await;
     // Before it is a node: a master's replication id changes with its first replica.
     follow(cluster.server(3), cluster.server(1)).await;
-    let scene = Scene::on(cluster, guard).await;
+    let scene = Scene::on(cluster, play).await;
     follow(scene.cluster.server(3), scene.node_1()).await;
     scene
 }
@@ -45,8 +45,8 @@ async fn promote(replica: &Server) {
 #[tokio::test]
 async fn a_promoted_replica_lets_nobody_in_beside_a_lease_that_it_was_not_told_of() {
     for options in [ServerOptions::default(), ServerOptions::persistent()] {
-        broken_under(&[RestartGuard::Off], async |guard| {
-            let scene = with_replica(options.clone(), guard).await;
+        broken_under(&[RestartGuard::Off], async |play| {
+            let scene = with_replica(options.clone(), play).await;
             let replica = scene.cluster.server(3);
             // From here on it lags behind.
             promote(replica).await;
@@ -64,8 +64,8 @@ async fn a_promoted_replica_lets_nobody_in_beside_a_lease_that_it_was_not_told_o
 #[tokio::test]
 async fn a_node_that_was_a_replica_of_another_server_lets_nobody_in_beside_the_lease_that_it_lost() {
     for master in [2, 3] {
-        broken_under(&[RestartGuard::Off], async |guard| {
-            let scene = Scene::on(cluster(ServerOptions::default()).await, guard).await;
+        broken_under(&[RestartGuard::Off], async |play| {
+            let scene = Scene::on(cluster(ServerOptions::default()).await, play).await;
             let held = scene.hold().await;
             let run_id = scene.node_1().run_id().await;
             follow(scene.node_1(), scene.cluster.server(master)).await;
@@ -100,8 +100,8 @@ struct RoundTrip {
 }
 
 impl RoundTrip {
-    async fn as_replica(guard: RestartGuard) -> Self {
-        let scene = with_replica(ServerOptions::default(), guard).await;
+    async fn as_replica(play: Play) -> Self {
+        let scene = with_replica(ServerOptions::default(), play).await;
         let replica = scene.cluster.server(3);
         promote(replica).await;
         let held = scene.hold().await;
@@ -119,16 +119,16 @@ impl RoundTrip {
 /// operators do such things.
 #[tokio::test]
 async fn a_round_trip_to_the_own_replica_under_connections_that_ask_nothing_is_seen_per_vote_alone() {
-    broken_under(&[RestartGuard::PerConnection, RestartGuard::Off], async |guard| {
-        RoundTrip::as_replica(guard).await.gets_in().await
+    broken_under(&[RestartGuard::PerConnection, RestartGuard::Off], async |play| {
+        RoundTrip::as_replica(play).await.gets_in().await
     })
     .await;
 }
 
 #[tokio::test]
 async fn a_round_trip_to_the_own_replica_is_seen_by_the_next_connection() {
-    broken_under(&[RestartGuard::Off], async |guard| {
-        let trip = RoundTrip::as_replica(guard).await;
+    broken_under(&[RestartGuard::Off], async |play| {
+        let trip = RoundTrip::as_replica(play).await;
         trip.scene.node_1().command(&["CLIENT", "KILL", "TYPE", "NORMAL"]).await;
         trip.gets_in().await
     })
@@ -138,8 +138,8 @@ async fn a_round_trip_to_the_own_replica_is_seen_by_the_next_connection() {
 /// A refusal as a replica ends the connection.
 #[tokio::test]
 async fn a_round_trip_to_the_own_replica_is_seen_by_a_client_that_asks_meanwhile() {
-    broken_under(&[RestartGuard::Off], async |guard| {
-        let trip = RoundTrip::as_replica(guard).await;
+    broken_under(&[RestartGuard::Off], async |play| {
+        let trip = RoundTrip::as_replica(play).await;
         let vote = trip.scene.vote_of_node_1().await;
         // A server that takes longer to become a replica has not refused yet.
         if vote == Vote::Unknown(NodeError::TimedOut) {
@@ -147,7 +147,7 @@ async fn a_round_trip_to_the_own_replica_is_seen_by_a_client_that_asks_meanwhile
         }
         let abstains = matches!(vote, Vote::Refused(Refusal::Quarantined { .. }));
         assert!(
-            vote == Vote::Unknown(NodeError::ReadOnly) || (abstains && guard == RestartGuard::PerVote),
+            vote == Vote::Unknown(NodeError::ReadOnly) || (abstains && play.guard == RestartGuard::PerVote),
             "{vote}"
         );
         trip.gets_in().await

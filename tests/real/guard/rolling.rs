@@ -172,7 +172,7 @@ async fn a_lease_survives_the_restart_of_every_server_one_after_the_other_and_no
 /// All at once: the lease may be lost, but nobody has it beside its holder.
 #[tokio::test]
 async fn servers_that_restart_all_at_once_let_nobody_in_while_the_lease_may_be_valid() {
-    broken_under(&[RestartGuard::Off], async |guard| {
+    broken_under(&[RestartGuard::Off], async |Play { guard, .. }| {
         let (tokens, _) = under_a_lease(guard, async |cluster, held| {
             // Who comes first to the empty servers, a contender or the renewal, is a matter of
             // luck.
