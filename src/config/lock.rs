@@ -127,12 +127,13 @@ impl LockOptions {
         self
     }
 
-    /// How often a waiter asks although nothing woke it: first after `first` (default 500 ms), then
-    /// each time after twice as long, up to `longest` (default 5 s, at most a day), all with a
-    /// jitter of 50 %. Who waits for one of more than three resources asks after `longest` alone, and
-    /// after `first` takes its turn to [look out](crate::Semaphore) for all of them. Shorter costs every waiter more commands; longer delays a waiter whose
-    /// notice was lost. A node keeps a waiter's entry for twice the longest poll after the waiter
-    /// last asked, and at most for `max_ttl`.
+    /// How often a waiter asks although nothing woke it: first after `first` (default 500 ms),
+    /// then each time after twice as long, up to `longest` (default 5 s, at most a day), all with
+    /// a jitter of 50 %. Who waits for one of more than three resources asks after `longest`
+    /// alone, and after `first` takes its turn to [look out](crate::Semaphore) for all of them.
+    /// Shorter costs every waiter more commands; longer delays a waiter whose notice was lost. A
+    /// node keeps a waiter's entry for twice the longest poll after the waiter last asked, and at
+    /// most for `max_ttl`.
     pub fn polls(mut self, first: Duration, longest: Duration) -> Self {
         self.polls = Some((first, longest));
         self

@@ -22,7 +22,7 @@ pub(super) async fn downgrade(mut guard: LockGuard) -> Result<LockGuard, LockErr
         return Ok(guard);
     }
     let environment = &*client.environment;
-    let own = guard.own();
+    let own = guard.own_lease();
     let entered = match &own {
         Some(own) => Some(own.enter_to_change().await),
         None => None,

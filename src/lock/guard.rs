@@ -32,7 +32,7 @@ pub struct LockGuard {
     /// Whether its hold has been given back by [`unlock`](Self::unlock), or is another guard's.
     is_given_back: bool,
     /// Where its owner finds it.
-    own: Option<Arc<OwnLease>>,
+    own_lease: Option<Arc<OwnLease>>,
 }
 
 /// What [`LockGuard::verify`] has found.
@@ -49,7 +49,7 @@ pub enum Verification {
 
 impl LockGuard {
     pub(crate) fn new(client: Arc<Client>, active: Arc<ActiveLease>) -> Self {
-        Self { lease: Lease { client, active }, is_given_back: false, own: None }
+        Self { lease: Lease { client, active }, is_given_back: false, own_lease: None }
     }
 
     /// The lease, to be looked at by other tasks. It does not keep it.
@@ -152,13 +152,13 @@ impl LockGuard {
         &self.lease.client
     }
 
-    pub(super) fn own(&self) -> Option<Arc<OwnLease>> {
-        self.own.clone()
+    pub(super) fn own_lease(&self) -> Option<Arc<OwnLease>> {
+        self.own_lease.clone()
     }
 
-    pub(super) fn kept_in(self, own: Arc<OwnLease>) -> Self {
+    pub(super) fn kept_in(self, own_lease: Arc<OwnLease>) -> Self {
         let mut this = self;
-        this.own = Some(own);
+        this.own_lease = Some(own_lease);
         this
     }
 

@@ -44,7 +44,7 @@ pub(super) struct JointLease {
 #[derive(Debug, Default)]
 struct State {
     lease: Weak<ActiveLease>,
-    /// How many tasks wait for the turn.
+    /// How many tasks wait to enter.
     waiting: usize,
     /// A hold that keeps the lease for them: those who came first may have unlocked by then.
     kept: Option<LockGuard>,
@@ -61,7 +61,7 @@ impl JointLeases {
         }
         let Known { leases, most } = &mut *lock(&self.0);
         if leases.len() >= *most && !leases.contains_key(&checked.resources) {
-            leases.retain(|_, shared| Arc::strong_count(shared) > 1 || shared.is_held());
+            leases.retain(|_, joint| Arc::strong_count(joint) > 1 || joint.is_held());
             *most = 2 * leases.len() + 1;
         }
         Some(Arc::clone(leases.entry(checked.resources.clone()).or_default()))
@@ -113,9 +113,9 @@ impl JointLease {
 
     /// One more hold of the lease that is there, for a task that came at `arrived`: if it may be
     /// joined then, and more than half of a ttl is left of it.
-    fn join(&self, request: &LockRequest, arrived: Instant, has_turn: bool) -> Option<Locked> {
+    fn join(&self, request: &LockRequest, arrived: Instant, has_entered: bool) -> Option<Locked> {
         let mut state = lock(&self.state);
-        let kept = if has_turn { state.kept.take() } else { None };
+        let kept = if has_entered { state.kept.take() } else { None };
         let lease = state.lease.upgrade();
         drop(state);
         let lease = lease?;
@@ -152,13 +152,13 @@ fn entered(request: &LockRequest, lease: Arc<ActiveLease>) -> Option<LockGuard> 
     lease.enter().then(|| LockGuard::new(Arc::clone(&request.client), lease))
 }
 
-/// A task that waits for the turn.
+/// A task that waits to enter.
 struct Waiting<'a>(&'a JointLease);
 
 impl<'a> Waiting<'a> {
-    fn begin(shared: &'a JointLease) -> Self {
-        lock(&shared.state).waiting += 1;
-        Self(shared)
+    fn begin(joint: &'a JointLease) -> Self {
+        lock(&joint.state).waiting += 1;
+        Self(joint)
     }
 }
 

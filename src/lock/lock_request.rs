@@ -178,7 +178,7 @@ impl LockRequest {
         let deadline = self.environment().now() + checked.settings.rules.node_timeout;
         let _entered = match own.enter(self.environment(), checked, Some(deadline)).await {
             Err(LockError::TimedOut { .. }) => return Ok(None),
-            turn => turn?,
+            entered => entered?,
         };
         if let Some(guard) = own.reenter(&self.client, &checked.resources).await? {
             return Ok(Some(Locked { guard, end: CallEnd::Reentered }));

@@ -118,7 +118,8 @@ impl Bounds {
 
     /// Whether everything has to be delivered in the end. Only there do tombstones matter, and whom
     /// an unlock is sent to: elsewhere a request that a tombstone refuses, and an unlock that is
-    /// not sent, are as if they were never delivered, and that is searched anyway.
+    /// not sent, are as if they were never delivered, and that is searched anyway. A refusal acts like
+    /// an unlock that is not delivered, too, so it is heard only there, or where it carries a hint.
     pub(super) fn is_all_delivered(&self) -> bool {
         self.promise == Promise::NothingIsLeftBehind
     }

@@ -40,7 +40,7 @@ pub(super) struct Choice {
 pub(super) struct Offered {
     /// To speak of all of them by.
     pub(super) name: Resource,
-    /// Whoever names the same resources names them alike by this.
+    /// The same in all clients that name the same resources.
     pub(super) all: Resource,
     pub(super) count: usize,
     pub(super) resource_at: Arc<dyn Fn(usize) -> Resource + Send + Sync>,
@@ -69,12 +69,12 @@ impl Choice {
     ) -> Result<LockedOne, LockError> {
         let start = self.client.environment.now();
         let deadline = wait.map(|wait| start + wait);
-        let turn = self.lock_for_one(names::look_out(&self.offered.clone()?.all), LockOptions::new());
         let work = |any: AnyOf| {
-            let turn = turn.clone();
+            let choice = self.clone();
             async move {
+                let is_large = any.is_large();
                 let look_out =
-                    if any.is_large() { wait_to_look_out(&any, &turn).boxed() } else { pending().boxed() };
+                    if is_large { choice.wait_to_look_out(&any).boxed() } else { pending().boxed() };
                 any.lock(start, deadline, look_out).await.map(Some)
             }
             .boxed()
@@ -139,6 +139,25 @@ impl Choice {
         request
     }
 
+    /// Looks out once it is its turn, which it wants after a while: most are served before.
+    async fn wait_to_look_out(&self, any: &AnyOf) -> AcquiredOne {
+        let environment = &*self.client.environment;
+        let pacing = any.settings.pacing;
+        let mut rest = pacing.first_poll.mul_f64(0.5 + environment.jitter());
+        loop {
+            environment.clock.sleep_until(environment.now() + rest).await;
+            rest = pacing.longest_poll;
+            let Ok(Offered { all, .. }) = &self.offered else { continue };
+            let turn = self.lock_for_one(names::look_out(all), LockOptions::new());
+            let Ok(turn) = turn.acquire_beside().await else { continue };
+            tokio::select! {
+                biased;
+                acquired = any.look_out() => return acquired,
+                _ = turn.lost() => {}
+            }
+        }
+    }
+
     /// Does this, and begins anew if it was taken back because nobody polled it.
     async fn call(
         &self,
@@ -196,23 +215,6 @@ impl Choice {
             last_votes: Arc::default(),
             surplus,
         })
-    }
-}
-
-/// Looks out once it is its turn, which it wants after a while: most are served before.
-async fn wait_to_look_out(any: &AnyOf, turn: &LockRequest) -> AcquiredOne {
-    let environment = turn.environment();
-    let pacing = any.settings.pacing;
-    let mut rest = pacing.first_poll.mul_f64(0.5 + environment.jitter());
-    loop {
-        environment.clock.sleep_until(environment.now() + rest).await;
-        rest = pacing.longest_poll;
-        let Ok(guard) = turn.acquire_beside().await else { continue };
-        tokio::select! {
-            biased;
-            acquired = any.look_out() => return acquired,
-            _ = guard.lost() => {}
-        }
     }
 }
 

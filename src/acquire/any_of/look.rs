@@ -34,17 +34,18 @@ impl AnyOf {
     /// first answer counts.
     pub(super) fn ask_vacant(&self, indices: Vec<usize>, nodes: usize, waits: bool) -> Look {
         let question = |node| Question { node, indices: indices.clone(), shares: vec![0] };
-        let questions = self.nodes_to_ask().into_iter().take(nodes).map(question).collect();
+        let (answering, silent) = self.nodes_to_ask();
+        let questions = answering.into_iter().chain(silent).take(nodes).map(question).collect();
         self.ask(questions, !waits, self.surplus_index())
     }
 
     /// Asks nodes, each about some shares of these: so many nodes about each share. To look at a thousand
     /// costs a node more than the rest of what a newcomer asks of it.
     pub(super) fn ask_vacant_by_shares(&self, indices: &[usize], nodes_each: usize, waits: bool) -> Look {
-        let (queues, now) = (&self.environment().queues, self.environment().now());
-        let mut nodes = self.nodes_to_ask();
-        if waits && !nodes.iter().all(|node| queues.is_silent(*node, now)) {
-            nodes.retain(|node| !queues.is_silent(*node, now));
+        let (mut nodes, silent) = self.nodes_to_ask();
+        // Who waits is told later of what a silent one would say.
+        if !waits || nodes.is_empty() {
+            nodes.extend(silent);
         }
         let size = indices.len().div_ceil(nodes.len().max(1)).max(1);
         let all: Vec<&[usize]> = indices.chunks(size).collect();
@@ -57,13 +58,12 @@ impl AnyOf {
         self.ask(nodes.iter().enumerate().map(question).collect(), !waits, self.surplus_index())
     }
 
-    /// All nodes in random order, but the silent ones last.
-    fn nodes_to_ask(&self) -> Vec<usize> {
+    /// All nodes in random order: those that are not known to be silent, and those that are.
+    fn nodes_to_ask(&self) -> (Vec<usize>, Vec<usize>) {
         let environment = self.environment();
         let now = environment.now();
-        let mut nodes = environment.some_of(environment.nodes.len(), usize::MAX);
-        nodes.sort_by_cached_key(|node| environment.queues.is_silent(*node, now));
-        nodes
+        let nodes = environment.some_of(environment.nodes.len(), usize::MAX);
+        nodes.into_iter().partition(|node| !environment.queues.is_silent(*node, now))
     }
 
     /// Asks of each of these its queue node alone, which knows whether anybody is queued for it: so no
