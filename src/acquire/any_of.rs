@@ -138,6 +138,7 @@ impl AnyOf {
     ) -> Result<AcquiredOne, LockError> {
         let environment = self.environment();
         let mut settings = self.settings;
+        let mut waits_from = start;
         match self.try_vacant(true).await {
             Ok(Some(acquired)) => return Ok(acquired),
             Ok(None) => {}
@@ -148,6 +149,7 @@ impl AnyOf {
                     return Err(error);
                 }
                 settings.quorum_timeout -= took;
+                waits_from = start + took;
             }
         }
         if self.is_large() {
@@ -159,7 +161,7 @@ impl AnyOf {
             .into_iter()
             .map(|index| async move {
                 let taken = self.checked(index, settings)?.taken();
-                Ok((index, lock_waiting(&self.waiters, &taken, start, None).await?))
+                Ok((index, lock_waiting(&self.waiters, &taken, waits_from, None).await?))
             })
             .collect();
         match select(pin!(first_of(waits)), look_out).await {

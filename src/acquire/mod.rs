@@ -7,6 +7,7 @@ mod notifier;
 pub(crate) mod outcome;
 pub(crate) mod overseer;
 mod queue_entries;
+pub(crate) mod shared_outage;
 mod turn;
 pub(crate) mod waiters;
 pub(crate) mod waiting;

@@ -9,15 +9,15 @@ use crate::{
         notifier::{Notifications, Notifier},
         outcome::AttemptOutcome,
         queue_entries::QueueEntries,
+        waiters::TaskQueue,
     },
     algorithm::{
-        attempt::{FailureReason, HEDGE_SHARE, Plan},
+        attempt::{HEDGE_SHARE, Plan},
         failed_attempt::{FailedAttempt, Refused},
         queueing::{NextAttempt, Queueing},
     },
     client::{asking::ask_all, environment::Environment},
     clock::Instant,
-    config::CheckedLock,
     node::{Answer, Inspection},
     values::{OwnerId, Refusal, Vote},
 };
@@ -31,8 +31,6 @@ pub(super) struct Turn {
     /// `None` until it knows of others.
     waiting: Option<Waiting>,
     hint: u64,
-    /// When the first of the attempts began that could ask no quorum; `None` once one could.
-    failing_since: Option<Instant>,
     /// When the quarantines are over for which the last attempt had no quorum, as the nodes told
     /// it.
     quarantined_until: Option<Instant>,
@@ -50,14 +48,15 @@ struct Waiting {
 impl Turn {
     /// Waits for the time of the next attempt, and says how to make it. One is made as soon as
     /// quarantines are over for which there was no quorum; while none can be asked, the last one is
-    /// made at the end of the quorum timeout.
+    /// made at the end of the quorum timeout: that of this call, or of one that waits behind it.
     pub(super) async fn until_next_attempt(
         &mut self,
         environment: &Environment,
         checked: &CheckedRequest,
-        notifier: &Arc<Notifier>,
+        queue: &TaskQueue,
         quorum_deadline: Option<Instant>,
     ) -> Plan {
+        let TaskQueue { notifier, outage, .. } = queue;
         let waiting = match &mut self.waiting {
             Some(waiting) => waiting,
             None => match environment.awaited_resource(&checked.resources).await {
@@ -78,7 +77,7 @@ impl Turn {
             waiting.hear(notifier.take(), now);
             let NextAttempt { at, mut plan } = waiting.queueing.next_attempt();
             let at = [quorum_deadline, self.quarantined_until].into_iter().flatten().fold(at, Instant::min);
-            if at <= now {
+            if at <= now || outage.is_attempt_wanted() {
                 waiting.queueing.attempt_begins(now);
                 waiting.entries.only_waits(waiting.queueing.only_queues());
                 if let Plan::Queued(order) = &mut plan {
@@ -91,6 +90,7 @@ impl Turn {
             tokio::select! {
                 biased;
                 () = notified => {}
+                () = outage.attempt_wanted() => {}
                 () = environment.clock.sleep_until(at) => {}
             }
         }
@@ -116,18 +116,16 @@ impl Turn {
         &mut self,
         environment: &Environment,
         checked: &CheckedRequest,
-        notifier: &Arc<Notifier>,
+        queue: &TaskQueue,
         failed: &FailedAttempt,
         begun: Instant,
     ) {
+        let TaskQueue { notifier, outage, .. } = queue;
         let now = environment.now();
         self.hint = self.hint.max(failed.hint);
-        self.failing_since = match failed.reason {
-            FailureReason::Contended => None,
-            FailureReason::NoQuorum | FailureReason::Expired => self.failing_since.or(Some(begun)),
-        };
         let quarantine = failed.votes.quarantined_for(environment.settings.electorate.needed());
         self.quarantined_until = quarantine.map(|remaining| now + remaining + checked.settings.pacing.floor);
+        outage.attempt_failed(failed, begun, now, self.quarantined_until);
         let index = failed.refused.map_or(0, |refused| refused.index);
         match &mut self.waiting {
             // A waiter that is refused for another resource waits for that one: in both queues, it
@@ -171,21 +169,14 @@ impl Turn {
         queueing.looked(&votes, &readers, now.saturating_duration_since(start), now);
     }
 
-    /// When a task that began at `start` has waited for a quorum as long as it may, if there is
-    /// none at present. By default that is not before the nodes will vote that have told when.
-    pub(super) fn quorum_deadline(&self, start: Instant, settings: &CheckedLock) -> Option<Instant> {
-        let end = self.failing_since?.max(start) + settings.quorum_timeout;
-        let until = self.quarantined_until.filter(|_| !settings.is_quorum_timeout_set);
-        Some(until.map_or(end, |until| until.max(end)))
-    }
-
     /// The next in the queue waits for what this one has acquired.
-    pub(super) fn acquired(&mut self, environment: &Environment, notifier: &Notifier) {
-        (self.failing_since, self.quarantined_until) = (None, None);
+    pub(super) fn acquired(&mut self, environment: &Environment, queue: &TaskQueue) {
+        self.quarantined_until = None;
+        queue.outage.end();
         if let Some(Waiting { queueing, entries, .. }) = &mut self.waiting {
             entries.acquired(environment);
             // Wakes until now were for this turn.
-            notifier.take();
+            queue.notifier.take();
             queueing.acquired(environment.now());
         }
     }

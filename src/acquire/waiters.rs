@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    acquire::{notifier::Notifier, overseer::Overseer, turn::Turn},
+    acquire::{notifier::Notifier, overseer::Overseer, shared_outage::SharedOutage, turn::Turn},
     client::environment::Environment,
     mutex::lock,
     node::Resources,
@@ -30,6 +30,7 @@ pub(crate) struct TaskQueue {
     /// Tokio's mutex is fair: the first to ask is the first to get it.
     pub(super) turn: tokio::sync::Mutex<Turn>,
     pub(super) notifier: Arc<Notifier>,
+    pub(super) outage: Arc<SharedOutage>,
 }
 
 /// A place in the queue; leaving it is dropping it.
@@ -52,6 +53,13 @@ impl Waiters {
         let queue = Arc::clone(queue);
         drop(queues);
         Place { waiters: self, waited: resources.clone(), queue }
+    }
+}
+
+impl Place<'_> {
+    /// The outage that the attempts of this queue meet.
+    pub(crate) fn outage(&self) -> &Arc<SharedOutage> {
+        &self.queue.outage
     }
 }
 

@@ -1,7 +1,9 @@
-//! Waiting for a resource that others hold.
+//! Waiting for a resource that others hold, or that other calls of this client are to try first.
 
 use crate::{
     acquire::{checked_request::CheckedRequest, outcome::AttemptOutcome, waiters::Waiters},
+    algorithm::failed_attempt::FailedAttempt,
+    client::environment::Environment,
     clock::Instant,
     error::LockError,
     lease::active_lease::Acquired,
@@ -40,20 +42,22 @@ async fn take_turns(
 ) -> Result<Acquired, LockError> {
     let environment = &*waiters.environment;
     let place = waiters.enter(&checked.resources);
-    let notifier = &place.queue.notifier;
-    let mut turn = place.queue.turn.lock().await;
+    let queue = &*place.queue;
+    let wait = checked.settings.quorum_wait(start);
+    let outlasts = queue.outage.outlasts(environment, &wait);
+    let mut turn = wait_behind_others(environment, checked, queue.turn.lock(), outlasts).await?;
     loop {
-        let quorum_deadline = turn.quorum_deadline(start, &checked.settings);
-        let plan = turn.until_next_attempt(environment, checked, notifier, quorum_deadline).await;
+        let quorum_deadline = queue.outage.deadline(&wait);
+        let plan = turn.until_next_attempt(environment, checked, queue, quorum_deadline).await;
         let begun = environment.now();
         match turn.attempt(environment, checked, plan).await {
             AttemptOutcome::Acquired(acquired) => {
-                turn.acquired(environment, notifier);
+                turn.acquired(environment, queue);
                 return Ok(acquired);
             }
             AttemptOutcome::Failed(failed) => {
-                turn.failed(environment, checked, notifier, &failed, begun);
-                let quorum_deadline = turn.quorum_deadline(start, &checked.settings);
+                turn.failed(environment, checked, queue, &failed, begun);
+                let quorum_deadline = queue.outage.deadline(&wait);
                 if quorum_deadline.is_some_and(|end| end <= environment.now()) {
                     return Err(failed.into_error(environment, checked));
                 }
@@ -61,5 +65,25 @@ async fn take_turns(
                 *last_votes = Some(failed.votes);
             }
         }
+    }
+}
+
+/// Waits for the turn of a call, while other calls of this client have theirs. Those may wait for a
+/// quorum for longer than this call does. So the call also ends when an outage `outlasts` its own
+/// quorum timeout, with what the last attempt of the others has seen.
+///
+/// # Cancel safety
+///
+/// As that of both futures.
+pub(crate) async fn wait_behind_others<T>(
+    environment: &Environment,
+    checked: &CheckedRequest,
+    turn: impl Future<Output = T>,
+    outlasts: impl Future<Output = FailedAttempt>,
+) -> Result<T, LockError> {
+    tokio::select! {
+        biased;
+        turn = turn => Ok(turn),
+        failed = outlasts => Err(failed.into_error(environment, checked)),
     }
 }

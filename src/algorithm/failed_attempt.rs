@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// What a failed attempt has seen; everything was taken back.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct FailedAttempt {
     pub(crate) reason: FailureReason,
     pub(crate) votes: Votes,

@@ -19,6 +19,7 @@ pub(crate) mod latch;
 pub(crate) mod lease;
 pub(crate) mod node_set;
 pub(crate) mod orphaned_keys;
+pub(crate) mod outage;
 pub(crate) mod queue_node;
 pub(crate) mod queueing;
 pub(crate) mod residue;

@@ -5,8 +5,10 @@ use std::time::Duration;
 use crate::{
     algorithm::{
         attempt::Rules,
+        outage::QuorumWait,
         queueing::{Pacing, Queueing},
     },
+    clock::Instant,
     config::quorum::{CheckedQuorum, check_longest, check_node_timeout, check_ttl},
     error::ConfigError,
 };
@@ -34,6 +36,18 @@ pub(crate) struct CheckedLock {
     pub(crate) entry_ttl: Duration,
     /// Whether the watchdog renews the lease.
     pub(crate) is_renewed: bool,
+}
+
+impl CheckedLock {
+    /// How long a call that began at `start` waits for a quorum.
+    pub(crate) fn quorum_wait(&self, start: Instant) -> QuorumWait {
+        QuorumWait {
+            start,
+            timeout: self.quorum_timeout,
+            waits_for_quarantine: !self.is_quorum_timeout_set,
+            node_timeout: self.rules.node_timeout,
+        }
+    }
 }
 
 /// How a lock is taken, kept and waited for: the settings of [`RedLock`](crate::RedLock),
@@ -121,7 +135,8 @@ impl LockOptions {
 
     /// How long `lock` and `campaign` go on while no quorum can be asked (default: one ttl, or
     /// until the nodes vote again that are in quarantine and have told for how long, if that is
-    /// later). While others hold the resource, a call waits without limit.
+    /// later). While others hold the resource, a call waits without limit. Each call counts its own
+    /// time, also behind a more patient call of its process.
     pub fn quorum_timeout(mut self, timeout: Duration) -> Self {
         self.quorum_timeout = Some(timeout);
         self

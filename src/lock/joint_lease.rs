@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    acquire::checked_request::CheckedRequest,
+    acquire::{checked_request::CheckedRequest, waiting::wait_behind_others},
     clock::Instant,
     config::CheckedLock,
     error::LockError,
@@ -81,10 +81,14 @@ impl JointLease {
         arrived: Instant,
         deadline: Option<Instant>,
     ) -> Result<Locked, LockError> {
+        let environment = request.environment();
         let waiting = Waiting::begin(self);
         // The next task goes on where this one stands in the queue.
-        let _place = request.client.waiters.enter(&checked.resources);
-        let _entered = enter_alone(&self.entrance, request.environment(), checked, deadline).await?;
+        let place = request.client.waiters.enter(&checked.resources);
+        let entering = enter_alone(&self.entrance, environment, checked, deadline);
+        let wait = checked.settings.quorum_wait(arrived);
+        let outlasts = place.outage().outlasts(environment, &wait);
+        let _entered = wait_behind_others(environment, checked, entering, outlasts).await??;
         let joined = self.join(request, arrived, true);
         drop(waiting);
         let locked = match joined {

@@ -8,7 +8,10 @@ use tracing::{Instrument, Span, field::Empty};
 
 use crate::{
     acquire::{
-        attempt::attempt_once, checked_request::CheckedRequest, overseer::oversee, waiting::lock_waiting,
+        attempt::attempt_once,
+        checked_request::CheckedRequest,
+        overseer::oversee,
+        waiting::{lock_waiting, wait_behind_others},
     },
     client::environment::Environment,
     clock::Instant,
@@ -148,7 +151,10 @@ impl LockRequest {
             };
         };
         let own = owner.lease_on(self.environment(), &checked.resources);
-        let _entered = own.enter(self.environment(), checked, deadline).await?;
+        let entering = own.enter(self.environment(), checked, deadline);
+        let wait = checked.settings.quorum_wait(start);
+        let outlasts = own.outage.outlasts(self.environment(), &wait);
+        let _entered = wait_behind_others(self.environment(), checked, entering, outlasts).await??;
         let reentered = tokio::select! {
             biased;
             reentered = own.reenter(&self.client, &checked.resources) => reentered?,
@@ -159,6 +165,8 @@ impl LockRequest {
         if let Some(guard) = reentered {
             return Ok(Locked { guard, end: CallEnd::Reentered });
         }
+        let place = self.client.waiters.enter(&checked.resources);
+        own.outage.follow(place.outage());
         self.lock_waiting(checked, start, deadline).await.map(|locked| locked.kept_in(&own))
     }
 

@@ -9,7 +9,7 @@ use tokio::sync::MutexGuard;
 use uuid::Uuid;
 
 use crate::{
-    acquire::checked_request::CheckedRequest,
+    acquire::{checked_request::CheckedRequest, shared_outage::FollowedOutage},
     client::environment::Environment,
     clock::Instant,
     error::LockError,
@@ -70,6 +70,8 @@ type Key = (Uuid, Resources);
 pub(crate) struct OwnLease {
     /// Held while one of the owner's tasks locks or re-enters.
     entrance: tokio::sync::Mutex<()>,
+    /// For the tasks that wait to enter: the outage that the task before them meets.
+    pub(super) outage: FollowedOutage,
     lease: Mutex<Weak<ActiveLease>>,
 }
 

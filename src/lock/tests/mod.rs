@@ -16,6 +16,7 @@ mod fair;
 mod forced;
 mod loss;
 mod masks;
+mod outages;
 mod readers;
 mod reentrancy;
 mod residue;

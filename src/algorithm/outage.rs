@@ -1,0 +1,189 @@
+//! When a call gives up because no quorum answers.
+
+use std::time::Duration;
+
+use crate::{
+    algorithm::{attempt::FailureReason, failed_attempt::FailedAttempt},
+    clock::Instant,
+};
+
+/// How long one call waits for a quorum.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QuorumWait {
+    /// When the call began.
+    pub(crate) start: Instant,
+    /// The quorum timeout of the call.
+    pub(crate) timeout: Duration,
+    /// Whether the call also waits for the end of quarantines, where nodes have said it.
+    pub(crate) waits_for_quarantine: bool,
+    /// For how long the call waits for the answers to one attempt.
+    pub(crate) node_timeout: Duration,
+}
+
+/// A time in which the attempts of one queue of calls find no quorum.
+///
+/// The attempts are those of any call; each call waits by its own quorum timeout.
+#[derive(Clone, Debug)]
+pub(crate) struct Outage {
+    /// When the first of the attempts began.
+    since: Instant,
+    last: FailedAttempt,
+    /// When the last attempt ended.
+    seen_at: Instant,
+    /// When the quarantines are over for which the last attempt had no quorum, as the nodes have
+    /// said.
+    quarantined_until: Option<Instant>,
+    /// Whether a call needs the result of one more attempt.
+    is_attempt_wanted: bool,
+}
+
+/// What a call does next that makes no attempts, as other calls of its client are before it.
+#[derive(Clone, Debug)]
+pub(crate) enum OutageStep {
+    /// Waits for the next attempt to end, at most until then.
+    WaitUntil(Instant),
+    /// Has the client make an attempt now, and waits for its end, at most until then.
+    WantAttempt(Instant),
+    /// Gives up, because of the last attempt.
+    GiveUp(FailedAttempt),
+}
+
+impl Outage {
+    /// The outage after an attempt that began at `begun` and has failed; `None` if the attempt
+    /// found a quorum.
+    pub(crate) fn after(
+        earlier: Option<Self>,
+        failed: &FailedAttempt,
+        begun: Instant,
+        now: Instant,
+        quarantined_until: Option<Instant>,
+    ) -> Option<Self> {
+        match failed.reason {
+            FailureReason::Contended => None,
+            FailureReason::NoQuorum | FailureReason::Expired => Some(Self {
+                since: earlier.map_or(begun, |earlier| earlier.since),
+                last: failed.clone(),
+                seen_at: now,
+                quarantined_until,
+                is_attempt_wanted: false,
+            }),
+        }
+    }
+
+    /// When a call has waited for a quorum as long as it may. The first attempt that fails then or
+    /// later ends the call.
+    pub(crate) fn deadline(&self, wait: &QuorumWait) -> Instant {
+        let end = self.since.max(wait.start) + wait.timeout;
+        let until = self.quarantined_until.filter(|_| wait.waits_for_quarantine);
+        until.map_or(end, |until| until.max(end))
+    }
+
+    /// What a call does next that makes no attempts. As a call that makes them, it gives up after
+    /// an attempt at its deadline, and not because of an older one: nodes may be back since. That
+    /// attempt goes by the settings of another call, so it is awaited no longer than an own one.
+    pub(crate) fn step(&mut self, wait: &QuorumWait, now: Instant) -> OutageStep {
+        let deadline = self.deadline(wait);
+        let end = deadline + wait.node_timeout;
+        if deadline <= self.seen_at || end <= now {
+            return OutageStep::GiveUp(self.last.clone());
+        }
+        if deadline <= now {
+            self.is_attempt_wanted = true;
+            return OutageStep::WantAttempt(end);
+        }
+        OutageStep::WaitUntil(deadline)
+    }
+
+    /// Whether an attempt is to be made now, whatever the pacing.
+    pub(crate) fn is_attempt_wanted(&self) -> bool {
+        self.is_attempt_wanted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::values::Votes;
+
+    const TIMEOUT: Duration = Duration::from_secs(2);
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_origin(Duration::from_secs(seconds))
+    }
+
+    fn failed(reason: FailureReason) -> FailedAttempt {
+        let votes = Votes::new(Arc::from([]), Vec::new());
+        FailedAttempt { reason, votes, hint: 0, took: Duration::ZERO, deferral: None, refused: None }
+    }
+
+    fn wait(start: u64) -> QuorumWait {
+        let node_timeout = Duration::from_secs(1);
+        QuorumWait { start: at(start), timeout: TIMEOUT, waits_for_quarantine: true, node_timeout }
+    }
+
+    /// The outage after attempts that took no time and found no quorum.
+    fn outage(attempts: &[u64], quarantined_until: Option<u64>) -> Outage {
+        let after = |earlier, second: &u64| {
+            let failed = failed(FailureReason::NoQuorum);
+            Outage::after(earlier, &failed, at(*second), at(*second), quarantined_until.map(at))
+        };
+        attempts.iter().fold(None, after).unwrap()
+    }
+
+    #[test]
+    fn the_time_of_a_call_counts_from_its_start_or_from_the_first_attempt_without_a_quorum() {
+        let outage = outage(&[10, 11, 12], None);
+        assert_eq!(outage.deadline(&wait(0)), at(10) + TIMEOUT);
+        assert_eq!(outage.deadline(&wait(11)), at(11) + TIMEOUT);
+    }
+
+    #[test]
+    fn an_outage_ends_with_an_attempt_that_finds_a_quorum_and_the_next_one_counts_anew() {
+        let contended = failed(FailureReason::Contended);
+        let ended = Outage::after(Some(outage(&[10], None)), &contended, at(20), at(20), None);
+        assert!(ended.is_none());
+        let next = Outage::after(ended, &failed(FailureReason::Expired), at(30), at(31), None).unwrap();
+        assert_eq!(next.deadline(&wait(0)), at(30) + TIMEOUT);
+    }
+
+    #[test]
+    fn a_quarantine_is_waited_for_unless_the_quorum_timeout_was_set() {
+        let outage = outage(&[10], Some(60));
+        assert_eq!(outage.deadline(&wait(0)), at(60));
+        let is_set = QuorumWait { waits_for_quarantine: false, ..wait(0) };
+        assert_eq!(outage.deadline(&is_set), at(10) + TIMEOUT);
+    }
+
+    #[test]
+    fn a_call_without_attempts_of_its_own_gives_up_after_one_that_was_made_at_its_deadline() {
+        let mut early = outage(&[10, 11], None);
+        assert!(matches!(early.step(&wait(0), at(11)), OutageStep::WaitUntil(until) if until == at(12)));
+        assert!(!early.is_attempt_wanted());
+        assert!(matches!(early.step(&wait(0), at(12)), OutageStep::WantAttempt(until) if until == at(13)));
+        assert!(early.is_attempt_wanted());
+        let again = failed(FailureReason::NoQuorum);
+        let mut late = Outage::after(Some(early), &again, at(12), at(13), None).unwrap();
+        assert!(!late.is_attempt_wanted());
+        assert!(matches!(late.step(&wait(0), at(13)), OutageStep::GiveUp(_)));
+        assert!(matches!(late.step(&wait(12), at(13)), OutageStep::WaitUntil(until) if until == at(14)));
+    }
+
+    #[test]
+    fn an_attempt_of_another_call_is_awaited_no_longer_than_an_own_one() {
+        let mut outage = outage(&[10, 11], None);
+        assert!(matches!(outage.step(&wait(0), at(12)), OutageStep::WantAttempt(_)));
+        assert!(matches!(outage.step(&wait(0), at(13)), OutageStep::GiveUp(_)));
+    }
+
+    #[test]
+    fn a_call_with_the_longest_quorum_timeout_never_gives_up() {
+        let endless = QuorumWait { timeout: Duration::MAX, ..wait(5) };
+        let mut outage = outage(&[10, 1 << 40], Some(1 << 41));
+        let end_of_time = Instant::from_origin(Duration::MAX);
+        assert_eq!(outage.deadline(&endless), end_of_time);
+        let step = outage.step(&endless, at(1 << 42));
+        assert!(matches!(step, OutageStep::WaitUntil(until) if until == end_of_time), "{step:?}");
+    }
+}
