@@ -1,19 +1,10 @@
-//! Micro-benchmarks: the pure core, the encoding of a request, and a lock with its unlock on nodes
-//! in memory.
+//! How long a lock and its unlock take on nodes in memory.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg redquorum_bench" cargo bench -p redquorum-benches --bench core
+//! cargo bench -p redquorum-benches --bench core
 //! ```
-//!
-//! The flag shows what is private otherwise; without it, only the lock on nodes in memory is
-//! measured.
 
 #![allow(missing_docs, reason = "criterion's macros make public functions")]
-
-#[cfg(redquorum_bench)]
-mod core {
-    pub(crate) mod inside;
-}
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use redquorum::Quorum;
@@ -39,10 +30,4 @@ fn in_memory(criterion: &mut Criterion) {
 }
 
 criterion_group!(locks, in_memory);
-#[cfg(redquorum_bench)]
-criterion_group!(inside, core::inside::decisions, core::inside::encoding);
-
-#[cfg(redquorum_bench)]
-criterion_main!(inside, locks);
-#[cfg(not(redquorum_bench))]
 criterion_main!(locks);

@@ -124,9 +124,6 @@
 
 mod acquire;
 mod algorithm;
-#[cfg(redquorum_bench)]
-#[doc(hidden)]
-pub mod bench;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 mod client;

@@ -12,10 +12,9 @@ scratch=$(mktemp -d)
 target=$(cargo metadata --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
 node_pids=()
 oldest_pid=
-# Without these, no test searches the model and no benchmark sees the inside of the library. The same flags for every stage,
-# or it would build all dependencies anew.
+# Without it, no test searches the model. The same flags for every stage, or it would build all dependencies anew.
 published_flags=${RUSTFLAGS-}
-export RUSTFLAGS="$published_flags --cfg redquorum_model --cfg redquorum_bench"
+export RUSTFLAGS="$published_flags --cfg redquorum_model"
 clean_up() {
     if [[ -n $oldest_pid ]]; then kill "$oldest_pid" 2>/dev/null || true; fi
     if ((${#node_pids[@]})); then

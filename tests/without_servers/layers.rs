@@ -18,7 +18,7 @@ const LAYERS: [&[&str]; 15] = [
     &["lock"],
     &["quorum"],
     &["election", "latch", "semaphore", "settings"],
-    &["bench", "blocking", "model", "sim"],
+    &["blocking", "model", "sim"],
 ];
 
 /// These are written as a program of a user would be: they may use what is public.
